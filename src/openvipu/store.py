@@ -51,7 +51,7 @@ TABLES_1 = (
 SUM = "sum"
 """The row of ``meta`` with the sum of all other rows' digests."""
 
-Row = tuple[str, str, str]
+StoredRow = tuple[str, str, str]
 """Kind ("meta" for the table of that name), id and body."""
 Digests = dict[tuple[str, str], int]
 """Digests of all rows by kind and id, but that of their sum."""
@@ -121,7 +121,7 @@ class Store:
         try:
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
-                rows: list[Row] = []
+                rows: list[StoredRow] = []
                 if new.generation != self.state.generation:
                     rows.append(("meta", "generation", json.dumps(new.generation)))
                 for kind in KINDS:
@@ -138,7 +138,7 @@ class Store:
 
     def _changes(
         self, kind: str, old: Mapping[str, Any], new: Mapping[str, Any], digests: Digests
-    ) -> list[Row]:
+    ) -> list[StoredRow]:
         """The rows to be written; what is gone is deleted here, in ``digests`` too."""
         if old is new:
             return []
@@ -151,7 +151,7 @@ class Store:
         ]
 
 
-def _digest(row: Row) -> str:
+def _digest(row: StoredRow) -> str:
     """Hex SHA-256 of a row; JSON keeps its parts apart."""
     return hashlib.sha256(json.dumps(row).encode()).hexdigest()
 
@@ -161,7 +161,7 @@ def _total(digests: Iterable[int]) -> str:
     return f"{sum(digests) % (1 << 256):064x}"
 
 
-def _put(connection: sqlite3.Connection, rows: Iterable[Row], digests: Digests) -> None:
+def _put(connection: sqlite3.Connection, rows: Iterable[StoredRow], digests: Digests) -> None:
     """Write these rows, and the sum of all digests."""
     for row in rows:
         _write(connection, row)
@@ -169,7 +169,7 @@ def _put(connection: sqlite3.Connection, rows: Iterable[Row], digests: Digests) 
     _write(connection, ("meta", SUM, json.dumps(_total(digests.values()))))
 
 
-def _write(connection: sqlite3.Connection, row: Row) -> None:
+def _write(connection: sqlite3.Connection, row: StoredRow) -> None:
     if row[0] == "meta":
         connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", (*row[1:], _digest(row)))
     else:
@@ -235,7 +235,7 @@ _EVERY_ROW = """
 
 
 def _read(connection: sqlite3.Connection, where: str) -> tuple[State, Digests]:
-    rows: list[Row] = []
+    rows: list[StoredRow] = []
     digests: Digests = {}
     meta: dict[str, Any] = {}
     for kind, id_, body, digest in connection.execute(_EVERY_ROW):
@@ -255,7 +255,7 @@ def _read(connection: sqlite3.Connection, where: str) -> tuple[State, Digests]:
     return _state_of(meta, rows, where), digests
 
 
-def _state_of(meta: Mapping[str, Any], rows: Iterable[Row], where: str) -> State:
+def _state_of(meta: Mapping[str, Any], rows: Iterable[StoredRow], where: str) -> State:
     generation = meta.get("generation")
     if not isinstance(generation, int) or isinstance(generation, bool) or generation < 0:
         raise StateError(f"{where}: generation must be a whole number, found {generation!r}")

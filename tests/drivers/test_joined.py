@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.helpers.amounts import examples
 from tests.helpers.waiting import wait_for
-from weft.drivers.joined import Joined, Part, make_all, still_asked
+from weft.drivers.joined import Joined, Submission, make_all, still_asked
 from weft.model.errors import PermanentError, UnknownError
 
 LONG = 60.0
@@ -59,7 +59,7 @@ class Thing:
     goes_on: threading.Event = field(default_factory=threading.Event)
     begun: threading.Event = field(default_factory=threading.Event)
 
-    def attempt(self, parts: Sequence[Part[int]]) -> None:
+    def attempt(self, parts: Sequence[Submission[int]]) -> None:
         left = still_asked(parts)
         if not left:
             return
@@ -78,7 +78,7 @@ class Thing:
             return
         self.applied += [p.edit for p in left]
 
-    def make(self, parts: Sequence[Part[int]]) -> None:
+    def make(self, parts: Sequence[Submission[int]]) -> None:
         self.together += 1
         try:
             assert self.together == 1, "two changes at a time"
@@ -96,16 +96,16 @@ class Queue:
         most: int = 1000,
         threads: int = 1,
         paced: bool = False,
-        fitting: Callable[[Sequence[Part[int]]], int] = len,
+        fitting: Callable[[Sequence[Submission[int]]], int] = len,
     ) -> None:
         self.thing = Thing()
         if not held:
             self.thing.goes_on.set()
         self.pool = ThreadPoolExecutor(threads)
-        self.line = Joined[Part[int]](self.thing.make, self.pool, closed, most, paced, fitting)
+        self.line = Joined[Submission[int]](self.thing.make, self.pool, closed, most, paced, fitting)
 
     def ask(self, number: int, fence: Callable[[], None] = lambda: None) -> Future[None]:
-        return self.line.ask(Part(number, fence=fence))
+        return self.line.ask(Submission(number, fence=fence))
 
     def first(self, number: int = 0) -> Future[None]:
         """A change that is under way until the thing goes on."""
@@ -210,10 +210,10 @@ def test_changes_are_limited_and_queues_take_turns_in_the_pool() -> None:
     queue = Queue(held=True, most=2)
     other = Thing()
     other.goes_on.set()
-    second = Joined[Part[int]](other.make, queue.pool, closed)
+    second = Joined[Submission[int]](other.make, queue.pool, closed)
     order: list[str] = []
     made = [queue.first(), *(queue.ask(n) for n in range(1, 6))]
-    aside = second.ask(Part(7))
+    aside = second.ask(Submission(7))
     aside.add_done_callback(lambda _: order.append(f"after {len(queue.thing.batches)}"))
     queue.thing.goes_on.set()
     wait([*made, aside], LONG)
@@ -260,9 +260,9 @@ def test_unforeseen_error_ends_only_its_own_turn(queue: Queue) -> None:
 @pytest.mark.parametrize("each", [True, False], ids=["from the beginning", "after a failure"])
 def test_those_without_time_of_their_own_fail(each: bool) -> None:
     """With the error of the change of all of them, if there was one."""
-    now, parts, sizes = [0.0], [Part(n) for n in range(4)], list[int]()
+    now, parts, sizes = [0.0], [Submission(n) for n in range(4)], list[int]()
 
-    def attempt(some: Sequence[Part[int]]) -> None:
+    def attempt(some: Sequence[Submission[int]]) -> None:
         now[0] += 1.0
         sizes.append(len(some))
         for part in some:
@@ -319,7 +319,7 @@ def test_turn_that_no_thread_was_there_for_is_never_beside_another(monkeypatch: 
     made: list[int] = []
     most, under_way = 0, threading.Semaphore(1)
 
-    def make(parts: Sequence[Part[int]]) -> None:
+    def make(parts: Sequence[Submission[int]]) -> None:
         nonlocal most
         assert under_way.acquire(blocking=False), "another one is under way"
         most = max(most, len(parts))
@@ -330,15 +330,15 @@ def test_turn_that_no_thread_was_there_for_is_never_beside_another(monkeypatch: 
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    line = Joined[Part[int]](make, pool, closed)
+    line = Joined[Submission[int]](make, pool, closed)
     with monkeypatch.context() as system:
         system.setattr(threading.Thread, "start", refuse)
-        first = line.ask(Part(1))
+        first = line.ask(Submission(1))
     assert isinstance(first.exception(LONG), UnknownError)
-    second = line.ask(Part(2))
+    second = line.ask(Submission(2))
     free.set()
     assert busy.result(LONG)
-    third = line.ask(Part(3))
+    third = line.ask(Submission(3))
     pool.submit(lambda: None).result(LONG)  # what was kept had its turn before this
     goes_on.set()
     assert (second.result(LONG), third.result(LONG), made, most) == (None, None, [2, 3], 1)

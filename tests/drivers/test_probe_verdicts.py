@@ -74,9 +74,9 @@ class Scripted:
             time.sleep(query.seconds + self.late if self.late else 0.0)
             if self.lost:
                 raise UnknownError("POST round", self.name, "the answer was lost")
-        return RoundResult(name=self.name, ends=tuple(self.change(self._told(e)) for e in query.ends))
+        return RoundResult(name=self.name, ends=tuple(self.change(self._as_answered(e)) for e in query.ends))
 
-    def _told(self, one: RoundEnd) -> EndResult:
+    def _as_answered(self, one: RoundEnd) -> EndResult:
         heard = tuple(self.air.marks[s] for s in self.air.hears.get(one.adapter, ()) if s in self.air.marks)
         return EndResult(adapter=one.adapter, sent=True, heard=heard, asked=one.asked, echoed=one.asked)
 

@@ -29,7 +29,7 @@ from weft.engine.rows.records import PodRecord
 from weft.engine.store.signing import Signer
 from weft.engine.store.store import Store
 from weft.engine.visit.reconciler import Reconciler
-from weft.engine.visit.wants import Want
+from weft.engine.visit.resourcerules import ResourceRule
 from weft.engine.watch.worker import Worker
 from weft.model.order import Order
 from weft.model.owner import OwnerKind
@@ -101,7 +101,7 @@ class House:
         self.gate = Gate(database, lambda: (self.keeper.site().name, self.world.clouds))
         self.service = self.new_service()
         self.loop = loop
-        self.wants: dict[OwnerKind, Want[Any]] = {}
+        self.wants: dict[OwnerKind, ResourceRule[Any]] = {}
         self.database = database
         self.worker = self.new_worker("w1")
         self.store.activate_site(self.site, "test")

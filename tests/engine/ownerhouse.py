@@ -11,7 +11,7 @@ from tests.engine.house import House
 from weft.engine.base.world import World
 from weft.engine.hold.ownerstore import make_owner, read_owner
 from weft.engine.rows.ownerrecord import OwnerRecord
-from weft.engine.visit.wants import Want
+from weft.engine.visit.resourcerules import ResourceRule
 from weft.generate.receipts import verify
 from weft.model.errors import UnknownError
 from weft.model.fabric import Membership
@@ -78,9 +78,9 @@ def follows(owner: OwnerRecord, site: Site, seen: Tenants) -> Graph:
     return Graph(resources=(segment(owner, site, seen.number, seen.hosts),))
 
 
-WANTS: dict[OwnerKind, Want[Any]] = {
-    "site": Want(lambda owner, world: None, lambda owner, site, seen: storage(owner, site)),
-    "network": Want(look, follows),
+WANTS: dict[OwnerKind, ResourceRule[Any]] = {
+    "site": ResourceRule(lambda owner, world: None, lambda owner, site, seen: storage(owner, site)),
+    "network": ResourceRule(look, follows),
 }
 
 

@@ -41,11 +41,11 @@ class Jobs:
         for job in list(self._all.values()):
             self._poll(job)
         if parent := query.get("parent_id"):
-            return [_told(j) for j in self._all.values() if j.parent == parent]
+            return [_as_answered(j) for j in self._all.values() if j.parent == parent]
         if words:
             job = self._all.get(words[0])
-            return [] if job is None else _told(job)
-        return [_told(j) for j in self._all.values() if not j.parent]
+            return [] if job is None else _as_answered(job)
+        return [_as_answered(j) for j in self._all.values() if not j.parent]
 
     def _new(self, operation: str) -> Job:
         job = Job(str(len(self._all) + 1), operation, now_text())
@@ -78,7 +78,7 @@ class Jobs:
                 job.status, job.progress = "Completed", 100
 
 
-def _told(job: Job) -> dict[str, Any]:
+def _as_answered(job: Job) -> dict[str, Any]:
     return {
         "ID": job.id,
         "Status": job.status,

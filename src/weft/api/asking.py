@@ -219,7 +219,7 @@ def json_object(body: bytes) -> dict[str, object]:
 
 def _json(body: bytes) -> object:
     try:
-        return json.loads(body, object_pairs_hook=_no_twins, parse_constant=_no_constant)
+        return json.loads(body, object_pairs_hook=_no_duplicate_names, parse_constant=_no_constant)
     except RecursionError:
         raise InputError("body", "…", "JSON with less nesting") from None
     except json.JSONDecodeError as error:
@@ -311,12 +311,12 @@ def body_schema(model: type[BaseModel]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": reference}}}}
 
 
-def _no_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _no_duplicate_names(pairs: list[tuple[str, object]]) -> dict[str, object]:
     value = dict(pairs)
     if len(value) != len(pairs):
         seen: set[str] = set()
-        twin = next(name for name, _ in pairs if name in seen or seen.add(name))
-        raise ValueError(f"the name {twin!r} occurs twice in one object")
+        duplicate = next(name for name, _ in pairs if name in seen or seen.add(name))
+        raise ValueError(f"the name {duplicate!r} occurs twice in one object")
     return value
 
 

@@ -58,13 +58,13 @@ async def _scraper(
     return Scraper()
 
 
-Reader = Annotated[Scraper, Depends(_scraper)]
+MayScrape = Annotated[Scraper, Depends(_scraper)]
 router = APIRouter(prefix="/v1/monitoring", tags=["operator"])
 
 
 @router.get("/targets", response_class=Response, responses={200: _targets, 304: _same})
 def monitoring_targets(
-    scraper: Reader,
+    scraper: MayScrape,
     verbs: Backend,
     job: Annotated[
         str,
@@ -89,13 +89,13 @@ def monitoring_targets(
 
 
 @router.get("/info", response_class=Response, responses={200: _text})
-def monitoring_info(scraper: Reader, verbs: Backend) -> Response:
+def monitoring_info(scraper: MayScrape, verbs: Backend) -> Response:
     """Metrics whose labels say which pod is on which node, and where adapters are cabled, to be joined with others."""
     return Response(verbs.monitoring_info(scraper), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/switches", response_class=Response, responses={200: _text})
-async def monitoring_switches(http: HttpRequest, scraper: Reader, verbs: Backend) -> Response:
+async def monitoring_switches(http: HttpRequest, scraper: MayScrape, verbs: Backend) -> Response:
     """Counters of the ports of Ethernet switches, which are asked now. A switch that doesn't answer within 20 s has
     `weft_switch_up` 0."""
     shares = cast(ThreadShares, http.app.state.shares)

@@ -10,7 +10,7 @@ from pydantic import Field
 from weft.model.base import Document
 
 MOST_ROWS = 1000
-Row = TypeVar("Row")
+Item = TypeVar("Item")
 
 
 class PageOf(Document):
@@ -33,8 +33,8 @@ class Paged(Document):
 
 
 def page(
-    rows: Iterable[Row], key: Callable[[Row], tuple[str, ...]], wanted: PageOf
-) -> tuple[tuple[Row, ...], str | None]:
+    rows: Iterable[Item], key: Callable[[Item], tuple[str, ...]], wanted: PageOf
+) -> tuple[tuple[Item, ...], str | None]:
     """A page of rows, and the marker of the next one; None: there is none.
 
     A row that comes or goes meanwhile moves no other to another page.

@@ -47,7 +47,7 @@ def _may(request: Annotated[Request, Depends(_asker)], verbs: Backend, name: Nam
     return request
 
 
-Reader = Annotated[Request, Depends(_may)]
+MayReadTopology = Annotated[Request, Depends(_may)]
 router = APIRouter(prefix="/v1/pods/{name}/topograph", tags=["pods"])
 _objects = {"type": "array", "items": {"type": "object"}}
 _rows: dict[str, Any] = {
@@ -63,7 +63,7 @@ _list: dict[str, Any] = {
 @router.get("/v1/topology", response_class=Response, responses={200: _rows}, name="topograph_topology")
 @router.get("/v2/topology", response_class=Response, responses={200: _rows}, name="topograph_topology_v2")
 def topology(
-    request: Reader,
+    request: MayReadTopology,
     verbs: Backend,
     name: Named,
     limit: Annotated[int, Query(ge=1, description=f"Rows of the page, at most {MOST}.")] = 100,
@@ -85,7 +85,7 @@ def topology(
 
 
 @router.get("/v2/instances", response_class=Response, responses={200: _list}, name="topograph_instances")
-def instances(request: Reader, verbs: Backend, name: Named) -> Response:
+def instances(request: MayReadTopology, verbs: Backend, name: Named) -> Response:
     """Ids and host names of a pod's servers, for topograph's provider `nscale`."""
     file = verbs.pod_topology(request, name, "topograph")
     found = json.loads(file.text)["instances"]

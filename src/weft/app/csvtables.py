@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.model.errors import InputError
 
-Row = tuple[dict[str, Any], str]
+CsvLine = tuple[dict[str, Any], str]
 """Column -> text, and its `file:line`."""
 
 
@@ -20,7 +20,7 @@ def read_rows(
     columns: frozenset[str],
     errors: list[InputError],
     seen: Callable[[bytes], None] = lambda _: None,
-) -> Iterator[Row]:
+) -> Iterator[CsvLine]:
     """Each row of a file with these allowed columns, without empty cells; problems are added to `errors`.
 
     Args:
@@ -36,7 +36,9 @@ def read_rows(
     yield from rows_of(text, shown, columns, errors)
 
 
-def rows_of(text: str, shown: str, columns: frozenset[str] | None, errors: list[InputError]) -> Iterator[Row]:
+def rows_of(
+    text: str, shown: str, columns: frozenset[str] | None, errors: list[InputError]
+) -> Iterator[CsvLine]:
     """Each row of a table; problems are added to `errors`.
 
     Args:

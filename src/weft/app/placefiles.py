@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from weft.app.csvtables import Row, rows_of
+from weft.app.csvtables import CsvLine, rows_of
 from weft.app.sitecompare import discovery
 from weft.app.sitefile import read_text
 from weft.model.errors import InputError
@@ -152,7 +152,7 @@ def _hosts(path: str | Path, columns: str | None) -> Topology:
     return from_table("topology", [row for row, _ in rows], node, levels, [where for _, where in rows])
 
 
-def _rows(path: str | Path, field: str, wanted: str) -> list[Row]:
+def _rows(path: str | Path, field: str, wanted: str) -> list[CsvLine]:
     """The rows of a table with any columns, at least one."""
     errors: list[InputError] = []
     rows = list(rows_of(read_text(Path(path)), str(path), None, errors))

@@ -57,7 +57,7 @@ class _Redacted:
         """Nothing in it is hidden from a caller who may see the pod."""
         if self._policy.is_operator(request.caller):
             return self._verbs.find_pod(request, rule, name)
-        with _told_errors():
+        with _errors_shown():
             return self._verbs.find_pod(request, rule, name)
 
     def watching(self, pod_id: UUID, seen: PodCallback) -> AbstractContextManager[None]:
@@ -107,14 +107,14 @@ class _Redacted:
                 raise ForbiddenError(
                     f"{who} may not see what {name} answers: the rule details:show is for operators"
                 )
-            with _told_errors():
+            with _errors_shown():
                 return shown(verb(request, *given, **named))
 
         return ask
 
 
 @contextmanager
-def _told_errors() -> Generator[None]:
+def _errors_shown() -> Generator[None]:
     try:
         yield
     except WeftError as raised:

@@ -182,7 +182,7 @@ def _conditions(pod: PodView) -> tuple[Condition, ...]:
     )
 
 
-def _is_told(resource: ResourceView) -> bool:
+def _is_shown(resource: ResourceView) -> bool:
     """Whether tenants may know that such a resource exists."""
     kind = kind_named(resource.kind)
     return kind is not None and kind.row.shown is not None
@@ -195,7 +195,7 @@ def _id(resource: ResourceView) -> str:
 
 
 def _applied_change(applied: Applied) -> PodChange | None:
-    there = {r.key for r in applied.pod.resources if _is_told(r)}
+    there = {r.key for r in applied.pod.resources if _is_shown(r)}
     return applied.change and _change(applied.change, there)
 
 
@@ -292,7 +292,7 @@ TABLE: Mapping[type[BaseModel], DocumentRow] = _once(
             PodView,
             "created_by generation changing_since site cloud flavor vlan order placed spares servers ipus has_receipt",
             conditions=_conditions,
-            resources=lambda pod: shown(tuple(r for r in pod.resources if _is_told(r))),
+            resources=lambda pod: shown(tuple(r for r in pod.resources if _is_shown(r))),
         ),
         _row(Condition, "type status reason message since"),
         _row(ActionView, "server node action password"),

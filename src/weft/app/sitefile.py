@@ -24,7 +24,7 @@ from weft.planning.site.wrongvalues import WrongValue
 
 D = TypeVar("D", Hca, Accelerator)
 
-Seen = Callable[[Path_, str, Path, bytes], None]
+OnFile = Callable[[Path_, str, Path, bytes], None]
 """Called with the path in the document of what a file has, its name there, where it is, and its bytes."""
 
 MOST_BYTES = 512 << 20
@@ -35,7 +35,7 @@ def load_site(
     source: str | Path | Mapping[str, Any],
     links_needed: bool = True,
     parts: PartSource | None = None,
-    seen: Seen = lambda *_: None,
+    seen: OnFile = lambda *_: None,
 ) -> Site:
     """The site from a file, or from an already parsed document (API), checked and in canonical order.
 
@@ -53,7 +53,7 @@ def load_site(
     return assemble(data, where, links_needed, parts)
 
 
-def read_site_file(source: str | Path, seen: Seen = lambda *_: None) -> tuple[dict[str, Any], Positions]:
+def read_site_file(source: str | Path, seen: OnFile = lambda *_: None) -> tuple[dict[str, Any], Positions]:
     """A site file as plain data, its includes replaced by their rows, and where each value is. Raises `InputErrors`."""
     path = Path(source)
     text = read_text(path)
@@ -190,7 +190,7 @@ def _expand(
     site_file: Path,
     where: Positions,
     errors: list[InputError],
-    seen: Seen,
+    seen: OnFile,
 ) -> Any:
     """The rows of the table at that path with every include replaced by the rows of its file."""
     written: Any = [value] if isinstance(value, dict) and "csv" in value else value
@@ -227,7 +227,7 @@ def _include(
     line: str,
     site_file: Path,
     errors: list[InputError],
-    seen: Seen,
+    seen: OnFile,
 ) -> list[tuple[dict[str, Any], str]]:
     """Rows of one `{csv: file}` with their positions; none if there are errors."""
     name = item["csv"]

@@ -70,9 +70,9 @@ class PartedTables:
         if not digests:
             return
         seen: set[str] = set()
-        if twin := next((digest for digest in digests if digest in seen or seen.add(digest)), None):
+        if duplicate := next((digest for digest in digests if digest in seen or seen.add(digest)), None):
             raise InputErrors(
-                [InputError("parts", twin, "each part once: no two rows of a site are the same")]
+                [InputError("parts", duplicate, "each part once: no two rows of a site are the same")]
             )
         count, size = self._source.weigh(digests)
         if count < len(digests):

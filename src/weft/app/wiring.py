@@ -51,7 +51,7 @@ from weft.engine.store.podkeys import DerivedKeys
 from weft.engine.store.signing import Signer
 from weft.engine.store.store import Store
 from weft.engine.visit.reconciler import Reconciler
-from weft.engine.visit.wants import Wants
+from weft.engine.visit.resourcerules import ResourceRules
 from weft.engine.watch.bootkeeper import BootKeeper
 from weft.engine.watch.fabrickeeper import FabricKeeper
 from weft.engine.watch.retention import Retention
@@ -159,7 +159,7 @@ class SharedServices:
         """A worker with its own reconciler and dispatcher; it isn't started yet."""
         loop = LoopSettings(pods_at_once=self.settings.workers)
         database = self.store.database
-        wants: Wants = {"network": tenant_network(database), "site": applied_site(database)}
+        wants: ResourceRules = {"network": tenant_network(database), "site": applied_site(database)}
         reconciler = Reconciler(
             self.keeper.world, self.keeper.site, Signer(self.store), self.clock, loop, wants
         )

@@ -29,7 +29,7 @@ MOST_TOGETHER = 1024
 
 
 @dataclass(slots=True, eq=False)
-class Part(Generic[E]):
+class Submission(Generic[E]):
     """One caller's part of a change.
 
     Attributes:
@@ -48,7 +48,7 @@ class Part(Generic[E]):
             self.error, self.apart = own_error(error), apart
 
 
-P = TypeVar("P", bound=Part[Any])
+P = TypeVar("P", bound=Submission[Any])
 
 
 def own_error(error: Exception) -> Exception:
@@ -213,14 +213,14 @@ class Joined(Generic[P]):
 
     def _take(self) -> list[_InLine[P]]:
         with self._changed:
-            if self._paced and self._line and isinstance(self._line[0].what, Part):
+            if self._paced and self._line and isinstance(self._line[0].what, Submission):
                 self._changed.wait_for(lambda: self._hurry, max(0.0, self._next - time.monotonic()))
             if not self._line:  # they were refused meanwhile
                 return []
-            if not isinstance(self._line[0].what, Part):
+            if not isinstance(self._line[0].what, Submission):
                 taken = [self._line.popleft()]
             else:
-                waiting = [one for one in self._line if isinstance(one.what, Part)][: self._most]
+                waiting = [one for one in self._line if isinstance(one.what, Submission)][: self._most]
                 taken = waiting[: max(1, self._fitting([cast(P, one.what) for one in waiting]))]
                 joins = set(taken)
                 self._line = deque(one for one in self._line if one not in joins)
@@ -230,7 +230,7 @@ class Joined(Generic[P]):
     def _made(self, taken: Sequence[_InLine[P]]) -> list[tuple[_InLine[P], Any, BaseException | None]]:
         first = taken[0].what
         try:
-            if not isinstance(first, Part):
+            if not isinstance(first, Submission):
                 return [(taken[0], first(), None)]
             parts = [cast(P, one.what) for one in taken]
             self._make(parts)

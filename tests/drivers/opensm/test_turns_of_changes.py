@@ -11,7 +11,7 @@ import pytest
 from tests.drivers.opensm.rigs import FABRIC, FakeRig, host_ports, scope
 from tests.helpers.amounts import examples
 from tests.helpers.waiting import wait_for
-from weft.drivers.joined import Part
+from weft.drivers.joined import Submission
 from weft.drivers.opensm.agents import Files
 from weft.drivers.opensm.change import Edit
 from weft.drivers.opensm.section import Base, Section
@@ -47,7 +47,7 @@ class Line:
         agents.files = self._files  # type: ignore[method-assign]
         apply = self._changer._apply  # pyright: ignore[reportPrivateUsage]
 
-        def named(parts: Sequence[Part[Edit]]) -> None:
+        def named(parts: Sequence[Submission[Edit]]) -> None:
             self._who.name = self._names[parts[0].edit]
             apply(parts)  # type: ignore[arg-type]
 

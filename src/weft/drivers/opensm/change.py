@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from weft.drivers.joined import Joined, Part, make_all, still_asked
+from weft.drivers.joined import Joined, Submission, make_all, still_asked
 from weft.drivers.opensm.agents import Agents, Files
 from weft.drivers.opensm.section import Base, Section, base_section, marks_of, section_of
 from weft.model.agentapi import PartitionsChange, PortMismatch, WeftPartitionDocument
@@ -60,7 +60,7 @@ class Changed:
 
 
 @dataclass(slots=True, eq=False)
-class _Asked(Part[Edit]):
+class _Asked(Submission[Edit]):
     """An edit.
 
     Attributes:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from weft.drivers.joined import Joined, Part, make_all
+from weft.drivers.joined import Joined, Submission, make_all
 from weft.drivers.opensm.observe import FabricReading
 from weft.model.errors import UnknownError
 
 
 @dataclass(slots=True, eq=False)
-class _Look(Part[tuple[int, ...]]):
+class _Look(Submission[tuple[int, ...]]):
     """Ports (GUIDs) that one caller asks about, and the reading that shows them and others'."""
 
     seen: FabricReading | None = field(default=None, kw_only=True)

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, outcomes_of
+from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, ListedResource, outcomes_of
 from weft.drivers.openstack.nova import compute_control
 from weft.drivers.openstack.properties import check_given_back, note_lost
 from weft.drivers.openstack.service import Json
@@ -47,13 +47,13 @@ class Aggregates(KindDriver):
     def project(self, call: Call) -> Project:
         return call.own
 
-    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
+    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[ListedResource]:
         return listed(call.own)
 
-    def all_rows(self, own: Project) -> list[Row]:
+    def all_rows(self, own: Project) -> list[ListedResource]:
         return [row for row in listed(own) if row.mark is not None]
 
-    def one_row(self, project: Project, thing_id: str) -> Row | None:
+    def one_row(self, project: Project, thing_id: str) -> ListedResource | None:
         """By number and UUID: Nova's database may reuse a number."""
         number, _, uuid = thing_id.partition(":")
         asked = f"read host aggregate {number}"
@@ -69,12 +69,12 @@ class Aggregates(KindDriver):
     def wanted(self, call: Call, resource: Resource) -> Fields:
         return {"name": resource.name, "flavors": frozenset(_spec(resource).flavors)}
 
-    def seen(self, call: Call, row: Row) -> Fields:
+    def seen(self, call: Call, row: ListedResource) -> Fields:
         """An adopted one keeps its name."""
         flavors = flavors_of(_metadata(row)) or frozenset()
         return {"flavors": flavors, **({"name": row.name} if _is_made(row) else {})}
 
-    def observe(self, call: Call, resource: Resource, row: Row) -> Observed:
+    def observe(self, call: Call, resource: Resource, row: ListedResource) -> Observed:
         spec, seen = _spec(resource), super().observe(call, resource, row)
         there, put = _hosts(row), _put_there(_metadata(row))
         shown = there & {*spec.hosts, *put}
@@ -88,10 +88,10 @@ class Aggregates(KindDriver):
         others = sorted(there - {*spec.hosts, *put})
         return replace(seen, differences=tuple(differences), facts={"others_hosts": others})
 
-    def status(self, row: Row) -> tuple[Status, str]:
+    def status(self, row: ListedResource) -> tuple[Status, str]:
         return Status.SETTLED, ""
 
-    def facts(self, row: Row) -> dict[str, object]:
+    def facts(self, row: ListedResource) -> dict[str, object]:
         return {}
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
@@ -109,7 +109,7 @@ class Aggregates(KindDriver):
 
         return outcomes_of(call, wanted, one)
 
-    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+    def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
         """Hosts come last, one request each, so that an error for one doesn't stop the others."""
         spec, there, own = _spec(resource), _metadata(row), call.own
         asked = f"set metadata of host aggregate {resource.name}"
@@ -136,19 +136,19 @@ class Aggregates(KindDriver):
         now = {k: v for k, v in {**there, **note}.items() if v is not None}
         self._set(own, row, now, _noted(now, (put | comes) & set(spec.hosts)))
 
-    def let_go(self, call: Call, resource: Resource, row: Row) -> None:
+    def let_go(self, call: Call, resource: Resource, row: ListedResource) -> None:
         self._end(call.own, row)
 
-    def remove(self, project: Project, row: Row, fence: Fence) -> None:
+    def remove(self, project: Project, row: ListedResource, fence: Fence) -> None:
         self._end(project, row)
 
-    def is_given_back(self, row: Row) -> bool:
+    def is_given_back(self, row: ListedResource) -> bool:
         return not any(_is_wefts(key) for key in _metadata(row))
 
-    def kept(self, call: Call, row: Row) -> str:
+    def kept(self, call: Call, row: ListedResource) -> str:
         return f"it was there before, or has hosts of others, and has the {KEY} that it had"
 
-    def _end(self, own: Project, row: Row) -> None:
+    def _end(self, own: Project, row: ListedResource) -> None:
         """Remove the hosts that weft added. Delete the aggregate if weft created it and it has no other
         hosts; otherwise restore its `instance_type`, and only then remove what is weft's."""
         asked, made, there = f"give back host aggregate {row.name}", _is_made(row), _metadata(row)
@@ -179,7 +179,9 @@ class Aggregates(KindDriver):
         self._set(own, row, now, {key: None for key in notes if key not in last})
         self._set(own, row, now, {key: None for key in notes if key in last})
 
-    def _set(self, own: Project, row: Row, there: Metadata, news: Mapping[str, str | None]) -> None:
+    def _set(
+        self, own: Project, row: ListedResource, there: Metadata, news: Mapping[str, str | None]
+    ) -> None:
         """Set only what differs; None removes the key."""
         changed = {k: v for k, v in news.items() if there.get(k) != v}
         if changed:
@@ -191,7 +193,7 @@ class Aggregates(KindDriver):
             body = {"set_metadata": {"metadata": changed}}
             own.compute.ask(asked, "POST", f"{_path(row)}/action", json=body)
 
-    def _each_host(self, own: Project, row: Row, action: str, hosts: Collection[str]) -> None:
+    def _each_host(self, own: Project, row: ListedResource, action: str, hosts: Collection[str]) -> None:
         """Raises the first error after all were tried."""
         errors: list[WeftError] = []
         for host in sorted(hosts):
@@ -202,7 +204,7 @@ class Aggregates(KindDriver):
         if errors:
             raise errors[0]
 
-    def _one_host(self, own: Project, row: Row, action: str, host: str) -> None:
+    def _one_host(self, own: Project, row: ListedResource, action: str, host: str) -> None:
         adding = action == "add_host"
         asked = f"{'add' if adding else 'remove'} host {host} {'to' if adding else 'from'} host aggregate {row.name}"
         path, body = f"{_path(row)}/action", {action: {"host": host}}
@@ -232,7 +234,7 @@ def read_aggregates(sessions: Sessions) -> list[Aggregate]:
         raise UnknownError(asked, "Nova", f"a malformed answer ({type(error).__name__}: {error})") from error
 
 
-def listed(own: Project) -> list[Row]:
+def listed(own: Project) -> list[ListedResource]:
     """All host aggregates. Raises `UnknownError`."""
     return [_row(raw) for raw in own.compute.listing("list host aggregates", "/os-aggregates", "aggregates")]
 
@@ -259,7 +261,7 @@ def alike(
             )
 
 
-def _like(row: Row, resource: Resource) -> str:
+def _like(row: ListedResource, resource: Resource) -> str:
     """How it resembles the resource; empty if it doesn't."""
     if row.name == resource.name:
         return f"the name {resource.name}"
@@ -277,10 +279,12 @@ def _aggregate(row: Mapping[str, Any]) -> Aggregate:
     return Aggregate(str(row["name"]), frozenset(map(str, hosts)), flavors_of(metadata))
 
 
-def _row(raw: Json) -> Row:
+def _row(raw: Json) -> ListedResource:
     name, metadata = str(raw["name"]), cast(Metadata, raw["metadata"])
     mark = Mark.parse(str(metadata.get(MARK) or "")) or Mark.parse(name)
-    return Row(f"{int(raw['id'])}:{raw['uuid']}", name, mark, None, str(raw.get("created_at") or ""), raw)
+    return ListedResource(
+        f"{int(raw['id'])}:{raw['uuid']}", name, mark, None, str(raw.get("created_at") or ""), raw
+    )
 
 
 def _spec(resource: Resource) -> AggregateSpec:
@@ -288,19 +292,19 @@ def _spec(resource: Resource) -> AggregateSpec:
     return resource.spec
 
 
-def _metadata(row: Row) -> dict[str, str]:
+def _metadata(row: ListedResource) -> dict[str, str]:
     return {str(k): str(v) for k, v in row.raw["metadata"].items()}
 
 
-def _hosts(row: Row) -> set[str]:
+def _hosts(row: ListedResource) -> set[str]:
     return {str(host) for host in row.raw["hosts"]}
 
 
-def _path(row: Row) -> str:
+def _path(row: ListedResource) -> str:
     return f"/os-aggregates/{row.id.partition(':')[0]}"
 
 
-def _is_made(row: Row) -> bool:
+def _is_made(row: ListedResource) -> bool:
     return MADE in _metadata(row) or Mark.parse(row.name) is not None
 
 

@@ -26,7 +26,7 @@ Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ListedResource:
     """One resource as listed. `created` sorts by age (ISO 8601, as returned by the services)."""
 
     id: str
@@ -104,31 +104,31 @@ class KindDriver(ABC):
         return True
 
     @abstractmethod
-    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
+    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[ListedResource]:
         """Everything of this kind that might be the pod's, marked or not, in one listing."""
 
     @abstractmethod
-    def all_rows(self, own: Project) -> list[Row]:
+    def all_rows(self, own: Project) -> list[ListedResource]:
         """Everything of this kind in the cloud that carries any mark of weft."""
 
     @abstractmethod
-    def one_row(self, project: Project, thing_id: str) -> Row | None:
+    def one_row(self, project: Project, thing_id: str) -> ListedResource | None:
         """That resource now; None only if the service itself says that it doesn't exist. Raises `UnknownError`."""
 
-    def project_rows(self, project: Project) -> list[Row]:
+    def project_rows(self, project: Project) -> list[ListedResource]:
         """Everything of this kind in one project, marked or not; for kinds `by_project`."""
         raise AssertionError(f"{self.kind} isn't listed by project")
 
-    def let_go(self, call: Call, resource: Resource, row: Row) -> None:
+    def let_go(self, call: Call, resource: Resource, row: ListedResource) -> None:
         """Take weft's mark off a resource that stays, and give it the name under which it stays. Raises the
         error."""
         raise AssertionError(f"a {self.kind} never stays")
 
-    def is_given_back(self, row: Row) -> bool:
+    def is_given_back(self, row: ListedResource) -> bool:
         """Whether a resource that stays, and has lost weft's mark, has nothing else of weft's either."""
         return True
 
-    def kept(self, call: Call, row: Row) -> str:
+    def kept(self, call: Call, row: ListedResource) -> str:
         """Where it stays, for the receipt."""
         raise AssertionError(f"a {self.kind} never stays")
 
@@ -156,41 +156,41 @@ class KindDriver(ABC):
     def wanted(self, call: Call, resource: Resource) -> Fields: ...
 
     @abstractmethod
-    def seen(self, call: Call, row: Row) -> Fields:
+    def seen(self, call: Call, row: ListedResource) -> Fields:
         """What is compared with `wanted`; fields that can't be determined yet are left out."""
 
     @abstractmethod
-    def status(self, row: Row) -> tuple[Status, str]: ...
+    def status(self, row: ListedResource) -> tuple[Status, str]: ...
 
     @abstractmethod
-    def facts(self, row: Row) -> dict[str, object]:
+    def facts(self, row: ListedResource) -> dict[str, object]:
         """Facts of a row for the resource's record, such as addresses."""
 
     @abstractmethod
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]: ...
 
     @abstractmethod
-    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+    def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
         """Change these fields in place. Raises the error."""
 
     @abstractmethod
-    def remove(self, project: Project, row: Row, fence: Fence) -> None:
+    def remove(self, project: Project, row: ListedResource, fence: Fence) -> None:
         """Request removal; fine if it is absent already. Raises the error.
 
         Args:
             fence: was called right before; again before each request that may come late.
         """
 
-    def remove_left(self, project: Project, row: Row) -> None:
+    def remove_left(self, project: Project, row: ListedResource) -> None:
         """Remove what carries the mark of an owner that is gone, identified by that mark alone. Raises the
         error."""
         self.remove(project, row, unfenced)
 
-    def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
+    def prepare(self, call: Call, rows: Sequence[ListedResource]) -> Sequence[ListedResource]:
         """Rows with whatever else must be read to compare them; called once for all rows to observe."""
         return rows
 
-    def observe(self, call: Call, resource: Resource, row: Row) -> Observed:
+    def observe(self, call: Call, resource: Resource, row: ListedResource) -> Observed:
         """Compare a row with the desired state."""
         status, reason = self.status(row)
         seen = {"mark": row.mark.text() if row.mark else "none", **self.seen(call, row)}
@@ -230,15 +230,15 @@ def outcomes_of(
 
 
 def ours(
-    rows: Sequence[Row], scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-) -> dict[str, list[Row]]:
+    rows: Sequence[ListedResource], scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+) -> dict[str, list[ListedResource]]:
     """Key -> rows that are the pod's: the one with the known id, then the oldest.
 
     A row is the pod's by the id that the cloud returned when it was created, whatever its description says: tenants can
     edit descriptions. If no id is known, because an answer was lost, it is the pod's by its mark (not where the scope
     is of ids alone).
     """
-    found: dict[str, list[Row]] = {}
+    found: dict[str, list[ListedResource]] = {}
     keys = {r.key for r in wanted}
     key_of_id = {ids[key]: key for key in keys if key in ids}
     for row in sorted(rows, key=lambda r: (r.id not in key_of_id, r.created, r.id)):
@@ -251,7 +251,7 @@ def ours(
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Presence:
     """What was seen of a batch of one kind.
 
     Attributes:
@@ -259,11 +259,11 @@ class Sight:
         proofs: key -> what proves that there is none. Every key of the batch is in one of the two.
     """
 
-    rows: Mapping[str, list[Row]]
+    rows: Mapping[str, list[ListedResource]]
     proofs: Mapping[str, str]
 
 
-def look(kind: KindDriver, call: Call, wanted: Sequence[Resource]) -> Sight:
+def look(kind: KindDriver, call: Call, wanted: Sequence[Resource]) -> Presence:
     """The one place that decides that something is absent, which requires three things:
 
     a listing that was answered with the collection, and doesn't contain it; if its id is known, a GET by that id that
@@ -279,7 +279,7 @@ def look(kind: KindDriver, call: Call, wanted: Sequence[Resource]) -> Sight:
     rows = ours([*listed, *(row for row in single if row is not None)], call.scope, wanted, call.ids)
     absent = [r for r in wanted if r.key not in rows]
     if not absent:
-        return Sight(rows, {})
+        return Presence(rows, {})
     control = kind.control(call)
     asked = {r.key for r, _ in hidden}
     phrases = {
@@ -288,4 +288,4 @@ def look(kind: KindDriver, call: Call, wanted: Sequence[Resource]) -> Sight:
     }
     where = f"project {call.scope.project_id}"
     proofs = {r.key: f"{phrases[r.key in asked]} in {where}; {control}" for r in absent}
-    return Sight(rows, {r.key: kind.proof(call, r, proofs[r.key]) for r in absent})
+    return Presence(rows, {r.key: kind.proof(call, r, proofs[r.key]) for r in absent})

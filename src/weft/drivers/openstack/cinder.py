@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, outcomes_of
+from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, ListedResource, outcomes_of
 from weft.drivers.openstack.nova import compute_control, unlock_server
 from weft.drivers.openstack.service import Json, Service
 from weft.drivers.openstack.session import Project
@@ -42,7 +42,7 @@ class Volumes(StorageKind):
     def named(self, name: str, description: str) -> Json:
         return {"name": name, "description": description}
 
-    def clear(self, project: Project, row: Row) -> str:
+    def clear(self, project: Project, row: ListedResource) -> str:
         """End attachments, a transfer and snapshots: the volume was ordered to be deleted with everything on
         it."""
         gone = [*_detach(project, self.one_row(project, row.id) or row), *_unreserve(project, row)]
@@ -59,14 +59,14 @@ class Volumes(StorageKind):
             gone += [f"snapshot {one['id']}"] if answer.fine else []
         return ", ".join(gone)
 
-    def uses(self, project: Project, row: Row) -> list[Use]:
+    def uses(self, project: Project, row: ListedResource) -> list[Use]:
         return of_volume(project, row.id)
 
 
 VOLUMES = Volumes()
 
 
-def _detach(project: Project, row: Row) -> list[str]:
+def _detach(project: Project, row: ListedResource) -> list[str]:
     """Detach a volume from its servers, and return which. An attachment unknown to Nova exists in Cinder
     alone: a tenant made it."""
     gone: list[str] = []
@@ -84,7 +84,7 @@ def _detach(project: Project, row: Row) -> list[str]:
     return gone
 
 
-def _unreserve(project: Project, row: Row) -> list[str]:
+def _unreserve(project: Project, row: ListedResource) -> list[str]:
     """Undo reservations, which the volume itself doesn't show, and return which."""
     asked, params = f"list attachments of volume {row.name}", {"volume_id": row.id}
     answer = project.volume.ask(
@@ -104,7 +104,7 @@ def _end_attachment(project: Project, attachment: str) -> None:
     project.volume.ask(asked, "DELETE", path, ok=(400, 403, 404, 406, 409), microversion=ATTACHMENTS)
 
 
-def _act(project: Project, row: Row, action: str) -> None:
+def _act(project: Project, row: ListedResource, action: str) -> None:
     asked, path = f"{action} of volume {row.name}", f"/volumes/{row.id}/action"
     project.volume.ask(asked, "POST", path, json={action: None}, ok=(400, 403, 404, 409))
 
@@ -119,7 +119,7 @@ class VolumeAttachments(KindDriver):
     def control(self, call: Call) -> str:
         return compute_control(call.project)
 
-    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
+    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[ListedResource]:
         keys = {pair: r.key for r in wanted if (pair := _pair(call, r)) is not None}
         found = call.spread.map(lambda server: _attached(call.project, server), sorted({s for s, _ in keys}))
         rows = [_row(server, raw) for server, raws in found for raw in raws]
@@ -127,11 +127,11 @@ class VolumeAttachments(KindDriver):
         marked = ((there.get(f"{s}/{v}"), call.scope.mark(key)) for (s, v), key in keys.items())
         return [replace(row, mark=mark) for row, mark in marked if row is not None]
 
-    def all_rows(self, own: Project) -> list[Row]:
+    def all_rows(self, own: Project) -> list[ListedResource]:
         """They end with their servers."""
         return []
 
-    def one_row(self, project: Project, thing_id: str) -> Row | None:
+    def one_row(self, project: Project, thing_id: str) -> ListedResource | None:
         server, _, volume = thing_id.partition("/")
         _, rows = _attached(project, server)
         return next((_row(server, raw) for raw in rows if raw["volumeId"] == volume), None)
@@ -139,20 +139,20 @@ class VolumeAttachments(KindDriver):
     def proof(self, call: Call, resource: Resource, text: str) -> str:
         return text.replace("404 by its id", "not among the volumes of its server")
 
-    def observe(self, call: Call, resource: Resource, row: Row) -> Observed:
+    def observe(self, call: Call, resource: Resource, row: ListedResource) -> Observed:
         """It has no description for a mark."""
         return super().observe(call, resource, replace(row, mark=call.scope.mark(resource.key)))
 
     def wanted(self, call: Call, resource: Resource) -> Fields:
         return {}
 
-    def seen(self, call: Call, row: Row) -> Fields:
+    def seen(self, call: Call, row: ListedResource) -> Fields:
         return {}
 
-    def status(self, row: Row) -> tuple[Status, str]:
+    def status(self, row: ListedResource) -> tuple[Status, str]:
         return Status.SETTLED, ""
 
-    def facts(self, row: Row) -> dict[str, object]:
+    def facts(self, row: ListedResource) -> dict[str, object]:
         return {"device": row.raw.get("device")}
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
@@ -175,10 +175,10 @@ class VolumeAttachments(KindDriver):
 
         return outcomes_of(call, wanted, one)
 
-    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+    def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
         raise AssertionError("attachments can't be changed")
 
-    def remove(self, project: Project, row: Row, fence: Fence) -> None:
+    def remove(self, project: Project, row: ListedResource, fence: Fence) -> None:
         """Detach it from a server that keeps running. A tenant's lock on the server refuses that, and is
         removed. Nova also refuses (400) while a detach is in progress, until the guest has released the
         device.
@@ -215,6 +215,6 @@ def _attached(project: Project, server: str) -> tuple[str, list[Json]]:
     return server, []
 
 
-def _row(server: str, raw: Json) -> Row:
+def _row(server: str, raw: Json) -> ListedResource:
     volume = str(raw["volumeId"])
-    return Row(f"{server}/{volume}", f"volume {volume} on server {server}", None, None, "", raw)
+    return ListedResource(f"{server}/{volume}", f"volume {volume} on server {server}", None, None, "", raw)

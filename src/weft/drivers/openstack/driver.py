@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from weft.drivers.openstack.aggregates import Aggregates
-from weft.drivers.openstack.base import Call, KindDriver, Row, look, outcomes_of
+from weft.drivers.openstack.base import Call, KindDriver, ListedResource, look, outcomes_of
 from weft.drivers.openstack.cinder import VolumeAttachments, Volumes
 from weft.drivers.openstack.flavors import Flavors
 from weft.drivers.openstack.images import Images
@@ -235,7 +235,7 @@ class OpenStackDriver:
             return Outcome(error=error)
         return Outcome(thing.id)
 
-    def _marked(self, kind: KindDriver, row: Row) -> Marked:
+    def _marked(self, kind: KindDriver, row: ListedResource) -> Marked:
         mark = row.mark
         assert mark is not None
         facts = {"key": mark.key, "site": mark.site, **kind.facts(row)}
@@ -295,7 +295,7 @@ class OpenStackDriver:
         return PermanentError(asked, f"cloud {self.name}", why, then)
 
 
-def _kept(call: Call, kind: KindDriver, resource: Resource, row: Row) -> Observed | None:
+def _kept(call: Call, kind: KindDriver, resource: Resource, row: ListedResource) -> Observed | None:
     """How a resource that stays is reported once it is no longer weft's; None while it is, or if it is to be
     deleted."""
     if not (call.scope.leaving and resource.spec.stays and row.mark is None and kind.is_given_back(row)):
@@ -306,7 +306,9 @@ def _kept(call: Call, kind: KindDriver, resource: Resource, row: Row) -> Observe
     return Observed(row.id, Status.KEPT, kind.kept(call, row), name=row.name)
 
 
-def _all(kind: KindDriver, project: Project | None, own: Project, unread: dict[str, WeftError]) -> list[Row]:
+def _all(
+    kind: KindDriver, project: Project | None, own: Project, unread: dict[str, WeftError]
+) -> list[ListedResource]:
     """Rows with any mark. What can't be read is added to `unread`: a project (disabled, without the service),
     or a kind that requires a policy of its own."""
     try:
@@ -329,7 +331,7 @@ def _moment(text: str) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _remove(kind: KindDriver, call: Call, row: Row) -> None:
+def _remove(kind: KindDriver, call: Call, row: ListedResource) -> None:
     try:
         kind.remove(kind.project(call), row, call.scope.fence)
     except InUseError as error:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, outcomes_of
+from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, ListedResource, outcomes_of
 from weft.drivers.openstack.nova import compute_control
 from weft.drivers.openstack.properties import (
     VERSION,
@@ -54,13 +54,13 @@ class Flavors(KindDriver):
     def project(self, call: Call) -> Project:
         return call.own
 
-    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
+    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[ListedResource]:
         return self._listed(call.own)
 
-    def all_rows(self, own: Project) -> list[Row]:
+    def all_rows(self, own: Project) -> list[ListedResource]:
         return [row for row in self._listed(own) if row.mark is not None]
 
-    def one_row(self, project: Project, thing_id: str) -> Row | None:
+    def one_row(self, project: Project, thing_id: str) -> ListedResource | None:
         asked = f"read flavor {thing_id}"
         raw = project.compute.item_or_absent(asked, f"/flavors/{thing_id}", "flavor", thing_id)
         return None if raw is None else _row(raw)
@@ -72,10 +72,10 @@ class Flavors(KindDriver):
         spec = _spec(resource)
         return {"vcpus": spec.vcpus, "ram": spec.ram, "disk": spec.disk}
 
-    def seen(self, call: Call, row: Row) -> Fields:
+    def seen(self, call: Call, row: ListedResource) -> Fields:
         return {name: row.raw[name] for name in ("vcpus", "ram", "disk")}
 
-    def observe(self, call: Call, resource: Resource, row: Row) -> Observed:
+    def observe(self, call: Call, resource: Resource, row: ListedResource) -> Observed:
         there, seen = _specs(row), super().observe(call, resource, row)
         if row.mark is not None and _origin(there) is None:
             # The process that created it died before recording that: it would stay in the end, as if it had
@@ -84,10 +84,10 @@ class Flavors(KindDriver):
             seen = replace(seen, differences=(*seen.differences, unsaid))
         return with_keys(seen, KEYS, _spec(resource), there, _note(there, _spec(resource)))
 
-    def status(self, row: Row) -> tuple[Status, str]:
+    def status(self, row: ListedResource) -> tuple[Status, str]:
         return Status.SETTLED, ""
 
-    def facts(self, row: Row) -> dict[str, object]:
+    def facts(self, row: ListedResource) -> dict[str, object]:
         return {}
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
@@ -102,7 +102,7 @@ class Flavors(KindDriver):
 
         return outcomes_of(call, wanted, one)
 
-    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+    def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
         spec, there = _spec(resource), _specs(row)
         marks: dict[str, str] = {}
         if _origin(there) == BEFORE or (row.mark is None and MADE not in there):
@@ -122,13 +122,13 @@ class Flavors(KindDriver):
         if "mark" in fields:
             self._describe(call.own, row, call.text(resource.key))
 
-    def let_go(self, call: Call, resource: Resource, row: Row) -> None:
+    def let_go(self, call: Call, resource: Resource, row: ListedResource) -> None:
         self._end(call.own, row, _spec(resource))
 
-    def remove_left(self, project: Project, row: Row) -> None:
+    def remove_left(self, project: Project, row: ListedResource) -> None:
         self._end(project, row)
 
-    def _end(self, own: Project, row: Row, spec: FlavorSpec | None = None) -> None:
+    def _end(self, own: Project, row: ListedResource, spec: FlavorSpec | None = None) -> None:
         """Delete one that weft created; otherwise restore its own values, and only then remove what is
         weft's."""
         there, asked = _specs(row), f"give back flavor {row.name}"
@@ -152,23 +152,23 @@ class Flavors(KindDriver):
         notes = [k for k in (DESCRIPTION, NOTED, *reversed(_parts(there))) if k in there]
         self._give_back(own, row, dict.fromkeys(notes))
 
-    def is_given_back(self, row: Row) -> bool:
+    def is_given_back(self, row: ListedResource) -> bool:
         return _origin(_specs(row)) is None
 
-    def kept(self, call: Call, row: Row) -> str:
+    def kept(self, call: Call, row: ListedResource) -> str:
         return "it was there before, and has the extra specs that it had"
 
-    def remove(self, project: Project, row: Row, fence: Fence) -> None:
+    def remove(self, project: Project, row: ListedResource, fence: Fence) -> None:
         project.compute.ask(f"delete flavor {row.name}", "DELETE", f"/flavors/{row.id}", ok=(404,))
 
-    def _listed(self, own: Project) -> list[Row]:
+    def _listed(self, own: Project) -> list[ListedResource]:
         return [_row(raw) for raw in own.compute.listing("list flavors", "/flavors/detail", "flavors")]
 
     def _set(self, own: Project, flavor: str, name: str, specs: Mapping[str, str]) -> None:
         body, path = {"extra_specs": dict(specs)}, f"/flavors/{flavor}/os-extra_specs"
         own.compute.ask(f"set extra specs of flavor {name}", "POST", path, json=body)
 
-    def _give_back(self, own: Project, row: Row, had: Note) -> None:
+    def _give_back(self, own: Project, row: ListedResource, had: Note) -> None:
         """Restore the former values of keys, or remove the keys."""
         if back := {k: v for k, v in had.items() if v is not None}:
             self._set(own, row.id, row.name, back)
@@ -176,14 +176,14 @@ class Flavors(KindDriver):
             path = f"/flavors/{row.id}/os-extra_specs/{key}"
             own.compute.ask(f"remove {key} of flavor {row.name}", "DELETE", path, ok=(404,))
 
-    def _describe(self, own: Project, row: Row, text: str | None) -> None:
+    def _describe(self, own: Project, row: ListedResource, text: str | None) -> None:
         body = {"flavor": {"description": text}}
         own.compute.ask(f"describe flavor {row.name}", "PUT", f"/flavors/{row.id}", json=body)
 
 
-def _row(raw: Json) -> Row:
+def _row(raw: Json) -> ListedResource:
     mark = Mark.parse(raw.get("description") or "")
-    return Row(raw["id"], raw["name"], mark, None, "", raw)
+    return ListedResource(raw["id"], raw["name"], mark, None, "", raw)
 
 
 def _spec(resource: Resource) -> FlavorSpec:
@@ -191,7 +191,7 @@ def _spec(resource: Resource) -> FlavorSpec:
     return resource.spec
 
 
-def _specs(row: Row) -> dict[str, str]:
+def _specs(row: ListedResource) -> dict[str, str]:
     return {str(k): str(v) for k, v in (row.raw.get("extra_specs") or {}).items()}
 
 
@@ -224,7 +224,7 @@ def _is_old(there: Mapping[str, str]) -> bool:
     return BEFORE in there and DESCRIPTION in there and NOTED not in there
 
 
-def _to_write_down(row: Row, spec: FlavorSpec) -> dict[str, str]:
+def _to_write_down(row: ListedResource, spec: FlavorSpec) -> dict[str, str]:
     """Extra specs that record the former values of what the site sets and that aren't recorded yet; the
     note's last part is filled first. Raises `PermanentError` for a value that doesn't fit.
     """

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, outcomes_of
+from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, ListedResource, outcomes_of
 from weft.drivers.openstack.properties import (
     VERSION,
     check_given_back,
@@ -45,14 +45,14 @@ class Images(KindDriver):
     def project(self, call: Call) -> Project:
         return call.own
 
-    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
+    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[ListedResource]:
         """Images with properties of weft's; the others aren't weft's yet."""
         return [row for row in self._listed(call.own) if row.mark is not None]
 
-    def all_rows(self, own: Project) -> list[Row]:
+    def all_rows(self, own: Project) -> list[ListedResource]:
         return [row for row in self._listed(own) if row.mark is not None]
 
-    def one_row(self, project: Project, thing_id: str) -> Row | None:
+    def one_row(self, project: Project, thing_id: str) -> ListedResource | None:
         image = image_or_absent(project, thing_id)
         return None if image is None else _row(image)
 
@@ -68,17 +68,17 @@ class Images(KindDriver):
     def wanted(self, call: Call, resource: Resource) -> Fields:
         return {}
 
-    def seen(self, call: Call, row: Row) -> Fields:
+    def seen(self, call: Call, row: ListedResource) -> Fields:
         return {}
 
-    def observe(self, call: Call, resource: Resource, row: Row) -> Observed:
+    def observe(self, call: Call, resource: Resource, row: ListedResource) -> Observed:
         observed = super().observe(call, resource, row)
         return with_keys(observed, KEYS, _spec(resource), _texts(row.raw), _note(row.raw, _spec(resource)))
 
-    def status(self, row: Row) -> tuple[Status, str]:
+    def status(self, row: ListedResource) -> tuple[Status, str]:
         return Status.SETTLED, ""
 
-    def facts(self, row: Row) -> dict[str, object]:
+    def facts(self, row: ListedResource) -> dict[str, object]:
         return {}
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
@@ -94,10 +94,10 @@ class Images(KindDriver):
         self._write(call, resource, _row(found[0]))
         return str(found[0]["id"])
 
-    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+    def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
         self._write(call, resource, row)
 
-    def _write(self, call: Call, resource: Resource, row: Row) -> None:
+    def _write(self, call: Call, resource: Resource, row: ListedResource) -> None:
         """Everything in one request: Glance applies a patch as a whole or not at all."""
         spec, there = _spec(resource), _texts(row.raw)
         if row.mark is not None and BEFORE not in there:
@@ -109,19 +109,19 @@ class Images(KindDriver):
         news[NOTED] = VERSION
         self._patch(call.own, row, news)
 
-    def let_go(self, call: Call, resource: Resource, row: Row) -> None:
+    def let_go(self, call: Call, resource: Resource, row: ListedResource) -> None:
         self._end(call.own, row, _spec(resource))
 
-    def is_given_back(self, row: Row) -> bool:
+    def is_given_back(self, row: ListedResource) -> bool:
         return BEFORE not in _texts(row.raw)
 
-    def kept(self, call: Call, row: Row) -> str:
+    def kept(self, call: Call, row: ListedResource) -> str:
         return "the image is others', and has the properties that it had"
 
-    def remove(self, project: Project, row: Row, fence: Fence) -> None:
+    def remove(self, project: Project, row: ListedResource, fence: Fence) -> None:
         self._end(project, row)
 
-    def _end(self, project: Project, row: Row, spec: ImagePropertiesSpec | None = None) -> None:
+    def _end(self, project: Project, row: ListedResource, spec: ImagePropertiesSpec | None = None) -> None:
         """Restore everything recorded; once that is observed, remove what is weft's."""
         asked = f"give back image {row.name}"
         if BEFORE not in _texts(row.raw):
@@ -136,7 +136,7 @@ class Images(KindDriver):
         check_given_back(asked, "Glance", note, _texts(seen))
         self._patch(project, _row(seen), {MARK: None, BEFORE: None, NOTED: None})
 
-    def _patch(self, own: Project, row: Row, news: Mapping[str, str | None]) -> None:
+    def _patch(self, own: Project, row: ListedResource, news: Mapping[str, str | None]) -> None:
         there, body = _texts(row.raw), list[dict[str, Any]]()
         for key, value in news.items():
             if value is None and key in there:
@@ -147,7 +147,7 @@ class Images(KindDriver):
             asked = f"set properties of image {row.name}"
             own.image.ask(asked, "PATCH", f"/images/{row.id}", json=body, headers=PATCH)
 
-    def _listed(self, own: Project) -> list[Row]:
+    def _listed(self, own: Project) -> list[ListedResource]:
         return [_row(raw) for raw in own.image.listing("list images", "/images", "images")]
 
 
@@ -176,10 +176,12 @@ def _mark_text(image: str, mark: str) -> str:
     return f"{image} {mark}"
 
 
-def _row(raw: Json) -> Row:
+def _row(raw: Json) -> ListedResource:
     image, _, text = str(raw.get(MARK) or "").partition(" ")
     mark = Mark.parse(text) if image == raw["id"] else None
-    return Row(raw["id"], raw.get("name") or "", mark, raw.get("owner"), raw.get("created_at") or "", raw)
+    return ListedResource(
+        raw["id"], raw.get("name") or "", mark, raw.get("owner"), raw.get("created_at") or "", raw
+    )
 
 
 def _spec(resource: Resource) -> ImagePropertiesSpec:

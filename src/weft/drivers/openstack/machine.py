@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, outcomes_of
+from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, ListedResource, outcomes_of
 from weft.drivers.openstack.cleaning import Cleaning, ended_at, last_cleaning, set_back
 from weft.drivers.openstack.console import console_hindrance, wait_for_console
 from weft.drivers.openstack.firmware import firmware_differences, firmware_text
@@ -49,18 +49,18 @@ class Machines(KindDriver):
     def project(self, call: Call) -> Project:
         return call.own
 
-    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
+    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[ListedResource]:
         ids = [_machine(r) for r in wanted]
         found = call.spread.map(lambda one: read_node(call.own, one), ids)
         return [row for row in map(_row, found) if row.mark is not None]
 
-    def all_rows(self, own: Project) -> list[Row]:
+    def all_rows(self, own: Project) -> list[ListedResource]:
         listed = own.baremetal.listing(
             outside.REQUEST(verb="list", what="machines"), "/v1/nodes", "nodes", {"detail": "true"}
         )
         return [row for row in map(_row, listed) if row.mark is not None]
 
-    def one_row(self, project: Project, thing_id: str) -> Row | None:
+    def one_row(self, project: Project, thing_id: str) -> ListedResource | None:
         """None only if it is free and clean. A missing mark doesn't prove that it was given back: others than
         weft can write `extra`, even members of a lessee.
         """
@@ -90,17 +90,17 @@ class Machines(KindDriver):
     def wanted(self, call: Call, resource: Resource) -> Fields:
         return {}
 
-    def seen(self, call: Call, row: Row) -> Fields:
+    def seen(self, call: Call, row: ListedResource) -> Fields:
         return {}
 
-    def status(self, row: Row) -> tuple[Status, str]:
+    def status(self, row: ListedResource) -> tuple[Status, str]:
         """Maintenance, or an unknown power state, is temporary: wait, and replace nothing."""
         status, why = progress(row)
         if status is Status.SETTLED and (why := hindrance(row.raw) or ""):
             return Status.PENDING, why
         return status, why
 
-    def observe(self, call: Call, resource: Resource, row: Row) -> Observed:
+    def observe(self, call: Call, resource: Resource, row: ListedResource) -> Observed:
         """Only the tenant may be its lessee meanwhile, which Ironic makes it by default."""
         seen = KindDriver.observe(self, call, resource, row)
         if seen.status is not Status.SETTLED:
@@ -108,7 +108,7 @@ class Machines(KindDriver):
         why = others_hindrance(call.own, row.raw, lessee=call.scope.project_id)
         return replace(seen, status=Status.PENDING, reason=why) if why else seen
 
-    def facts(self, row: Row) -> dict[str, object]:
+    def facts(self, row: ListedResource) -> dict[str, object]:
         raw = row.raw
         names = ("provision_state", "power_state", "maintenance", "maintenance_reason", "instance_uuid")
         return {"machine": raw["uuid"], **{name: raw.get(name) for name in names}}
@@ -137,11 +137,11 @@ class Machines(KindDriver):
 
         return outcomes_of(call, wanted, one)
 
-    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+    def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
         change = {"op": "add", "path": f"/extra/{MARK}", "value": call.text(resource.key)}
         patch_node(call.own, f"mark machine {resource.node}", str(row.raw["uuid"]), [change])
 
-    def remove(self, project: Project, row: Row, fence: Fence) -> None:
+    def remove(self, project: Project, row: ListedResource, fence: Fence) -> None:
         """Take the mark off, once the machine is proved clean.
 
         Raises `NotYetError` while it is deployed, deleted or cleaned; `TemporaryError` if a person must act.
@@ -162,7 +162,7 @@ class Machines(KindDriver):
         patch_node(project, asked, machine, [{"op": "remove", "path": f"/extra/{MARK}"}])
 
 
-def _what_to_do(row: Row) -> str:
+def _what_to_do(row: ListedResource) -> str:
     """By a person, for a machine that isn't given back."""
     if row.raw.get("provision_state") == "error":
         return (
@@ -172,7 +172,7 @@ def _what_to_do(row: Row) -> str:
     return "check it in Ironic; it is kept until a cleaning has completed"
 
 
-def _still_marked(own: Project, asked: str, row: Row, fence: Fence) -> Json:
+def _still_marked(own: Project, asked: str, row: ListedResource, fence: Fence) -> Json:
     """Reading took time: another worker may have given it back, and the next pod may have it."""
     node = read_node(own, str(row.raw["uuid"]))
     if _row(node).mark != row.mark or node.get("instance_uuid"):
@@ -255,9 +255,9 @@ def _cleaned(own: Project, node: Json) -> Cleaning | str:
     return replace(found, checked=firmware_text(demands))
 
 
-def _row(node: Json) -> Row:
+def _row(node: Json) -> ListedResource:
     mark = mark_of(node)
-    return Row(
+    return ListedResource(
         id=f"{node['uuid']}@{mark.owner.id if mark and mark.owner else ''}",
         name=str(node.get("name") or node["uuid"]),
         mark=mark,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, outcomes_of
+from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, ListedResource, outcomes_of
 from weft.drivers.openstack.service import Json, Service
 from weft.drivers.openstack.session import Project
 from weft.drivers.openstack.sharerules import (
@@ -60,7 +60,7 @@ class Shares(StorageKind):
     def named(self, name: str, description: str) -> Json:
         return {"display_name": name, "display_description": description}
 
-    def one_row(self, project: Project, thing_id: str) -> Row | None:
+    def one_row(self, project: Project, thing_id: str) -> ListedResource | None:
         asked = f"look at share {thing_id}"
         answer = project.share.ask(asked, "GET", f"/shares/{thing_id}", ok=(404,))
         if answer.status != 404:
@@ -70,7 +70,7 @@ class Shares(StorageKind):
             raise project.share.error(asked, named if named.status == 404 else answer, reading=True)
         return None
 
-    def observe(self, call: Call, resource: Resource, row: Row) -> Observed:
+    def observe(self, call: Call, resource: Resource, row: ListedResource) -> Observed:
         if self.status(row)[0] is not Status.SETTLED:
             return super().observe(call, resource, row)
         return super().observe(call, resource, self._with_rules(call, resource, row))
@@ -78,13 +78,13 @@ class Shares(StorageKind):
     def wanted(self, call: Call, resource: Resource) -> Fields:
         return {"others": frozenset[str](), "public": False}
 
-    def seen(self, call: Call, row: Row) -> Fields:
+    def seen(self, call: Call, row: ListedResource) -> Fields:
         if RULES not in row.raw:
             return {}
         others = frozenset(str(r["access_to"]) for r in foreign_rules(call, row))
         return {"others": others, "public": bool(row.raw.get("is_public"))}
 
-    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+    def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
         """Others' access rules come first, and a failed change doesn't keep the rest from being tried."""
         share = call.project.share
         steps: list[Callable[[], object]] = []
@@ -104,12 +104,12 @@ class Shares(StorageKind):
         if errors:
             raise min(errors, key=lambda e: isinstance(e, TemporaryError))
 
-    def let_go(self, call: Call, resource: Resource, row: Row) -> None:
+    def let_go(self, call: Call, resource: Resource, row: ListedResource) -> None:
         """A share in the recycle bin can't be renamed, and would be deleted with it."""
         restore(call.project, row.id)
         super().let_go(call, resource, row)
 
-    def clear(self, project: Project, row: Row) -> str:
+    def clear(self, project: Project, row: ListedResource) -> str:
         """Remove locks and snapshots: the share was ordered to be deleted with everything on it."""
         gone = unlock(project, row.id)
         asked = f"list snapshots of share {row.name}"
@@ -119,10 +119,10 @@ class Shares(StorageKind):
             gone += [f"snapshot {one['id']}"] if answer.fine else []
         return ", ".join(gone)
 
-    def uses(self, project: Project, row: Row) -> list[Use]:
+    def uses(self, project: Project, row: ListedResource) -> list[Use]:
         return of_share(project, row.id)
 
-    def _with_rules(self, call: Call, resource: Resource, row: Row) -> Row:
+    def _with_rules(self, call: Call, resource: Resource, row: ListedResource) -> ListedResource:
         spec = resource.spec
         assert isinstance(spec, ShareSpec)
         addresses = addresses_of(call, spec.ports)
@@ -139,7 +139,7 @@ class ShareAccess(KindDriver):
     def control(self, call: Call) -> str:
         return types_seen(call.project.share, "share")
 
-    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
+    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[ListedResource]:
         shares = sorted({share for r in wanted if (share := _share(call, r))})
         found = [
             rule_row(raw, share, call.scope.project_id)
@@ -150,17 +150,17 @@ class ShareAccess(KindDriver):
         addresses = addresses_of(call, ports) if found else {}
         return [replace(row, raw={**row.raw, ADDRESSES: addresses}) for row in found]
 
-    def all_rows(self, own: Project) -> list[Row]:
+    def all_rows(self, own: Project) -> list[ListedResource]:
         """None: rules can be listed for one share only; a share that is gone has none, and other rules are
         tenants' own."""
         return []
 
-    def one_row(self, project: Project, thing_id: str) -> Row | None:
+    def one_row(self, project: Project, thing_id: str) -> ListedResource | None:
         asked, path = f"look at access rule {thing_id}", f"/share-access-rules/{thing_id}"
         raw = project.share.item_or_absent(asked, path, "access", thing_id)
         return None if raw is None else rule_row(raw, raw["share_id"], project.project_id)
 
-    def observe(self, call: Call, resource: Resource, row: Row) -> Observed:
+    def observe(self, call: Call, resource: Resource, row: ListedResource) -> Observed:
         spec = resource.spec
         assert isinstance(spec, ShareAccessSpec)
         seen = super().observe(call, resource, row)
@@ -176,10 +176,10 @@ class ShareAccess(KindDriver):
         assert isinstance(spec, ShareAccessSpec)
         return {"share": _share(call, resource), "level": "ro" if spec.read_only else "rw"}
 
-    def seen(self, call: Call, row: Row) -> Fields:
+    def seen(self, call: Call, row: ListedResource) -> Fields:
         return {"share": row.raw["share_id"], "level": row.raw["access_level"]}
 
-    def status(self, row: Row) -> tuple[Status, str]:
+    def status(self, row: ListedResource) -> tuple[Status, str]:
         state = str(row.raw["state"])
         if state == "active":
             return Status.SETTLED, ""
@@ -189,7 +189,7 @@ class ShareAccess(KindDriver):
             return Status.PENDING, outside.BEING_REVOKED()
         return Status.BROKEN, f"Manila reports the rule in state {state}"
 
-    def facts(self, row: Row) -> dict[str, object]:
+    def facts(self, row: ListedResource) -> dict[str, object]:
         return {"address": row.raw["access_to"], "state": row.raw["state"], "share": row.raw["share_id"]}
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
@@ -241,14 +241,14 @@ class ShareAccess(KindDriver):
             asked, "Manila", f"rule {names} of someone else has the address, and is being revoked"
         )
 
-    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+    def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
         asked, path = (
             outside.REQUEST(verb="update", what=f"access rule {resource.name}"),
             f"/share-access-rules/{row.id}/metadata",
         )
         call.project.share.ask(asked, "PUT", path, json={"metadata": {"weft": call.text(resource.key)}})
 
-    def remove(self, project: Project, row: Row, fence: Fence) -> None:
+    def remove(self, project: Project, row: ListedResource, fence: Fence) -> None:
         if row.raw["state"] not in DENYING:
             deny(project, row.raw["share_id"], row.id)
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from uuid import uuid4
 
-from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, outcomes_of
+from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, ListedResource, outcomes_of
 from weft.drivers.openstack.console import (
     console_failure,
     console_hindrance,
@@ -88,18 +88,18 @@ class MetalServers(KindDriver):
     def project(self, call: Call) -> Project:
         return call.own
 
-    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
+    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[ListedResource]:
         found = call.spread.map(lambda one: _row(read_node(call.own, server_spec(one).host)), wanted)
         return [row for row in found if row is not None]
 
-    def all_rows(self, own: Project) -> list[Row]:
+    def all_rows(self, own: Project) -> list[ListedResource]:
         listed = own.baremetal.listing(
             outside.REQUEST(verb="list", what="machines"), "/v1/nodes", "nodes", {"detail": "true"}
         )
         rows = map(_row, listed)
         return [row for row in rows if row is not None and row.mark is not None]
 
-    def one_row(self, project: Project, thing_id: str) -> Row | None:
+    def one_row(self, project: Project, thing_id: str) -> ListedResource | None:
         """None only if Ironic has the node with another instance or none."""
         node = read_node(project, thing_id.partition("@")[2])
         if node["provision_state"] == GONE:
@@ -120,8 +120,8 @@ class MetalServers(KindDriver):
         now = f"instance {instance_of(node)}" if row else "no instance"
         return f"its machine is {node['provision_state']}, with {now}; {alive_conductor(call.own, node)}"
 
-    def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
-        def one(row: Row) -> Row:
+    def prepare(self, call: Call, rows: Sequence[ListedResource]) -> Sequence[ListedResource]:
+        def one(row: ListedResource) -> ListedResource:
             if not _is_deployed(row.raw):
                 return row
             return replace(row, raw={**row.raw, VIFS: frozenset(attached(call.own, row.raw["uuid"]))})
@@ -132,7 +132,7 @@ class MetalServers(KindDriver):
         ports = frozenset(call.ids.get(key, key) for key in server_spec(resource).ports)
         return {"deployed": True, "status": "ACTIVE", "ports": ports}
 
-    def seen(self, call: Call, row: Row) -> Fields:
+    def seen(self, call: Call, row: ListedResource) -> Fields:
         node = row.raw
         if self.status(row)[0] is not Status.SETTLED:
             return {}  # in progress, or broken with a reason: nothing to compare
@@ -145,13 +145,13 @@ class MetalServers(KindDriver):
             fields["ports"] = node[VIFS]
         return fields
 
-    def status(self, row: Row) -> tuple[Status, str]:
+    def status(self, row: ListedResource) -> tuple[Status, str]:
         where, why = progress(row)
         if where is Status.SETTLED and (other := unchecked(info_of(row.raw))):
             return Status.BROKEN, f"Ironic boots what weft didn't check: {other}"
         return where, why
 
-    def facts(self, row: Row) -> dict[str, object]:
+    def facts(self, row: ListedResource) -> dict[str, object]:
         node = row.raw
         return {
             "host": node["uuid"],
@@ -168,7 +168,7 @@ class MetalServers(KindDriver):
 
         return outcomes_of(call, wanted, one)
 
-    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+    def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
         if "mark" in fields:
             change = {"op": "add", "path": f"/instance_info/{MARK}", "value": call.text(resource.key)}
             asked = f"mark server {resource.name}"
@@ -177,7 +177,7 @@ class MetalServers(KindDriver):
         if "deployed" in fields:
             self._deploy(call, resource, row.raw)
 
-    def remove(self, project: Project, row: Row, fence: Fence) -> None:
+    def remove(self, project: Project, row: ListedResource, fence: Fence) -> None:
         """Ask Ironic to tear it down, which removes the instance, its ports and its mark, and cleans the
         machine. Its console is switched off first; if that fails, the machine doesn't count as clean.
         """
@@ -295,13 +295,13 @@ def _attach(call: Call, asked: str, node: Json, vifs: Sequence[str]) -> None:
             raise refused(call.own, asked, machine, f"port {vif} can't be attached: {answer.sentence()}")
 
 
-def _row(node: Json) -> Row | None:
+def _row(node: Json) -> ListedResource | None:
     """The server that is a machine's instance; None if it has none."""
     if instance_of(node) is None:
         return None
     info = info_of(node)
     text = info.get(MARK)
-    return Row(
+    return ListedResource(
         id=server_id(node),
         name=str(info.get(NAME) or node.get("name") or node["uuid"]),
         mark=Mark.parse(text) if isinstance(text, str) else None,

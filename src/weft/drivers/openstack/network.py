@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from ipaddress import IPv4Network
 
-from weft.drivers.openstack.base import Call, Fence, Fields, Row
+from weft.drivers.openstack.base import Call, Fence, Fields, ListedResource
 from weft.drivers.openstack.errors import Answer
 from weft.drivers.openstack.networks import EVERYBODYS, add_share, set_shares, shared_projects
 from weft.drivers.openstack.neutron import NeutronKind
@@ -136,7 +136,7 @@ class Networks(NeutronKind):
                 "put geneve or vxlan first in Neutron's project_network_types, or use provider networks in the site",
             )
 
-    def seen(self, call: Call, row: Row) -> Fields:
+    def seen(self, call: Call, row: ListedResource) -> Fields:
         return {
             "name": row.name,
             "overlay": _overlay(row.raw),
@@ -150,7 +150,7 @@ class Networks(NeutronKind):
             "mtu": row.raw.get("mtu"),
         }
 
-    def facts(self, row: Row) -> dict[str, object]:
+    def facts(self, row: ListedResource) -> dict[str, object]:
         return {
             "type": row.raw.get("provider:network_type"),
             "physical_network": row.raw.get("provider:physical_network"),
@@ -158,7 +158,7 @@ class Networks(NeutronKind):
             "mtu": row.raw.get("mtu"),
         }
 
-    def remove(self, project: Project, row: Row, fence: Fence) -> None:
+    def remove(self, project: Project, row: ListedResource, fence: Fence) -> None:
         """Neutron deletes a network with all its subnets. The site's own are gone by then; any others are an
         operator's."""
         if row.mark is not None and row.mark.owner.kind == "site":
@@ -172,13 +172,13 @@ class Networks(NeutronKind):
                 raise TemporaryError(asked, "network", said, "remove them first")
         super().remove(project, row, fence)
 
-    def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
+    def prepare(self, call: Call, rows: Sequence[ListedResource]) -> Sequence[ListedResource]:
         """Add the projects that they are shared with: their owner can let other projects put ports on
         them."""
         with_whom = shared_projects(call.project, [row.id for row in rows], "network")
         return [replace(row, raw={**row.raw, SHARED: with_whom[row.id]}) for row in rows]
 
-    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+    def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
         if "shared_with" in fields:
             spec = resource.spec
             assert isinstance(spec, NetworkSpec)
@@ -253,7 +253,7 @@ class Subnets(NeutronKind):
             fields["dns"] = spec.dns
         return fields
 
-    def seen(self, call: Call, row: Row) -> Fields:
+    def seen(self, call: Call, row: ListedResource) -> Fields:
         pools: list[dict[str, str]] = row.raw.get("allocation_pools") or []
         return {
             "network": row.raw["network_id"],
@@ -264,7 +264,7 @@ class Subnets(NeutronKind):
             "dns": tuple(row.raw.get("dns_nameservers") or ()),
         }
 
-    def facts(self, row: Row) -> dict[str, object]:
+    def facts(self, row: ListedResource) -> dict[str, object]:
         raw = row.raw
         known = {"network": raw["network_id"], "cidr": raw["cidr"], "dhcp": raw["enable_dhcp"]}
         return {**known, "gateway": raw.get("gateway_ip")}

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from weft.drivers.openstack.base import Call, Fence, KindDriver, Row, ours, outcomes_of
+from weft.drivers.openstack.base import Call, Fence, KindDriver, ListedResource, ours, outcomes_of
 from weft.drivers.openstack.errors import QUOTA, Answer
 from weft.drivers.openstack.filters import Filters
 from weft.drivers.openstack.service import Json
@@ -55,14 +55,14 @@ class NeutronKind(KindDriver):
         """Filters of the pod's listing."""
         return {}
 
-    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
+    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[ListedResource]:
         filters = {"project_id": call.scope.project_id, **self.narrowed(call, wanted)}
         return self._listed(call.project, filters)
 
-    def all_rows(self, own: Project) -> list[Row]:
+    def all_rows(self, own: Project) -> list[ListedResource]:
         return [row for row in self._listed(own, {}) if row.mark is not None]
 
-    def one_row(self, project: Project, thing_id: str) -> Row | None:
+    def one_row(self, project: Project, thing_id: str) -> ListedResource | None:
         asked, path = f"look at {self.item} {thing_id}", f"{self.path}/{thing_id}"
         raw = project.network.item_or_absent(asked, path, self.item, thing_id)
         return None if raw is None else self.row(raw)
@@ -70,9 +70,9 @@ class NeutronKind(KindDriver):
     def control(self, call: Call) -> str:
         return default_group(call.project, call.scope.project_id)
 
-    def row(self, raw: Json) -> Row:
+    def row(self, raw: Json) -> ListedResource:
         mark = Mark.parse(raw.get("description") or "")
-        return Row(
+        return ListedResource(
             id=raw["id"],
             # A floating IP has no name of its own.
             name=raw.get("name") or (mark.name() if mark else ""),
@@ -82,7 +82,7 @@ class NeutronKind(KindDriver):
             raw=raw,
         )
 
-    def status(self, row: Row) -> tuple[Status, str]:
+    def status(self, row: ListedResource) -> tuple[Status, str]:
         return Status.SETTLED, ""
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
@@ -114,7 +114,7 @@ class NeutronKind(KindDriver):
             outcomes |= self._made(call, batch, answer)
         return outcomes
 
-    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+    def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
         body = self.changes(call, resource, fields)
         if "mark" in fields:
             body["description"] = call.text(resource.key)
@@ -125,7 +125,7 @@ class NeutronKind(KindDriver):
             if error is not None:
                 raise error
 
-    def remove(self, project: Project, row: Row, fence: Fence) -> None:
+    def remove(self, project: Project, row: ListedResource, fence: Fence) -> None:
         asked, path = outside.REQUEST(verb="delete", what=f"{self.item} {row.name}"), f"{self.path}/{row.id}"
         answer = project.network.ask(asked, "DELETE", path, ok=(404, 409))
         if answer.status == 409:
@@ -134,7 +134,7 @@ class NeutronKind(KindDriver):
                 raise self._in_use(project, row, error)
             raise error
 
-    def _in_use(self, project: Project, row: Row, error: TemporaryError) -> InUseError:
+    def _in_use(self, project: Project, row: ListedResource, error: TemporaryError) -> InUseError:
         """The error with who still uses it: a tenant may have put resources of its own on it."""
         owner = row.mark.owner.kind if row.mark is not None else "pod"
         seen, uses = error.answer, list[Use]()
@@ -161,7 +161,7 @@ class NeutronKind(KindDriver):
     def created(self, call: Call, resource: Resource, raw: Json) -> None:
         """Do what must follow the creation, such as a group's rules. Raises the error."""
 
-    def _listed(self, project: Project, filters: Filters) -> list[Row]:
+    def _listed(self, project: Project, filters: Filters) -> list[ListedResource]:
         asked, params = (
             outside.REQUEST(verb="list", what=self.collection),
             {"fields": (*ALWAYS, *self.fields)},

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import cast
 
-from weft.drivers.openstack.base import Row
+from weft.drivers.openstack.base import ListedResource
 from weft.drivers.openstack.cleaning import internal_info, steps_here
 from weft.drivers.openstack.console import console_hindrance
 from weft.drivers.openstack.service import Json
@@ -137,7 +137,7 @@ def hindrance(node: Json) -> str | None:
     return None if node.get("power_state") else "its power state is unknown"
 
 
-def progress(row: Row) -> tuple[Status, str]:
+def progress(row: ListedResource) -> tuple[Status, str]:
     """How far it is in Ironic's sequence of states."""
     raw, state = row.raw, str(row.raw["provision_state"])
     if state == GONE:

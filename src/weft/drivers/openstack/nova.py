@@ -6,7 +6,7 @@ import base64
 from collections.abc import Sequence
 from dataclasses import replace
 
-from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, ours, outcomes_of
+from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, ListedResource, ours, outcomes_of
 from weft.drivers.openstack.changeable import goes_by_properties, is_changeable, not_settled
 from weft.drivers.openstack.errors import known
 from weft.drivers.openstack.machine import unoffered
@@ -54,7 +54,7 @@ class Servers(KindDriver):
     def knows(self, thing_id: str) -> bool:
         return "@" not in thing_id  # those are Ironic's (`weft.drivers.openstack.metal`)
 
-    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
+    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[ListedResource]:
         # Tags only narrow the listing, and a tenant can remove them: if an id isn't known, all are listed.
         narrowed = {"tags": owner_tag(call.scope.owner)} if all(r.key in call.ids for r in wanted) else {}
         rows, mine = self._listed(call.project, narrowed), frozenset(call.ids.values())
@@ -66,11 +66,11 @@ class Servers(KindDriver):
             replace(r, mark=None) if r.id not in mine and r.raw.get("user_id") in others else r for r in rows
         ]
 
-    def all_rows(self, own: Project) -> list[Row]:
+    def all_rows(self, own: Project) -> list[ListedResource]:
         rows = self._listed(own, {"all_tenants": "1", "tags": "weft"})
         return [row for row in rows if row.mark is not None]
 
-    def one_row(self, project: Project, thing_id: str) -> Row | None:
+    def one_row(self, project: Project, thing_id: str) -> ListedResource | None:
         asked, path = f"read server {thing_id}", f"/servers/{thing_id}"
         raw = project.compute.item_or_absent(asked, path, "server", thing_id)
         return None if raw is None else _server_row(raw)
@@ -78,7 +78,7 @@ class Servers(KindDriver):
     def control(self, call: Call) -> str:
         return compute_control(call.project)
 
-    def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
+    def prepare(self, call: Call, rows: Sequence[ListedResource]) -> Sequence[ListedResource]:
         """Add their ports, once all are stable: during builds each read slows down the cloud."""
         if any(self.status(row)[0] is Status.PENDING for row in rows):
             return rows
@@ -104,7 +104,7 @@ class Servers(KindDriver):
             "ports": frozenset(call.ids.get(key, key) for key in spec.ports),
         }
 
-    def seen(self, call: Call, row: Row) -> Fields:
+    def seen(self, call: Call, row: ListedResource) -> Fields:
         raw = row.raw
         if self.status(row)[0] is not Status.SETTLED:
             return {}  # in progress, or broken with a reason: nothing to compare
@@ -119,7 +119,7 @@ class Servers(KindDriver):
             fields["ports"] = raw[PORTS]
         return fields
 
-    def status(self, row: Row) -> tuple[Status, str]:
+    def status(self, row: ListedResource) -> tuple[Status, str]:
         status, task = row.raw["status"], row.raw.get("OS-EXT-STS:task_state")
         if status == "ERROR":
             fault = (row.raw.get("fault") or {}).get("message") or "ERROR without a fault"
@@ -132,7 +132,7 @@ class Servers(KindDriver):
             return Status.PENDING, outside.STATE_OF_CLOUD(state=status, task=task)
         return Status.SETTLED, ""
 
-    def facts(self, row: Row) -> dict[str, object]:
+    def facts(self, row: ListedResource) -> dict[str, object]:
         raw = row.raw
         host = "OS-EXT-SRV-ATTR:host"
         return {
@@ -161,14 +161,14 @@ class Servers(KindDriver):
 
         return outcomes_of(call, wanted, one)
 
-    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+    def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
         body = {"server": {"description": call.text(resource.key)}}
         asked, path = outside.REQUEST(verb="update", what=f"server {resource.name}"), f"/servers/{row.id}"
         call.project.compute.ask(asked, "PUT", path, json=body)
         asked, tags = outside.REQUEST(verb="tag", what=f"server {resource.name}"), _tags(call.scope.owner)
         call.project.compute.ask(asked, "PUT", f"{path}/tags", json={"tags": tags})
 
-    def remove(self, project: Project, row: Row, fence: Fence) -> None:
+    def remove(self, project: Project, row: ListedResource, fence: Fence) -> None:
         if row.raw.get("locked"):
             # A tenant's lock refuses every deletion, and would keep the node beyond the lease.
             unlock_server(project, row.id)
@@ -178,7 +178,7 @@ class Servers(KindDriver):
             asked = outside.REQUEST(verb="delete", what=f"server {row.name}")
             project.compute.ask(asked, "DELETE", f"/servers/{row.id}", ok=(404,))
 
-    def _listed(self, project: Project, filters: dict[str, str]) -> list[Row]:
+    def _listed(self, project: Project, filters: dict[str, str]) -> list[ListedResource]:
         asked = outside.REQUEST(verb="list", what="servers")
         rows = project.compute.listing(asked, "/servers/detail", "servers", filters)
         return [_server_row(raw) for raw in rows]
@@ -231,16 +231,16 @@ class KeyPairs(KindDriver):
     def control(self, call: Call) -> str:
         return compute_control(call.own)
 
-    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
+    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[ListedResource]:
         rows = [self.one_row(call.own, resource.name) for resource in wanted]
         return [row for row in rows if row is not None]
 
-    def all_rows(self, own: Project) -> list[Row]:
+    def all_rows(self, own: Project) -> list[ListedResource]:
         asked = outside.REQUEST(verb="list", what="key pairs")
         listed = own.compute.listing(asked, "/os-keypairs", "keypairs")
         return [row for row in (_key_row(k["keypair"]) for k in listed) if row.mark is not None]
 
-    def one_row(self, project: Project, thing_id: str) -> Row | None:
+    def one_row(self, project: Project, thing_id: str) -> ListedResource | None:
         asked, path = f"read key pair {thing_id}", f"/os-keypairs/{thing_id}"
         raw = project.compute.item_or_absent(asked, path, "keypair", thing_id)
         return None if raw is None else _key_row(raw)
@@ -250,13 +250,13 @@ class KeyPairs(KindDriver):
         assert isinstance(spec, KeyPairSpec)
         return {"public_key": _without_comment(spec.public_key)}
 
-    def seen(self, call: Call, row: Row) -> Fields:
+    def seen(self, call: Call, row: ListedResource) -> Fields:
         return {"public_key": _without_comment(row.raw["public_key"])}
 
-    def status(self, row: Row) -> tuple[Status, str]:
+    def status(self, row: ListedResource) -> tuple[Status, str]:
         return Status.SETTLED, ""
 
-    def facts(self, row: Row) -> dict[str, object]:
+    def facts(self, row: ListedResource) -> dict[str, object]:
         return {"fingerprint": row.raw.get("fingerprint")}
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
@@ -273,10 +273,10 @@ class KeyPairs(KindDriver):
 
         return outcomes_of(call, wanted, one)
 
-    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+    def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
         raise AssertionError("key pairs can't be changed")
 
-    def remove(self, project: Project, row: Row, fence: Fence) -> None:
+    def remove(self, project: Project, row: ListedResource, fence: Fence) -> None:
         asked = outside.REQUEST(verb="delete", what=f"key pair {row.name}")
         project.compute.ask(asked, "DELETE", f"/os-keypairs/{row.name}", ok=(404,))
 
@@ -307,12 +307,12 @@ def compute_control(project: Project) -> str:
     return f"{len(services)} compute services were seen with it"
 
 
-def _server_row(raw: Json) -> Row:
+def _server_row(raw: Json) -> ListedResource:
     if "name" not in raw:
         # Microversion 2.69: for a server in a cell that doesn't answer, only what the API database has is shown.
         seen = f"only its id is shown (status {raw.get('status')}): its cell doesn't answer"
         raise UnknownError(f"read server {raw.get('id')}", "compute", seen)
-    return Row(
+    return ListedResource(
         id=raw["id"],
         name=raw["name"],
         mark=Mark.parse(raw.get("description") or ""),
@@ -322,9 +322,9 @@ def _server_row(raw: Json) -> Row:
     )
 
 
-def _key_row(raw: Json) -> Row:
+def _key_row(raw: Json) -> ListedResource:
     comment = " ".join(raw["public_key"].split()[2:])
-    return Row(
+    return ListedResource(
         id=raw["name"],
         name=raw["name"],
         mark=Mark.parse(comment),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from weft.drivers.openstack.base import Call, Fence, Fields, Row
+from weft.drivers.openstack.base import Call, Fence, Fields, ListedResource
 from weft.drivers.openstack.filters import Filters
 from weft.drivers.openstack.neutron import NeutronKind
 from weft.drivers.openstack.service import Json
@@ -76,7 +76,7 @@ class Ports(NeutronKind):
         "dns_name",
     )
 
-    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
+    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[ListedResource]:
         """List many ports network by network, in parallel: Neutron spends more time on each port than on each
         request, and its API has several processes."""
         by_network: dict[tuple[str, str | None], list[Resource]] = {}
@@ -95,7 +95,7 @@ class Ports(NeutronKind):
         known = [_network_id(call, network, own) for network, own in networks]
         return {"network_id": [n for n in known if n]} if known and all(known) else {}
 
-    def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
+    def prepare(self, call: Call, rows: Sequence[ListedResource]) -> Sequence[ListedResource]:
         """For a network that isn't the pod's, look it up from the tenant's project."""
         if call.scope.owner.kind == "site":
             return rows  # no port of a tenant
@@ -114,7 +114,7 @@ class Ports(NeutronKind):
             for row, network in ((row, row.raw["network_id"]) for row in rows)
         ]
 
-    def all_rows(self, own: Project) -> list[Row]:
+    def all_rows(self, own: Project) -> list[ListedResource]:
         """Marked ports are on marked networks, on the service user's networks, or belong to it: weft creates
         them nowhere else."""
         networks = own.network.listing(
@@ -129,11 +129,11 @@ class Ports(NeutronKind):
             for n in networks
             if (n.get("description") or "").startswith("weft site=") or n.get("project_id") == mine
         ]
-        rows: list[Row] = self._listed(own, {"project_id": mine})
+        rows: list[ListedResource] = self._listed(own, {"project_id": mine})
         rows.extend(self._listed(own, {"network_id": ids}))
         return [row for row in {row.id: row for row in rows}.values() if row.mark is not None]
 
-    def remove(self, project: Project, row: Row, fence: Fence) -> None:
+    def remove(self, project: Project, row: ListedResource, fence: Fence) -> None:
         """A port of a machine deployed without Nova is detached from its user first, since nothing else does
         so."""
         if row.raw.get("device_owner") == MACHINES:
@@ -224,7 +224,7 @@ class Ports(NeutronKind):
             fields["vif"] = _VIFS[spec.vnic_type]
         return fields
 
-    def seen(self, call: Call, row: Row) -> Fields:
+    def seen(self, call: Call, row: ListedResource) -> Fields:
         raw, vif = row.raw, str(row.raw.get("binding:vif_type") or "unbound")
         fixed: list[dict[str, str]] = raw["fixed_ips"]
         secured = raw.get("port_security_enabled", True)
@@ -248,7 +248,7 @@ class Ports(NeutronKind):
             fields["vif"] = words.get(vif, vif)
         return fields
 
-    def status(self, row: Row) -> tuple[Status, str]:
+    def status(self, row: ListedResource) -> tuple[Status, str]:
         raw = row.raw
         if raw.get("binding:vif_type") == "binding_failed":
             return Status.BROKEN, f"Neutron could not bind it on {raw.get('binding:host_id')}: binding_failed"
@@ -258,7 +258,7 @@ class Ports(NeutronKind):
             )
         return Status.SETTLED, ""
 
-    def facts(self, row: Row) -> dict[str, object]:
+    def facts(self, row: ListedResource) -> dict[str, object]:
         raw = row.raw
         profile: dict[str, object] = raw.get("binding:profile") or {}
         details: dict[str, object] = raw.get("binding:vif_details") or {}
@@ -313,10 +313,10 @@ class FloatingIPs(NeutronKind):
             "port": call.ids.get(spec.port, spec.port),
         }
 
-    def seen(self, call: Call, row: Row) -> Fields:
+    def seen(self, call: Call, row: ListedResource) -> Fields:
         return {"external_network": row.raw[EXTERNAL], "port": row.raw.get("port_id")}
 
-    def observe(self, call: Call, resource: Resource, row: Row) -> Observed:
+    def observe(self, call: Call, resource: Resource, row: ListedResource) -> Observed:
         spec = resource.spec
         assert isinstance(spec, FloatingIPSpec)
         network = call.lookups.external_name(
@@ -324,12 +324,12 @@ class FloatingIPs(NeutronKind):
         )
         return super().observe(call, resource, replace(row, raw={**row.raw, EXTERNAL: network}))
 
-    def status(self, row: Row) -> tuple[Status, str]:
+    def status(self, row: ListedResource) -> tuple[Status, str]:
         if row.raw.get("status") == "ERROR":
             return Status.BROKEN, "Neutron's layer 3 agent reports ERROR"
         return Status.SETTLED, ""
 
-    def facts(self, row: Row) -> dict[str, object]:
+    def facts(self, row: ListedResource) -> dict[str, object]:
         return {"address": row.raw["floating_ip_address"], "status": row.raw.get("status")}
 
     def _full_body(self, call: Call, resource: Resource) -> Json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from weft.drivers.openstack.base import Call, Fence, Fields, Row
+from weft.drivers.openstack.base import Call, Fence, Fields, ListedResource
 from weft.drivers.openstack.neutron import NeutronKind
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
@@ -46,7 +46,7 @@ class Routers(NeutronKind):
             body["external_gateway_info"]["enable_snat"] = True
         return body
 
-    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+    def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
         super().repair(call, resource, row, fields)
         if "subnets" not in fields:
             return
@@ -59,7 +59,7 @@ class Routers(NeutronKind):
         for subnet in sorted(there - should):
             self._detach(call.project, row, subnet)
 
-    def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
+    def prepare(self, call: Call, rows: Sequence[ListedResource]) -> Sequence[ListedResource]:
         return [
             replace(row, raw={**row.raw, INTERFACES: frozenset(self._interfaces(call.project, row.id))})
             for row in rows
@@ -75,7 +75,7 @@ class Routers(NeutronKind):
             **({"nat": True} if call.scope.owner.kind == "site" else {}),
         }
 
-    def seen(self, call: Call, row: Row) -> Fields:
+    def seen(self, call: Call, row: ListedResource) -> Fields:
         outside: Json = row.raw.get("external_gateway_info") or {}
         return {
             "external_network": row.raw[EXTERNAL],
@@ -84,23 +84,23 @@ class Routers(NeutronKind):
             **({"nat": bool(outside.get("enable_snat", True))} if outside else {}),
         }
 
-    def observe(self, call: Call, resource: Resource, row: Row) -> Observed:
+    def observe(self, call: Call, resource: Resource, row: ListedResource) -> Observed:
         network: str | None = (row.raw.get("external_gateway_info") or {}).get("network_id")
         if network is not None and self._own_external(call, resource) is None:
             network = call.lookups.external_name(call.project, _spec(resource).external_network, network)
         return super().observe(call, resource, replace(row, raw={**row.raw, EXTERNAL: network}))
 
-    def status(self, row: Row) -> tuple[Status, str]:
+    def status(self, row: ListedResource) -> tuple[Status, str]:
         if row.raw.get("status") == "ERROR":
             return Status.BROKEN, "Neutron reports ERROR"
         return Status.SETTLED, ""
 
-    def facts(self, row: Row) -> dict[str, object]:
+    def facts(self, row: ListedResource) -> dict[str, object]:
         gateway: dict[str, list[dict[str, str]]] = row.raw.get("external_gateway_info") or {}
         addresses = [f["ip_address"] for f in gateway.get("external_fixed_ips", [])]
         return {"external_address": next(iter(addresses), None), "status": row.raw.get("status")}
 
-    def remove(self, project: Project, row: Row, fence: Fence) -> None:
+    def remove(self, project: Project, row: ListedResource, fence: Fence) -> None:
         for subnet in self._interfaces(project, row.id):
             self._detach(project, row, subnet, ends=True)
         super().remove(project, row, fence)
@@ -120,7 +120,7 @@ class Routers(NeutronKind):
         asked, path = f"add interface of router {name} on subnet {subnet}", f"/routers/{router_id}"
         project.network.ask(asked, "PUT", f"{path}/add_router_interface", json={"subnet_id": subnet})
 
-    def _detach(self, project: Project, row: Row, subnet: str, ends: bool = False) -> None:
+    def _detach(self, project: Project, row: ListedResource, subnet: str, ends: bool = False) -> None:
         """Neutron refuses it while floating IPs use it, also those of others, and while a route does.
 
         Args:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from weft.drivers.openstack.base import Call, Fields, Row
+from weft.drivers.openstack.base import Call, Fields, ListedResource
 from weft.drivers.openstack.networks import add_share, set_shares, shared_projects
 from weft.drivers.openstack.neutron import NeutronKind
 from weft.drivers.openstack.service import Json
@@ -52,7 +52,7 @@ class SecurityGroups(NeutronKind):
     def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:
         return {"name": resource.name} if "name" in fields else {}
 
-    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+    def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
         super().repair(call, resource, row, fields)
         if fields & {"ssh_from", "rules"}:
             self._make_exact(call, resource, row)
@@ -61,7 +61,7 @@ class SecurityGroups(NeutronKind):
             assert isinstance(spec, SecurityGroupSpec)
             set_shares(call.project, "security_group", row.id, resource.name, spec.shared_with)
 
-    def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
+    def prepare(self, call: Call, rows: Sequence[ListedResource]) -> Sequence[ListedResource]:
         """Add the projects that the site's own groups are shared with, which use them by name; what a tenant
         does with its pods' groups isn't compared."""
         if call.scope.owner.kind != "site":
@@ -80,7 +80,7 @@ class SecurityGroups(NeutronKind):
             "name": resource.name,
         }
 
-    def seen(self, call: Call, row: Row) -> Fields:
+    def seen(self, call: Call, row: ListedResource) -> Fields:
         rules = set(_rules_of(row))
         ssh = frozenset(str(dict(r)["remote_ip_prefix"]) for r in rules if _is_ssh(r))
         others = {r for r in rules if not _is_ssh(r)}
@@ -94,10 +94,10 @@ class SecurityGroups(NeutronKind):
         shared = {"shared_with": row.raw[SHARED], "name": row.name} if SHARED in row.raw else {}
         return {"ssh_from": ssh, "rules": frozenset(words), **shared}
 
-    def facts(self, row: Row) -> dict[str, object]:
+    def facts(self, row: ListedResource) -> dict[str, object]:
         return {"rules": len(row.raw["security_group_rules"])}
 
-    def _make_exact(self, call: Call, resource: Resource, row: Row) -> None:
+    def _make_exact(self, call: Call, resource: Resource, row: ListedResource) -> None:
         spec = resource.spec
         assert isinstance(spec, SecurityGroupSpec)
         network = call.project.network
@@ -126,7 +126,7 @@ def _rule(raw: Json) -> Rule:
     return tuple(sorted((name, value) for name, value in pairs.items() if value is not None))
 
 
-def _rules_of(row: Row) -> Iterable[Rule]:
+def _rules_of(row: ListedResource) -> Iterable[Rule]:
     return (_rule(raw) for raw in row.raw["security_group_rules"])
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
-from weft.drivers.openstack.base import Call, Row
+from weft.drivers.openstack.base import Call, ListedResource
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.drivers.openstack.storage import REFUSED
@@ -104,15 +104,17 @@ def _network(rule: Json) -> IPv4Network | IPv6Network | None:
         return None
 
 
-def rule_row(raw: Json, share: str, project_id: str | None) -> Row:
+def rule_row(raw: Json, share: str, project_id: str | None) -> ListedResource:
     """An access rule as Manila shows it, named by its mark or by the address that it admits."""
     metadata: Mapping[str, str] = raw.get("metadata") or {}
     mark = Mark.parse(metadata.get("weft") or "")
     name = mark.name() if mark else f"{raw['access_to']} on share {share}"
-    return Row(raw["id"], name, mark, project_id, raw.get("created_at") or "", {**raw, "share_id": share})
+    return ListedResource(
+        raw["id"], name, mark, project_id, raw.get("created_at") or "", {**raw, "share_id": share}
+    )
 
 
-def foreign_rules(call: Call, row: Row) -> list[Json]:
+def foreign_rules(call: Call, row: ListedResource) -> list[Json]:
     """Rules that admit others: neither the pod's by id, nor for one of the pod's addresses. Metadata doesn't
     count, since a tenant can copy it; a tenant can also hide an address (shown as asterisks).
     """

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
-from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, ours, outcomes_of
+from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, ListedResource, ours, outcomes_of
 from weft.drivers.openstack.service import Json, Service
 from weft.drivers.openstack.session import Project
 from weft.model.errors import WeftError
@@ -43,38 +43,38 @@ class StorageKind(KindDriver):
         """Body of a PUT that changes both."""
 
     @abstractmethod
-    def clear(self, project: Project, row: Row) -> str:
+    def clear(self, project: Project, row: ListedResource) -> str:
         """Remove what others put on it and prevents its deletion; returns what that was, or an empty
         string."""
 
     @abstractmethod
-    def uses(self, project: Project, row: Row) -> list[Use]:
+    def uses(self, project: Project, row: ListedResource) -> list[Use]:
         """What prevents its deletion now. Raises `UnknownError`."""
 
-    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
+    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[ListedResource]:
         return self.project_rows(call.project)
 
-    def project_rows(self, project: Project) -> list[Row]:
+    def project_rows(self, project: Project) -> list[ListedResource]:
         asked, path = outside.REQUEST(verb="list", what=self.collection), f"/{self.collection}/detail"
         return [self.row(raw) for raw in self.service(project).listing(asked, path, self.collection)]
 
-    def all_rows(self, own: Project) -> list[Row]:
+    def all_rows(self, own: Project) -> list[ListedResource]:
         return []  # `by_project`
 
-    def one_row(self, project: Project, thing_id: str) -> Row | None:
+    def one_row(self, project: Project, thing_id: str) -> ListedResource | None:
         asked, path = f"look at {self.item} {thing_id}", f"/{self.collection}/{thing_id}"
         raw = self.service(project).item_or_absent(asked, path, self.item, thing_id)
         return None if raw is None else self.row(raw)
 
-    def row(self, raw: Json) -> Row:
+    def row(self, raw: Json) -> ListedResource:
         mark = Mark.parse(raw.get("description") or "")
         owner = raw.get("project_id") or raw.get("os-vol-tenant-attr:tenant_id")
-        return Row(raw["id"], raw.get("name") or "", mark, owner, raw.get("created_at") or "", raw)
+        return ListedResource(raw["id"], raw.get("name") or "", mark, owner, raw.get("created_at") or "", raw)
 
     def control(self, call: Call) -> str:
         return types_seen(self.service(call.project), self.item)
 
-    def status(self, row: Row) -> tuple[Status, str]:
+    def status(self, row: ListedResource) -> tuple[Status, str]:
         status = str(row.raw["status"])
         if status in self.settled:
             return Status.SETTLED, ""
@@ -87,10 +87,10 @@ class StorageKind(KindDriver):
     def wanted(self, call: Call, resource: Resource) -> Fields:
         return {}
 
-    def seen(self, call: Call, row: Row) -> Fields:
+    def seen(self, call: Call, row: ListedResource) -> Fields:
         return {}
 
-    def facts(self, row: Row) -> dict[str, object]:
+    def facts(self, row: ListedResource) -> dict[str, object]:
         return {"gib": row.raw.get("size"), "status": row.raw["status"]}
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
@@ -112,24 +112,24 @@ class StorageKind(KindDriver):
 
         return outcomes_of(call, wanted, one)
 
-    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+    def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
         if "mark" in fields:
             self._rename(call.project, row, resource.name, call.text(resource.key))
 
-    def let_go(self, call: Call, resource: Resource, row: Row) -> None:
+    def let_go(self, call: Call, resource: Resource, row: ListedResource) -> None:
         spec = resource.spec
         assert isinstance(spec, ShareSpec | VolumeSpec) and spec.kept_as is not None
         self._rename(
             call.project, row, spec.kept_as, f"kept from pod {call.scope.name} ({call.scope.owner.id})"
         )
 
-    def kept(self, call: Call, row: Row) -> str:
+    def kept(self, call: Call, row: ListedResource) -> str:
         return (
             f"{self.item} {row.id} ({row.raw.get('size')} GiB) stays in project {row.project_id} as {row.name}, "
             "without weft's mark"
         )
 
-    def remove(self, project: Project, row: Row, fence: Fence) -> None:
+    def remove(self, project: Project, row: ListedResource, fence: Fence) -> None:
         if row.raw["status"] in GOING:
             return
         asked, service = outside.REQUEST(verb="delete", what=f"{self.item} {row.name}"), self.service(project)
@@ -153,7 +153,7 @@ class StorageKind(KindDriver):
             owner=owner,
         )
 
-    def _rename(self, project: Project, row: Row, name: str, description: str) -> None:
+    def _rename(self, project: Project, row: ListedResource, name: str, description: str) -> None:
         body = {self.item: self.named(name, description)}
         asked = f"rename {self.item} {row.name}"
         self.service(project).ask(asked, "PUT", f"/{self.collection}/{row.id}", json=body)

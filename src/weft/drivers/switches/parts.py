@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from weft.drivers.joined import Part, make_all, own_error
+from weft.drivers.joined import Submission, make_all, own_error
 from weft.drivers.switches.interface import Asked
 from weft.drivers.switches.turn import TURN_SECONDS
 from weft.drivers.switches.vlans import Batch, SwitchState, joined
@@ -27,7 +27,7 @@ class UndoneError(UnknownError):
 
 
 @dataclass(slots=True, eq=False)
-class SwitchPart(Part[Asked]):
+class SwitchPart(Submission[Asked]):
     """One of several changes of a switch that are made together.
 
     Attributes:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 
-from weft.drivers.joined import Joined, Part
+from weft.drivers.joined import Joined, Submission
 from weft.drivers.switches.interface import Asked, Switch
 from weft.drivers.switches.parts import UndoneError
 from weft.drivers.switches.vlans import Batch, SwitchState
@@ -72,7 +72,7 @@ class Sessions:
             due = [n for n in names if now - self._saving.get(n, float("-inf")) >= self._save_seconds]
             self._saving.update(dict.fromkeys(due, now))
         for name in due:
-            self.lines[name].ask(Part(Asked(lambda _: Batch(), save=True)))
+            self.lines[name].ask(Submission(Asked(lambda _: Batch(), save=True)))
 
     def change(
         self,
@@ -99,7 +99,7 @@ class Sessions:
             name: Asked(partial(edits, name), about, own, recent, name in save, fence)
             for name in sorted(self.by_name.keys() & set(only))
         }
-        changes = {name: self.lines[name].ask(Part(one)) for name, one in asked.items()}
+        changes = {name: self.lines[name].ask(Submission(one)) for name, one in asked.items()}
         failed = {name: e for name, change in changes.items() if (e := change.exception()) is not None}
         lands = max((e.lands for e in failed.values() if isinstance(e, OutsideError)), default=0.0)
         errors = [e for name, e in failed.items() if name not in silent or not _is_nothing(e)]
@@ -112,10 +112,10 @@ class Sessions:
             raise first
 
 
-def _line(switch: Switch, pool: Executor) -> Joined[Part[Asked]]:
+def _line(switch: Switch, pool: Executor) -> Joined[Submission[Asked]]:
     """The queue of a switch's changes. Each one's fence is tested by the switch, after it has been read."""
 
-    def make(parts: Sequence[Part[Asked]]) -> None:
+    def make(parts: Sequence[Submission[Asked]]) -> None:
         errors = switch.change_all([part.edit for part in parts])
         for part, error in zip(parts, errors, strict=True):
             part.error = error

@@ -47,7 +47,7 @@ COPY = "/restconf/operations/sonic-config-mgmt:copy"
 PORTS_SECONDS = 60.0
 """How long the list of ports is cached: a member of a VLAN is a port in any case, and SONiC refuses
 others."""
-Row = tuple[int, str]
+Membership = tuple[int, str]
 
 
 class NotServedError(UnknownError):
@@ -233,7 +233,7 @@ class Sonic(Session):
         for number in sorted(batch.forget):
             yield "DELETE", f"{TREE}/VLAN/VLAN_LIST=Vlan{number}", None
 
-    def _perhaps(self, batch: Batch, before: SwitchState) -> set[Row]:
+    def _perhaps(self, batch: Batch, before: SwitchState) -> set[Membership]:
         """Members that a batch removes, and that may still appear though the reading doesn't show them."""
         said = {(n, p) for p, edit in batch.ports.items() for n in edit.remove}
         parked = {p for p, edit in batch.ports.items() if edit.untagged == PARK}
@@ -287,9 +287,9 @@ def _port(rows: Sequence[tuple[int, str]]) -> PortVlans:
     return PortVlans(untagged, tagged, bool(tagged))
 
 
-def _rows(batch: Batch, state: SwitchState) -> dict[Row, str]:
+def _rows(batch: Batch, state: SwitchState) -> dict[Membership, str]:
     """Rows of VLAN_MEMBER for the ports that a batch changes: (VLAN, port) -> tagging mode."""
-    rows: dict[Row, str] = {}
+    rows: dict[Membership, str] = {}
     for port in batch.ports:
         vlans = state.ports[port]
         rows |= {(n, port): "tagged" for n in vlans.tagged}

@@ -19,20 +19,20 @@ MEDIA = "application/yang-data+json"
 
 Leaf = Literal["ifname", "port"]
 """The field of a row of VLAN_MEMBER that names its port."""
-Row = Mapping[str, Any]
+Entry = Mapping[str, Any]
 
 
-def own_name(row: Row) -> str:
+def own_name(row: Entry) -> str:
     """A port's name, from its row. Raises KeyError, TypeError."""
     return str(row["ifname"] if "ifname" in row else row["name"])
 
 
-def member_leaf(row: Row) -> Leaf:
+def member_leaf(row: Entry) -> Leaf:
     """The field that names ports, judged by any row with a port."""
     return "ifname" if "ifname" in row else "port"
 
 
-def member(row: Row) -> str:
+def member(row: Entry) -> str:
     """The port that a row refers to. Raises KeyError, TypeError."""
     return str(row[member_leaf(row)])
 

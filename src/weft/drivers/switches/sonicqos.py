@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from weft.drivers.switches.sonicmodels import Row, member, own_name
+from weft.drivers.switches.sonicmodels import Entry, member, own_name
 from weft.planning.fabric.qos import PortQos, SwitchQos, numbers
 
 MTU = 9100
@@ -31,7 +31,7 @@ TABLES = {
 """Table -> its model."""
 
 
-def sonic_qos(tables: Mapping[str, Iterable[Row]]) -> SwitchQos:
+def sonic_qos(tables: Mapping[str, Iterable[Entry]]) -> SwitchQos:
     """Args: tables: rows of each table. Raises KeyError, TypeError or ValueError for rows of another shape."""
     maps = {str(r["ifname"]): r for r in tables["PORT_QOS_MAP"]}
     dscp = {str(r["name"]): _inner(r, "DSCP_TO_TC_MAP", "dscp", "tc") for r in tables["DSCP_TO_TC_MAP"]}
@@ -63,11 +63,11 @@ def sonic_qos(tables: Mapping[str, Iterable[Row]]) -> SwitchQos:
     return SwitchQos(ports, members)
 
 
-def _inner(row: Row, table: str, key: str, value: str) -> dict[int, int]:
+def _inner(row: Entry, table: str, key: str, value: str) -> dict[int, int]:
     return {int(one[key]): int(one[value]) for one in row.get(table, ())}
 
 
-def _trust(own: Row) -> frozenset[str]:
+def _trust(own: Entry) -> frozenset[str]:
     by_dscp = {"dscp"} if own.get("dscp_to_tc_map") else set[str]()
     by_tag = {"pcp"} if own.get("dot1p_to_tc_map") else set[str]()
     # SONiC uses the DSCP map first; the other one is for packets that aren't IP.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from weft.drivers.joined import Joined, Part, make_all, still_asked
+from weft.drivers.joined import Joined, Submission, make_all, still_asked
 from weft.model.agentapi import RepairQuery
 from weft.model.errors import PermanentError, UnknownError, WeftError
 from weft.ports.fences import Fence
@@ -54,7 +54,7 @@ class Repairs:
         self._send, self._agent, self._changed = send, agent, changed
         self._turn, self._last = 0, dict[int, int]()  # port GUID -> its last turn
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="repairs")
-        self.line = Joined[Part[Drift]](self._make, self._pool, self._closed, fitting=_fitting)
+        self.line = Joined[Submission[Drift]](self._make, self._pool, self._closed, fitting=_fitting)
 
     def close(self) -> None:
         """Refuse what waits."""
@@ -76,12 +76,12 @@ class Repairs:
         if not (ports or vacant or strays):
             return
         mine = sorted(ports, key=lambda guid: self._last.get(guid, 0))[:REPAIRED_AT_ONCE]
-        self.line.ask(Part(Drift(tuple(mine), tuple(strays), frozenset(vacant)), fence=fence)).result()
+        self.line.ask(Submission(Drift(tuple(mine), tuple(strays), frozenset(vacant)), fence=fence)).result()
 
-    def _make(self, parts: Sequence[Part[Drift]]) -> None:
+    def _make(self, parts: Sequence[Submission[Drift]]) -> None:
         make_all(parts, self._attempt, self._no_time, APART_SECONDS)
 
-    def _attempt(self, parts: Sequence[Part[Drift]]) -> None:
+    def _attempt(self, parts: Sequence[Submission[Drift]]) -> None:
         if not (batch := still_asked(parts)):
             return
         ports = dict.fromkeys(guid for part in batch for guid in part.edit.ports)
@@ -108,7 +108,7 @@ class Repairs:
         return UnknownError("repair ports", f"fabric agent {self._agent}", said)
 
 
-def _fitting(parts: Sequence[Part[Drift]]) -> int:
+def _fitting(parts: Sequence[Submission[Drift]]) -> int:
     """How many of these, from the first on, one request suffices for."""
     ports = set[int]()
     for count, part in enumerate(parts):

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from weft.engine.audit.findings import Findings
 from weft.engine.base.world import World
+from weft.engine.proof.duplicatemacs import DuplicateMac, addresses, duplicate_mac, ports_by_mac, same_among
 from weft.engine.proof.membership import members_of
-from weft.engine.proof.twins import Twin, addresses, ports_by_mac, same_among, twin
 from weft.engine.rows.records import PodRecord, ResourceRecord
 from weft.model.errors import WeftError
 from weft.model.kinds import Kind
@@ -43,7 +43,7 @@ def report_addresses(
     pod = one.pod
     cloud, mine = pod.plan.cloud, {"pod": pod.name, "pod_id": str(pod.id)}
     if isinstance(ports, WeftError):
-        seen: Sequence[Twin] | WeftError = ports
+        seen: Sequence[DuplicateMac] | WeftError = ports
     else:
         its = [port for mac in sorted(one.macs) for port in ports.get(mac, ())]
         seen = same_among(pod, one.records, sorted(its, key=lambda p: p.id))
@@ -76,12 +76,12 @@ def audit_pairs(
         for mac, ports in sorted(macs.items()):
             pod, rows = owned[mac]
             for port in (p for p in ports if p.id not in ids[pod.id]):
-                one = twin(port, mac, ports_by_mac(rows), pod, _HOW)
+                one = duplicate_mac(port, mac, ports_by_mac(rows), pod, _HOW)
                 _say(found, pod, port, one.problem.detail["thing"], one.problem.text())
         for end, ports in sorted(there.items()):
             pod, record = ends[end]
             for port in (p for p in ports if p.id not in ids[pod.id]):
-                thing = twin(port, "", {}, pod, _HOW).problem.detail["thing"]
+                thing = duplicate_mac(port, "", {}, pod, _HOW).problem.detail["thing"]
                 what = f"port {record.resource.name} is not the only one with its address {end[1]}: {thing}"
                 _say(found, pod, port, thing, what)
 

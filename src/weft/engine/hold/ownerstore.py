@@ -22,8 +22,8 @@ from weft.model.owner import Owner, OwnerKind
 
 
 def make_owner(tx: Tx, kind: OwnerKind, site: str, project_id: str, name: str, by: str) -> Owner:
-    """Create a site's or a network's row, which the loop works on from now on; `weft.engine.visit.wants` says what is
-    wanted.
+    """Create a site's or a network's row, which the loop works on from now on; `weft.engine.visit.resourcerules`
+    says what is wanted of it.
 
     It is released, repaired and abandoned like a pod, by its id (`Store.release` …).
 

@@ -15,7 +15,7 @@ from weft.engine.book.occupancy import held_nodes
 from weft.engine.hold.heldpod import HeldPod
 from weft.engine.hold.notes import COMING
 from weft.engine.proof.bystanders import Beside, beside, kept_adapters
-from weft.engine.proof.twins import Twins, twins
+from weft.engine.proof.duplicatemacs import DuplicateMacs, duplicate_macs
 from weft.engine.rows.ownerrecord import OwnerRecord
 from weft.engine.rows.records import PodRecord, ResourceRecord, RowState
 from weft.model.errors import WeftError
@@ -52,7 +52,7 @@ class Watched:
             a node whose server doesn't have all of its adapters.
         beside: node -> harmless occupants, shown to the tenant, too; its adapters are in.
         unknown: node -> why it couldn't be determined; its adapters stay as they are.
-        twins: functions that aren't only where they belong.
+        duplicates: functions that aren't only where they belong.
     """
 
     cloud: str
@@ -61,12 +61,12 @@ class Watched:
     short: Mapping[str, str] = field(default_factory=dict[str, str])
     beside: Mapping[str, str] = field(default_factory=dict[str, str])
     unknown: Mapping[str, str] = field(default_factory=dict[str, str])
-    twins: Twins = field(default_factory=Twins)
+    duplicates: DuplicateMacs = field(default_factory=DuplicateMacs)
 
     @property
     def notes(self) -> tuple[Problem, ...]:
         """Problems that keep no pod from being READY."""
-        return (*self._problems_of(ProblemKind.NODE_BESIDE, self.beside), *self.twins.notes)
+        return (*self._problems_of(ProblemKind.NODE_BESIDE, self.beside), *self.duplicates.notes)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -75,7 +75,7 @@ class Watched:
             *self._problems_of(ProblemKind.NODE_WITHHELD, self.withheld),
             *self._problems_of(ProblemKind.SERVER_WITHHELD, self.short),
             *self._problems_of(ProblemKind.NODE_UNREAD, self.unknown),
-            *self.twins.problems,
+            *self.duplicates.problems,
         )
 
     def _problems_of(self, kind: ProblemKind, nodes: Mapping[str, str]) -> list[Problem]:
@@ -125,7 +125,7 @@ def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool, max_age
     out = _bystanders(found, pod, world, fabric, records)
     if segment and found.away:
         out |= _functions(found.away, records, site, fabric)
-    single = twins(pod, records, members_of(pod, records.values()), world, site, max_age)
+    single = duplicate_macs(pod, records, members_of(pod, records.values()), world, site, max_age)
     if segment:
         was = segment.resource.spec
         assert isinstance(was, SegmentSpec)

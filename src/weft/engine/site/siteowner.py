@@ -21,7 +21,7 @@ from weft.engine.hold.ownerstore import make_owner
 from weft.engine.rows.events import announce
 from weft.engine.rows.ownerrecord import OwnerRecord
 from weft.engine.rows.records import ResourceRecord, RowState
-from weft.engine.visit.wants import Want
+from weft.engine.visit.resourcerules import ResourceRule
 from weft.model.errors import ConflictError, PermanentError
 from weft.model.owner import Owner
 from weft.model.resources import Graph
@@ -196,7 +196,7 @@ def pods_with(tx: Tx, flavors: Iterable[tuple[str, str]]) -> dict[tuple[str, str
     return found
 
 
-def applied_site(database: Database) -> Want[DesiredSite]:
+def applied_site(database: Database) -> ResourceRule[DesiredSite]:
     """What is wanted of an owner of kind site: what was applied."""
 
     def look(owner: OwnerRecord, world: World) -> DesiredSite:
@@ -210,4 +210,4 @@ def applied_site(database: Database) -> Want[DesiredSite]:
     def graph(owner: OwnerRecord, site: Site, seen: DesiredSite) -> Graph:
         return seen.graph
 
-    return Want(look, graph, lambda seen: seen.adopted)
+    return ResourceRule(look, graph, lambda seen: seen.adopted)

@@ -20,7 +20,7 @@ from weft.engine.hold.ownerstore import release_owner
 from weft.engine.rows.ownerrecord import OwnerRecord
 from weft.engine.rows.sitefence import SiteChangedError, SiteFence
 from weft.engine.site.tenantlook import TenantLook
-from weft.engine.visit.wants import Want
+from weft.engine.visit.resourcerules import ResourceRule
 from weft.model.errors import PermanentError, UnknownError, WeftError
 from weft.model.resources import Graph
 from weft.model.site import Site
@@ -149,7 +149,7 @@ def places(site: Site) -> Iterable[tuple[str, str]]:
                 yield cloud, name
 
 
-def tenant_network(database: Database) -> Want[ServedNetwork]:
+def tenant_network(database: Database) -> ResourceRule[ServedNetwork]:
     """What is wanted of an owner of kind network: what the keeper last read."""
 
     def look(owner: OwnerRecord, world: World) -> ServedNetwork:
@@ -169,4 +169,4 @@ def tenant_network(database: Database) -> Want[ServedNetwork]:
             raise PermanentError(asked, "the active site", "it names no such fabric", then)
         return segment_graph(str(owner.id), site, seen.fabric, seen.number, seen.members)
 
-    return Want(look, graph)
+    return ResourceRule(look, graph)

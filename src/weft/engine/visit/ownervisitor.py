@@ -25,10 +25,10 @@ from weft.engine.rows.records import ResourceRecord, RowState
 from weft.engine.visit.doubt import doubt_of_numbers
 from weft.engine.visit.news import news_of, not_ready, seen_again
 from weft.engine.visit.releasing import Releasing, give_back_numbers
+from weft.engine.visit.resourcerules import DesiredResources, ResourceRules
 from weft.engine.visit.tools import NextVisit, Tools
 from weft.engine.visit.verifier import Verdict, reading_age, verify
 from weft.engine.visit.walker import Walker
-from weft.engine.visit.wants import DesiredResources, Wants
 from weft.model.errors import PermanentError, TemporaryError, WeftError
 from weft.model.kindrow import Home
 from weft.model.messages import pods
@@ -52,7 +52,7 @@ class OwnerVisitor:
         wants: computes what is wanted, by the owner's kind.
     """
 
-    def __init__(self, tools: Tools, wants: Wants) -> None:
+    def __init__(self, tools: Tools, wants: ResourceRules) -> None:
         self._settings, self._pool, self._clock = tools.settings, tools.pool, tools.clock
         self._wants, self._releasing = wants, Releasing(tools, self)
 

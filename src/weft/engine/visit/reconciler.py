@@ -13,9 +13,9 @@ from weft.engine.hold.heldpod import HeldPod
 from weft.engine.hold.settings import LoopSettings
 from weft.engine.visit.ownervisitor import OwnerVisitor
 from weft.engine.visit.podvisitor import PodVisitor
+from weft.engine.visit.resourcerules import ResourceRules
 from weft.engine.visit.tools import NextVisit, Tools
 from weft.engine.visit.visitor import Visitor
-from weft.engine.visit.wants import Wants
 from weft.model.receipt import Receipt, SignedReceipt
 from weft.model.site import Site
 from weft.ports.clock import Clock
@@ -32,7 +32,7 @@ class Reconciler:
     """One per process: picks the visitor by the owner's kind.
 
     Args:
-        wants: kind -> what is wanted of owners of that kind, which have no order; see `weft.engine.visit.wants`.
+        wants: kind -> what is wanted of owners of that kind, which have no order (`weft.engine.visit.resourcerules`).
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Reconciler:
         sign: Callable[[Receipt], SignedReceipt],
         clock: Clock,
         settings: LoopSettings,
-        wants: Wants | None = None,
+        wants: ResourceRules | None = None,
     ) -> None:
         # Visits aside wait for a fabric or a cloud, each in a thread, in each of the three lanes.
         calls = settings.calls_at_once + 3 * settings.aside_at_once

@@ -14,7 +14,7 @@ from weft.planning.bandwidth.planned import ends_of
 from weft.planning.bandwidth.values import Cause, Kind
 from weft.planning.fabric.linkmap import names_by_guid
 
-Part = Literal["cable", "adapter", ""]
+FaultPart = Literal["cable", "adapter", ""]
 MOST_ERRORS = 10
 """Ports with errors that a cause names."""
 SIGNAL = frozenset(
@@ -75,7 +75,7 @@ def errors_at(ends: Sequence[End], errors: Sequence[PortErrors]) -> tuple[str, .
     return tuple(found[:MOST_ERRORS])
 
 
-def part_of(cause: Cause, ends: Sequence[End], errors: Sequence[PortErrors], complete: bool) -> Part:
+def part_of(cause: Cause, ends: Sequence[End], errors: Sequence[PortErrors], complete: bool) -> FaultPart:
     """What is broken, by the errors of a bad signal that grew within the last hour.
 
     A cable has them at both ends. At the adapter's own end alone it is the adapter: its port can't read a signal that

@@ -15,7 +15,7 @@ from weft.model.bandwidth import (
     NearTheFloor,
     Slower,
 )
-from weft.planning.bandwidth.bothends import Part
+from weft.planning.bandwidth.bothends import FaultPart
 from weft.planning.bandwidth.candidates import LinksOf
 from weft.planning.bandwidth.expected import Planned, complete
 from weft.planning.bandwidth.judge import judge
@@ -28,7 +28,7 @@ class AtTheEnds(NamedTuple):
     """What the ends of a cause's cables count. Attributes: errors: sentences; part: what these say is broken."""
 
     errors: tuple[str, ...] = ()
-    part: Part = ""
+    part: FaultPart = ""
 
 
 ErrorsOf = Callable[[Cause], AtTheEnds]

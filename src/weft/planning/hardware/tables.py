@@ -33,7 +33,7 @@ from weft.planning.hardware.network import Finder
 from weft.planning.hardware.switches import Switches
 from weft.planning.hardware.where import AddressBlock, Addresses, address_of, block_of, plain_mac
 
-Row = dict[str, str]
+TableRow = dict[str, str]
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Tables:
     given: (interface, address) of the addresses that weft chose.
     """
 
-    rows: dict[str, list[Row]] = field(default_factory=dict)
+    rows: dict[str, list[TableRow]] = field(default_factory=dict)
     origins: dict[tuple[str | int, ...], tuple[int, str]] = field(default_factory=dict)
     given: list[tuple[str, str]] = field(default_factory=list)
 

@@ -27,7 +27,7 @@ _NO_FUNCTION = ("normal", _MACHINES, "direct-physical")
 
 
 @dataclass(frozen=True, slots=True)
-class Twin:
+class DuplicateMac:
     """Someone's port with the MAC address of a pod's port.
 
     Attributes:
@@ -40,7 +40,7 @@ class Twin:
 
 
 @dataclass(frozen=True, slots=True)
-class Twins:
+class DuplicateMacs:
     """What was found about a pod's members.
 
     Attributes:
@@ -57,46 +57,48 @@ class Twins:
 
 
 @dataclass(slots=True)
-class _TwinSearch:
+class _DuplicateSearch:
     out: set[str] = field(default_factory=set[str])
     unknown: set[str] = field(default_factory=set[str])
     problems: list[Problem] = field(default_factory=list[Problem])
 
 
-def twins(
+def duplicate_macs(
     pod: PodRecord,
     records: Mapping[str, ResourceRecord],
     members: Mapping[str, SegmentSpec],
     world: World,
     site: Site,
     max_age: float = 0.0,
-) -> Twins:
+) -> DuplicateMacs:
     """Search for them in the cloud and on the fabrics.
 
     Args:
         members: fabric -> the pod's segment there, with all members that may be in it.
         max_age: how many seconds ago the reading of a fabric may have begun; 0: it begins now.
     """
-    found, ports = _TwinSearch(), same_address(pod, records, members, world)
+    found, ports = _DuplicateSearch(), same_address(pod, records, members, world)
     by_mac = {mac: m.port for spec in members.values() for m in spec.members if (mac := mac_behind(m.port))}
     if isinstance(ports, WeftError):
         found.unknown |= set(by_mac.values())
         found.problems.append(unread(pod.plan.cloud, ports))
         ports = ()
-    ports = tuple(twin for twin in ports if twin.functional)
-    for twin in ports:
-        if port := by_mac.get(twin.port.mac.lower()):
+    ports = tuple(one for one in ports if one.functional)
+    for one in ports:
+        if port := by_mac.get(one.port.mac.lower()):
             found.out.add(port)
-            found.problems.append(twin.problem)
+            found.problems.append(one.problem)
     notes = tuple(t.problem for t in ports if t.port.mac.lower() not in by_mac)
     for fabric, spec in members.items():
         _on_fabric(fabric, spec, world, site, found, max_age)
-    return Twins(frozenset(found.out), frozenset(found.unknown - found.out), tuple(found.problems), notes)
+    return DuplicateMacs(
+        frozenset(found.out), frozenset(found.unknown - found.out), tuple(found.problems), notes
+    )
 
 
 def same_address(
     pod: PodRecord, records: Mapping[str, ResourceRecord], members: Mapping[str, SegmentSpec], world: World
-) -> tuple[Twin, ...] | WeftError:
+) -> tuple[DuplicateMac, ...] | WeftError:
     """Ports of all projects with the MAC address of a pod's port that weft chose; or why that is unknown.
 
     One listing.
@@ -113,7 +115,7 @@ def same_address(
 
 def same_among(
     pod: PodRecord, records: Mapping[str, ResourceRecord], ports: Collection[TenantPort]
-) -> tuple[Twin, ...] | UnknownError:
+) -> tuple[DuplicateMac, ...] | UnknownError:
     """As `same_address`, of the ports with the pod's addresses."""
     own, ids = ports_by_mac(records), {r.outside_id for r in records.values() if r.outside_id}
     there = {r.outside_id for r in own.values() if r.state is RowState.SETTLED}
@@ -121,7 +123,7 @@ def same_among(
         asked, said = "list the ports with a pod's addresses", "none of the pod's own is listed"
         return UnknownError(asked, pod.plan.cloud, said)
     others = (p for p in ports if p.id not in ids and not is_ironics(p, own))
-    return tuple(twin(p, p.mac, own, pod) for p in others if not _is_its_own(p, own, ids))
+    return tuple(duplicate_mac(p, p.mac, own, pod) for p in others if not _is_its_own(p, own, ids))
 
 
 def addresses(records: Mapping[str, ResourceRecord], members: Mapping[str, SegmentSpec]) -> frozenset[str]:
@@ -151,9 +153,9 @@ def _is_its_own(port: TenantPort, own: Mapping[str, ResourceRecord], ids: Contai
     return record is not None and record.outside_id is None and port.network in ids
 
 
-def twin(
+def duplicate_mac(
     port: TenantPort, mac: str, own: Mapping[str, ResourceRecord], pod: PodRecord, how: str = ""
-) -> Twin:
+) -> DuplicateMac:
     """Args: mac: what it shares with a port of the pod. how: the way, if it isn't the port's own address."""
     record = own.get(mac.lower())
     subject = f"port {record.resource.name}" if record else f"MAC address {mac.lower()}"
@@ -168,11 +170,11 @@ def twin(
         (node,) if node else (),
         detail={"thing": thing},
     )
-    return Twin(port, problem, port.vnic_type not in _NO_FUNCTION and not how)
+    return DuplicateMac(port, problem, port.vnic_type not in _NO_FUNCTION and not how)
 
 
 def _on_fabric(
-    fabric: str, spec: SegmentSpec, world: World, site: Site, found: _TwinSearch, max_age: float
+    fabric: str, spec: SegmentSpec, world: World, site: Site, found: _DuplicateSearch, max_age: float
 ) -> None:
     """Ids that are also elsewhere, as the fabric shows."""
     functions = [m for m in spec.members if m.behind]

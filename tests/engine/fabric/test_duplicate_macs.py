@@ -14,7 +14,7 @@ from tests.engine.life.test_functions import furnished, port, small, with_functi
 from tests.engine.ufmhouse import UfmOfAHouse
 from weft.app.shown import shown
 from weft.engine.base.database import Database
-from weft.engine.proof.twins import is_ironics
+from weft.engine.proof.duplicatemacs import is_ironics
 from weft.engine.rows.records import PodRecord, ResourceRecord, RowState
 from weft.model.fabric import Snapshot
 from weft.model.pod import PodState
@@ -219,7 +219,7 @@ def test_guid_shown_elsewhere_leaves_the_partition(house: House, tmp_path: Path)
     assert inside(manager, victim, guid_of(mac))
 
 
-def test_search_for_twins_shares_the_fabrics_reading(house: House, tmp_path: Path) -> None:
+def test_search_for_duplicate_addresses_shares_the_fabrics_reading(house: House, tmp_path: Path) -> None:
     """A READY pod is judged by a reading that may be as old as its verdict's, and that others wait for, too."""
     with_ufm(house, tmp_path)
     pod = house.run(house.order(small("pod")), PodState.READY)

@@ -32,7 +32,7 @@ def _none(seen: object) -> Mapping[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Want(Generic[S]):
+class ResourceRule(Generic[S]):
     """What is wanted of one kind of owner.
 
     look: reads what the graph depends on besides the site (for a tenant's network: what Neutron says of it). Raises
@@ -50,4 +50,4 @@ class Want(Generic[S]):
         return DesiredResources(self.graph(owner, site, seen), self.adopted(seen))
 
 
-Wants = Mapping[OwnerKind, Want[Any]]
+ResourceRules = Mapping[OwnerKind, ResourceRule[Any]]
