@@ -10,6 +10,7 @@ from weft.api.threadshares import run_outside
 from weft.model.errors import InputError
 from weft.model.views import SearchResult
 from weft.web.sitenav import DETAILS
+from weft.web.siteparts import history_of
 from weft.web.visits import Visitor
 
 router = APIRouter()
@@ -27,4 +28,6 @@ async def search(visit: Visitor, q: Annotated[str, Query(max_length=1000)] = "")
         except InputError as error:
             wrong = str(error)
     wide = DETAILS in visit.allowed
-    return visit.page("search.html", 400 if wrong else 200, q=q, found=found, wrong=wrong, wide=wide)
+    part = await history_of(visit, q.strip()) if found and wide and "nodes:history" in visit.allowed else None
+    shown = {"q": q, "found": found, "part": part, "wrong": wrong, "wide": wide}
+    return visit.page("search.html", 400 if wrong else 200, **shown)

@@ -43,6 +43,8 @@ PAGES = (
     SitePage("/site/fabrics", "Fabrics", "site:show"),
     SitePage("/site/file", "Site file", "site:activate"),
     SitePage("/site/audit", "Audit", "audit:check"),
+    SitePage("/site/parts", "Parts", "nodes:history"),
+    SitePage("/site/check-tokens", "Check tokens", "nodes:list_check_tokens"),
     SitePage("/site/receipts", "Receipts", "pods:list_all_projects"),
     SitePage("/site/log", "Audit log", "audit_log:list"),
 )
@@ -53,6 +55,7 @@ CHANGES = (
     "nodes:clear_report",
     "nodes:forget_checks",
     "nodes:judge_checks",
+    "nodes:check_tokens",
     "nodes:drain",
     "nodes:quarantine",
     "audit:repair",
@@ -61,7 +64,7 @@ CHANGES = (
     "site:destroy",
 )
 """Rules of what can be done on these pages."""
-READS = ("networks:list_all_projects", "nodes:bandwidth", "nodes:history")
+READS = ("networks:list_all_projects", "nodes:bandwidth")
 """Rules of what else these pages show."""
 SITE_RULES = (*READS, *(page.rule for page in PAGES), *CHANGES, DETAILS)
 

@@ -128,6 +128,16 @@ WAYS = {
     "node bandwidth": Way(
         "Bandwidth test", "/site/nodes/{node}/bandwidth", "nodes:bandwidth", "the last certificate"
     ),
+    "node check-tokens": Way(
+        "Check tokens",
+        "/site/check-tokens",
+        "nodes:list_check_tokens",
+        "with which nodes report their checks",
+    ),
+    "node revoke-check-token": Way(
+        "Check tokens", "/site/check-tokens", "nodes:list_check_tokens", "each can be revoked there"
+    ),
+    "part history": Way("Parts", "/site/parts", "nodes:history", "where a part was, by its serial number"),
     "webhook list": Way("Webhooks", "/webhooks", "webhooks:list", "whether they are delivered"),
     "webhook enable": Way("Webhooks", "/webhooks", "webhooks:list", "the page of each enables it"),
     "webhook test": Way("Webhooks", "/webhooks", "webhooks:list", "the page of each sends a test message"),
@@ -148,9 +158,6 @@ ELSEWHERE = {
     "site check": "needs the site's file",
     "fabric-agent certs": "runs on the fabric's manager",
     "node checks": "the document of a node's own checks",
-    "node check-tokens": "tokens for programs on nodes",
-    "node revoke-check-token": "tokens for programs on nodes",
-    "part history": "by serial number",
     "upgrade --finish": "asks the database as its owner, when the last process of the older version has ended",
 }
 """Commands that have no page, and why."""
