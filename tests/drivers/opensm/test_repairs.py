@@ -13,9 +13,10 @@ import pytest
 from tests.drivers.opensm.rigs import FABRIC, host_ports, partition, scope
 from tests.helpers.waiting import wait_for
 from weft.drivers.wire.repairs import REPAIRED_AT_ONCE, Repairs
-from weft.model.agentapi import RepairQuery
+from weft.model.agentapi import RepairQuery, RepairResult
 from weft.model.errors import PermanentError, UnknownError
-from weft.model.resources import Outcome, Status
+from weft.model.ids import format_guid
+from weft.model.resources import Difference, Observed, Outcome, Status
 from weft.ports.fences import JointFence
 from weft.testing.fabric import FakeFabric
 from weftlab.layout import Layout
@@ -29,16 +30,18 @@ class Agent:
 
     Attributes:
         bad: ports with which it refuses a request; `silent`: no request is answered.
+        unable: port -> why it isn't repaired.
     """
 
     def __init__(self) -> None:
         self.sent: list[RepairQuery] = []
         self.bad, self.silent, self.changes = set[int](), False, 0
+        self.unable = dict[int, str]()
         self.begun, self.goes_on = threading.Event(), threading.Event()
         self._pool = ThreadPoolExecutor(64)
         self.repairs = Repairs(self._send, "sm1", self._changed)
 
-    def _send(self, query: RepairQuery) -> None:
+    def _send(self, query: RepairQuery) -> RepairResult:
         self.sent.append(query)
         self.begun.set()
         assert self.goes_on.wait(LONG)
@@ -46,6 +49,10 @@ class Agent:
             raise UnknownError("repair", "fabric agent sm1", "no answer")
         if self.bad & set(query.port_guids):
             raise PermanentError("repair", "fabric agent sm1", "refused", "correct that")
+        problems = tuple(
+            f"port {format_guid(g)}: {self.unable[g]}" for g in query.port_guids if g in self.unable
+        )
+        return RepairResult(written=len(query.port_guids) - len(problems), problems=problems)
 
     def _changed(self) -> None:
         self.changes += 1
@@ -225,3 +232,31 @@ def test_closed_line_refuses_what_waits(agent: Agent) -> None:
     with pytest.raises(UnknownError, match="doesn't use this site"):
         waiting.result(LONG)
     assert agent.ports == [(1,)]
+
+
+def drifted(*guids: int) -> Observed:
+    """An observation in which these ports differ."""
+    differences = tuple(
+        Difference(field=f"port {format_guid(g)}", wanted="full", observed="no member") for g in guids
+    )
+    return Observed("0x0101", Status.PENDING, "ports differ", differences)
+
+
+def test_port_that_the_agent_could_not_repair_is_explained_until_it_could(
+    agent: Agent, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent.goes_on.set()
+    agent.unable = {1: "its table differs from what its file asks for"}
+    agent.repairs.repair([1, 2], lambda: None)
+    said = agent.repairs.explain(drifted(1, 2)).reason
+    assert said == (
+        f"ports differ; not repaired: port {format_guid(1)}: its table differs from what its file asks for"
+    )
+    assert f"port {format_guid(1)}: its table differs" in caplog.text
+    assert agent.repairs.explain(drifted(2)) == drifted(2)
+
+    agent.repairs.repair([2], lambda: None)  # says nothing of the first
+    assert agent.repairs.explain(drifted(1)).reason == said
+    agent.unable = {}
+    agent.repairs.repair([1], lambda: None)
+    assert agent.repairs.explain(drifted(1)) == drifted(1)

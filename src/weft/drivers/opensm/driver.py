@@ -134,7 +134,8 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         return Usage(configured(files.read, files.unread, master).numbers, tuple(tight))
 
     def observe(self, mark: Mark, segment: SegmentSpec, snapshot: Snapshot) -> Observed:
-        return observe(DesiredPartition.of(segment), mark, self._own(snapshot).seen)
+        seen = self._own(snapshot).seen
+        return self._repairs[seen.master].explain(observe(DesiredPartition.of(segment), mark, seen))
 
     def check(self, segment: SegmentSpec, snapshot: Snapshot) -> Check:
         """Problems of a manager concern the audit and the operator; a pod is judged by the fabric itself."""
@@ -297,7 +298,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
 
     def _seen(self, scope: Scope, resource: Resource, snapshot: OpenSmSnapshot) -> Observed:
         spec, mark = DesiredPartition.of(segment_of(resource)), scope.mark(resource.key)
-        return observe(spec, mark, snapshot.seen, scope.leaving, self._takes)
+        return self._observed(spec, mark, snapshot.seen, scope.leaving)
 
     def _glance(self, scope: Scope, wanted: Sequence[Resource]) -> Mapping[str, Observed]:
         ports = tuple(sorted({g for r in wanted for g in DesiredPartition.of(segment_of(r)).members}))
@@ -306,9 +307,11 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         seen = self._looks.look(ports, scope.patient)
         partitions = {r.key: (DesiredPartition.of(segment_of(r)), scope.mark(r.key)) for r in wanted}
         return {
-            key: observe(spec, mark, seen, scope.leaving, self._takes)
-            for key, (spec, mark) in partitions.items()
+            key: self._observed(spec, mark, seen, scope.leaving) for key, (spec, mark) in partitions.items()
         }
+
+    def _observed(self, spec: DesiredPartition, mark: Mark, seen: FabricReading, leaving: bool) -> Observed:
+        return self._repairs[seen.master].explain(observe(spec, mark, seen, leaving, self._takes))
 
     def _look(self, ports: tuple[int, ...]) -> FabricReading:
         files = self._agents.files()

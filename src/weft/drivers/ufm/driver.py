@@ -222,6 +222,7 @@ class Ufm(OneByOne[UfmSnapshot]):
 
     def _observed(self, mark: Mark, segment: SegmentSpec, seen: UfmSnapshot, leaving: bool) -> Observed:
         found = observe(segment.number, members_of(segment), mark, seen, leaving, self._takes)
+        found = self._eyes.explain(found)
         taken = seen.wanted.get(segment.number, mark) != mark
         if found.there or taken or self._changer.one(segment.number) is None:
             return found

@@ -22,6 +22,7 @@ from weft.model.agentapi import (
 from weft.model.errors import UnknownError, WeftError
 from weft.model.fabrictypes import Mode
 from weft.model.ids import FULL_MEMBER
+from weft.model.resources import Observed
 from weft.model.site import Site
 from weft.model.subnet import PathProbe, PortTable
 from weft.ports.fences import Fence
@@ -99,6 +100,10 @@ class Eyes:
         return tuple(
             g for g, mode in every.items() if not tables[g].unreachable and not _is(tables[g], pkey, mode)
         )
+
+    def explain(self, seen: Observed) -> Observed:
+        """With the reasons why ports weren't repaired; see `Repairs.explain`."""
+        return self._repairs.explain(seen)
 
     def repair(self, guids: Sequence[int], vacate: int | None, fence: Fence) -> None:
         """Write the subnet manager's view of these ports into their tables; remove a key from vacant leaf ports."""

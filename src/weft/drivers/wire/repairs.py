@@ -7,14 +7,19 @@ writes nothing but what its manager believes, so that a pod's ports may be repai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weft.drivers.joined import Joined, Submission, make_all, still_asked
-from weft.model.agentapi import RepairQuery
+from weft.model.agentapi import RepairQuery, RepairResult
 from weft.model.errors import PermanentError, UnknownError, WeftError
+from weft.model.ids import format_guid
+from weft.model.resources import Observed
 from weft.ports.fences import Fence
+
+log = logging.getLogger(__name__)
 
 REPAIRED_AT_ONCE = 32
 """Drifted ports that one request repairs. The rest of a pod's shows as pending until its next update, which begins with
@@ -49,10 +54,14 @@ class Repairs:
     """
 
     def __init__(
-        self, send: Callable[[RepairQuery], object], agent: str, changed: Callable[[], None] = lambda: None
+        self,
+        send: Callable[[RepairQuery], RepairResult],
+        agent: str,
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._send, self._agent, self._changed = send, agent, changed
         self._turn, self._last = 0, dict[int, int]()  # port GUID -> its last turn
+        self._unrepaired: Mapping[int, str] = {}
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="repairs")
         self.line = Joined[Submission[Drift]](self._make, self._pool, self._closed, fitting=_fitting)
 
@@ -78,6 +87,16 @@ class Repairs:
         mine = sorted(ports, key=lambda guid: self._last.get(guid, 0))[:REPAIRED_AT_ONCE]
         self.line.ask(Submission(Drift(tuple(mine), tuple(strays), frozenset(vacant)), fence=fence)).result()
 
+    def explain(self, seen: Observed) -> Observed:
+        """What was observed, with what the agent said of ports that differ when it was last asked to repair them."""
+        differing = [d.field for d in seen.differences]
+        said = [
+            why
+            for guid, why in self._unrepaired.items()
+            if any(format_guid(guid) in field for field in differing)
+        ]
+        return replace(seen, reason="; ".join([seen.reason, *(f"not repaired: {why}" for why in said)]))
+
     def _make(self, parts: Sequence[Submission[Drift]]) -> None:
         make_all(parts, self._attempt, self._no_time, APART_SECONDS)
 
@@ -91,13 +110,23 @@ class Repairs:
         self._turn += 1
         self._last |= dict.fromkeys(chosen, self._turn)
         try:
-            self._send(RepairQuery(port_guids=chosen, vacant_keys=tuple(sorted(keys))))
+            result = self._send(RepairQuery(port_guids=chosen, vacant_keys=tuple(sorted(keys))))
+            self._note(chosen, result)
         except WeftError as error:
             refused = len(batch) > 1 and isinstance(error, PermanentError)
             for part in batch:
                 part.fail(error, apart=refused)
         finally:
             self._changed()
+
+    def _note(self, asked: Collection[int], result: RepairResult) -> None:
+        for problem in result.problems:
+            log.warning("fabric agent %s couldn't repair %s", self._agent, problem)
+        # Each names its port: agents of all versions say no more.
+        said = {
+            g: why for g in asked if (why := next((p for p in result.problems if format_guid(g) in p), ""))
+        }
+        self._unrepaired = {g: why for g, why in self._unrepaired.items() if g not in asked} | said
 
     def _no_time(self) -> UnknownError:
         said = f"others' were repaired one by one for {APART_SECONDS:.0f} s before it"
