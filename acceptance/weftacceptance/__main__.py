@@ -70,10 +70,10 @@ def run(
     checkout: provider.Checkout, isvctl: Path, state: Path, suites: list[str], folder: Path
 ) -> tuple[list[table.Row], list[str]]:
     """Run suites; their rows, and what is left afterwards. Raises `LostError` if the cloud can't be swept."""
-    cloud, logins = KeystoneCloud(state / "clouds.yaml"), lab_logins(state)
+    cloud = KeystoneCloud(state / "clouds.yaml")
     sweep(cloud)
     rows: list[table.Row] = []
-    with Helper(cloud, folder / "socket", logins) as helper:
+    with lab_logins(state) as logins, Helper(cloud, folder / "socket", logins) as helper:
         for suite in suites:
             began = time.monotonic()
             there = logins is not None and (suite != "bare_metal" or _has_metal(state))
@@ -81,7 +81,9 @@ def run(
             document = provider.configuration(checkout, suite, HERE / "step.py", folder / "socket", launches)
             file = folder / f"{suite}.yaml"
             file.write_text(yaml.safe_dump(document))
-            output = _ask(isvctl, provider.arguments(suite, file), folder)
+            # In whose network it is, checks that log in to a server reach it; steps' programs only need the socket.
+            within = logins.within if logins is not None else ()
+            output = _ask((*within, str(isvctl)), provider.arguments(suite, file), folder)
             answers = {step: found for (of, step), found in helper.answers.items() if of == suite}
             excluded = provider.excluded(checkout, suite, launches)
             mine = list(table.rows_of(checkout.checks(suite), output, answers, excluded))
@@ -96,11 +98,11 @@ def _has_metal(state: Path) -> bool:
     return bool(json.loads((state / "lab.json").read_text()).get("metal"))
 
 
-def _ask(isvctl: Path, arguments: list[str], folder: Path) -> str:
-    environment = os.environ | {"PATH": f"{isvctl.parent}:{os.environ['PATH']}"}
+def _ask(isvctl: tuple[str, ...], arguments: list[str], folder: Path) -> str:
+    environment = os.environ | {"PATH": f"{Path(isvctl[-1]).parent}:{os.environ['PATH']}"}
     try:
         done = subprocess.run(
-            [isvctl, *arguments],
+            [*isvctl, *arguments],
             check=False,
             capture_output=True,
             text=True,

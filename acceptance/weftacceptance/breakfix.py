@@ -187,18 +187,8 @@ skip(
     "the lab's machines can't be rebuilt: weft takes a rebuilt machine for another tenant's",
     "reinstall_instance",
 )
-skip("the lab's machines boot a ramdisk without a journal", "host_status_log")
-skip("Nova has no console output of bare metal", "serial_console", suite="bare_metal")
-skip(
-    "not tried with the lab's guests",
-    "launch_instance",
-    "component_key_access",
-    "virtual_device_hardening",
-    "install_image_bm",
-    "teardown_instance",
-    "connectivity_test",
-    "dhcp_ip_test",
-)
+skip("no component of the lab but the servers takes a tenant's key", "component_key_access")
+skip("not tried with the lab's guests", "virtual_device_hardening")
 skip(
     "the lab has no BMCs without bare-metal machines",
     "bmc_management_network",

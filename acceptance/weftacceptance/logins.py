@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,12 +26,22 @@ class Logins(Protocol):
         """The private key."""
         ...
 
-    def run(self, pod: Json, cidr: str, address: str, command: str) -> str:
-        """A command's output on a pod's server.
+    @property
+    def within(self) -> tuple[str, ...]:
+        """What a command is to begin with, that it reaches the servers of the pod that was entered last."""
+        ...
+
+    def enter(self, pod: Json, cidr: str) -> None:
+        """Be in a pod's management network, until another one's is entered. Raises `LostError`.
 
         Args:
             pod: as weft shows it.
             cidr: of its management subnet.
+        """
+        ...
+
+    def run(self, pod: Json, cidr: str, address: str, command: str) -> str:
+        """A command's output on a pod's server.
 
         Raises `LostError` if no login is accepted in time, or the command fails.
         """
@@ -37,36 +49,63 @@ class Logins(Protocol):
 
 
 class LabLogins:
-    """Args: state: folder of a lab with guests. Use as a context: the key is removed at the end."""
+    """Args: state: folder of a lab with guests. To be closed: the key is removed then."""
 
     def __init__(self, state: Path) -> None:
+        from weftlab.hypervisor.bridges import DOOR
         from weftlab.hypervisor.login import SshClient, make_key
         from weftlab.layout import Layout
         from weftlab.switches.labsite import lab_ovs
 
         self._folder = tempfile.TemporaryDirectory(prefix="weft-acceptance-key-")
         self.key_file = make_key(Path(self._folder.name))
-        self._client: Any = SshClient(lab_ovs(Layout(state, state, 0)), self.key_file)
+        ovs = lab_ovs(Layout(state, state, 0))
+        self.within = ("nsenter", f"--net={ovs.space(DOOR)}")
+        self._client: Any = SshClient(ovs, self.key_file)
+        self._inside, self._where = ExitStack(), ("", "")
 
     @property
     def public_key(self) -> str:
         return self.key_file.with_suffix(".pub").read_text().strip()
 
-    def run(self, pod: Json, cidr: str, address: str, command: str) -> str:
+    def enter(self, pod: Json, cidr: str) -> None:
         from weftlab.hypervisor.login import Guests
         from weftlab.layout import LabError
 
+        where = (str(pod["vlan"]), cidr)
+        if where == self._where:
+            return
+        self._where = ("", "")
         try:
-            with self._client.into(Guests(int(pod["vlan"]), IPv4Network(cidr), {})):
-                return self._client.awaited(address, command, 150)
+            self._inside.close()
+            self._inside.enter_context(self._client.into(Guests(int(pod["vlan"]), IPv4Network(cidr), {})))
+        except (LabError, OSError) as error:
+            raise LostError(str(error)) from error
+        self._where = where
+
+    def run(self, pod: Json, cidr: str, address: str, command: str) -> str:
+        from weftlab.layout import LabError
+
+        self.enter(pod, cidr)
+        try:
+            return self._client.awaited(address, command, 150)
         except (LabError, OSError) as error:
             raise LostError(str(error)) from error
 
     def close(self) -> None:
+        self._inside.close()
         self._folder.cleanup()
 
 
-def lab_logins(state: Path) -> LabLogins | None:
+@contextmanager
+def lab_logins(state: Path) -> Generator[LabLogins | None]:
     """None: the lab's servers aren't booted."""
     file = state / "lab.json"
-    return LabLogins(state) if file.exists() and json.loads(file.read_text()).get("guests") else None
+    if not file.exists() or not json.loads(file.read_text()).get("guests"):
+        yield None
+        return
+    logins = LabLogins(state)
+    try:
+        yield logins
+    finally:
+        logins.close()

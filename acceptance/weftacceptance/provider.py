@@ -52,11 +52,25 @@ NOT_READ = {
     "BmGpuMemorySanitizationCheck": "the machine's cleaning is read for its disks, not for its GPUs",
     "BmFirmwareResetCheck": "the machine's cleaning is read for its disks, not for its firmware",
     "SkipSanitizationBreakfixCheck": "weft never gives a machine back without cleaning",
+    "SerialConsoleRetentionCheck": "Ironic's consoles keep no log",
 }
-"""Checks that would take the evidence of another one."""
-BY_SSH = (
-    "logs in to a server by itself: the lab's are in network namespaces, and have neither cloud-init nor GPUs"
-)
+"""Checks that would take the evidence of another one, or find none in a step that another one needs."""
+NO_LOGIN = "logs in to a server, and the suite launches none"
+NO_GPU = "wants GPUs, which the lab's servers don't have"
+WANTS = {
+    **dict.fromkeys(("VmCpuInfoCheck", "BmCpuInfoCheck"), "wants NVIDIA's devices on the PCI bus"),
+    "BmHostSoftwareCheck": "wants NVIDIA's driver",
+    **dict.fromkeys(
+        ("VmCloudInitCheck", "BmCloudInitCheck"),
+        "wants a metadata service: the lab's servers have config drives",
+    ),
+    "DhcpIpManagementCheck": "wants a DHCP client: the lab's servers have their addresses from config drives",
+}
+"""What checks that log in don't find on a server of the lab."""
+OS = "debian"
+"""What /etc/os-release of the lab's servers says: they are made of Debian's packages."""
+LATER = frozenset({("bare_metal", "query_sanitization")})
+"""Steps of the teardown: they release the server that checks of the test phase log in to at its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +110,12 @@ class Checkout:
         document = yaml.safe_load((self.configs / "suites" / f"{suite}.yaml").read_text())
         return list(_checks(suite, document["tests"]["validations"]))
 
+    def groups(self, suite: str) -> dict[str, dict[str, Any]]:
+        """Group of checks -> name -> parameters, as the suite has them."""
+        document = yaml.safe_load((self.configs / "suites" / f"{suite}.yaml").read_text())
+        groups = document["tests"]["validations"]
+        return {name: group.get("checks") or {} for name, group in groups.items()}
+
     def steps(self, suite: str) -> tuple[str, list[dict[str, str]]]:
         """The suite's key of commands, and its steps with their phases: of the example provider, and of the checks."""
         file = self.configs / "providers" / "my-isv" / "config" / f"{suite}.yaml"
@@ -104,8 +124,12 @@ class Checkout:
         names = {one["name"] for one in found}
         missing = [one.step for one in self.checks(suite) if one.step and one.step not in names]
         more = [{"name": name, "phase": "test"} for name in dict.fromkeys(missing)]
-        last = [one for one in found if one["phase"] == "teardown"]
-        return key, [*(one for one in found if one["phase"] != "teardown"), *more, *last]
+        listed = [*(one for one in found if one["phase"] != "teardown"), *more]
+        listed = [
+            one | {"phase": "teardown"} if (suite, one["name"]) in LATER else one for one in listed
+        ]
+        listed += [one for one in found if one["phase"] == "teardown"]
+        return key, sorted(listed, key=lambda one: one["phase"] == "teardown")
 
 
 def _checks(suite: str, groups: dict[str, Any]) -> Iterator[Check]:
@@ -123,7 +147,27 @@ def excluded(checkout: Checkout, suite: str, launches: bool) -> dict[str, str]:
     found = dict(NOT_READ) if suite == "bare_metal" else {}
     if not launches:
         found |= dict.fromkeys(_STABLE.get(suite, ()), NO_INSTANCE)
-    return found | {one.name: BY_SSH for one in checkout.checks(suite) if "ssh" in one.labels}
+    for one in checkout.checks(suite):
+        if "ssh" in one.labels:
+            why = WANTS.get(one.name) or (NO_GPU if "gpu" in one.labels else "" if launches else NO_LOGIN)
+            found |= {one.name: why} if why else {}
+    return found
+
+
+def _expecting(given: dict[str, Any]) -> dict[str, Any]:
+    """A check's parameters with the operating system of the lab's servers, if it expects one; empty: it doesn't."""
+    if "expected_os" in given:
+        return {"expected_os": OS}
+    parts = given.get("compose") or []
+    named = [part for part in parts if isinstance(part, dict)]
+    if not any("expected_os" in (params or {}) for part in named for params in part.values()):
+        return {}
+
+    def with_os(params: dict[str, Any] | None) -> dict[str, Any] | None:
+        return params | {"expected_os": OS} if params and "expected_os" in params else params
+
+    changed = [{k: with_os(v) for k, v in part.items()} if isinstance(part, dict) else part for part in parts]
+    return {"compose": changed}
 
 
 def configuration(
@@ -138,9 +182,10 @@ def configuration(
     if names := sorted(excluded(checkout, suite, launches)):
         tests["exclude"] = {"labels": [], "tests": names}
     validations: dict[str, Any] = {}
-    for name, values in OVERRIDES.get(suite, {}).items():
-        group = validations.setdefault(_group_of(checkout, suite, name), {"checks": {}})
-        group["checks"][name] = values
+    for group, listed_checks in checkout.groups(suite).items():
+        for name, given in listed_checks.items():
+            if values := OVERRIDES.get(suite, {}).get(name) or _expecting(given or {}):
+                validations.setdefault(group, {"checks": {}})["checks"][name] = values
     if validations:
         tests["validations"] = validations
     return {
@@ -149,12 +194,6 @@ def configuration(
         "commands": {key: {"phases": phases, "steps": listed}},
         "tests": tests,
     }
-
-
-def _group_of(checkout: Checkout, suite: str, check: str) -> str:
-    document = yaml.safe_load((checkout.configs / "suites" / f"{suite}.yaml").read_text())
-    groups = document["tests"]["validations"]
-    return next(name for name, group in groups.items() if check in (group.get("checks") or {}))
 
 
 def arguments(suite: str, file: Path) -> list[str]:

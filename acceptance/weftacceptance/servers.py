@@ -43,29 +43,30 @@ def _flavor(run: Run) -> str:
     return flavor
 
 
-def _launched(run: Run) -> Json:
+def launched(run: Run) -> Json:
     """What `launch_instance` left: pod, server, address, cidr. Raises `SkipError` if it left nothing."""
     return run.need("server")
 
 
-def _login(run: Run, command: str) -> str:
-    kept = _launched(run)
-    return _logins(run).run(kept["pod"], kept["cidr"], kept["address"], command)
+def login(run: Run, command: str, address: str = "") -> str:
+    """A command's output on the server, or on another one of its pod. Raises `LostError`."""
+    kept = launched(run)
+    return _logins(run).run(kept["pod"], kept["cidr"], address or kept["address"], command)
 
 
 def _state(run: Run) -> str:
     """The server's state, as Nova says."""
-    found = servers(run).find(_launched(run)["id"])
+    found = servers(run).find(launched(run)["id"])
     return str(_STATES.get(found["status"], found["status"])) if found else "terminated"
 
 
 def _shown(run: Run) -> Json:
     """The server as it is now. Its state is running only if a login shows it."""
-    kept = _launched(run)
+    kept = launched(run)
     found = servers(run).find(kept["id"])
     if found is None:
         raise LostError("Nova doesn't have the server")
-    _login(run, "true")
+    login(run, "true")
     return {
         "instance_id": found["id"],
         "instance_name": found["name"],
@@ -81,18 +82,18 @@ def _shown(run: Run) -> Json:
     }
 
 
-def launch(run: Run) -> Json:
-    """Order a pod of one server with a key of this run, and log in to it."""
+def launch(run: Run, image: str = _IMAGE, count: int = 1) -> Json:
+    """Order a pod of servers with a key of this run, and log in to the first one."""
     logins, flavor, name = _logins(run), _flavor(run), _NAME.get(run.suite, "server")
     key = PREFIX + "key"
     run.tenant.ask("compute", "DELETE", f"/os-keypairs/{key}")
     made = {"keypair": {"name": key, "public_key": logins.public_key}}
     run.tenant.ask("compute", "POST", "/os-keypairs", made)
     kind = "bare_metal" if run.suite == "bare_metal" else "virtual"
-    nodes = {"count": 1, "flavor": flavor, "image": _IMAGE, "kind": kind}
+    nodes = {"count": count, "flavor": flavor, "image": image, "kind": kind}
     asked = {"name": PREFIX + name, "nodes": nodes, "access": {"key_pair": key}}
-    pod = pod_of(run, run.tenant, name, 1, asked)
-    (server,) = pod["servers"]
+    pod = pod_of(run, run.tenant, name, count, asked)
+    server = pod["servers"][0]
     (row,) = [one for one in servers(run).rows(f"?name={server['name']}") if one["name"] == server["name"]]
     managed = next(one["id"] for one in pod["resources"] if one["key"] == "subnet/management")
     subnet = subnets(run.tenant).find(managed)
@@ -119,8 +120,8 @@ def describe_instance(run: Run) -> Json:
 
 @step("list_instances", "vm", "bare_metal")
 def list_instances(run: Run) -> Json:
-    kept = _launched(run)
-    _login(run, "true")
+    kept = launched(run)
+    login(run, "true")
     rows = run.tenant.ask("compute", "GET", "/servers/detail").get("servers")
     shown = [
         {
@@ -137,7 +138,7 @@ def list_instances(run: Run) -> Json:
 @step("verify_tags", "vm", "bare_metal")
 def verify_tags(run: Run) -> Json:
     """Nova's metadata of the server: its name, and who made it."""
-    key = _launched(run)["id"]
+    key = launched(run)["id"]
     wanted = {"Name": PREFIX + "tagged", "CreatedBy": "acceptance"}
     run.tenant.ask("compute", "POST", f"/servers/{key}/metadata", {"metadata": wanted})
     found = run.tenant.ask("compute", "GET", f"/servers/{key}/metadata").get("metadata")
@@ -149,7 +150,7 @@ def verify_tags(run: Run) -> Json:
 
 def _output(run: Run, caller: object = None) -> tuple[int, str]:
     """Status, and the console's output as this caller gets it; by default the tenant."""
-    key = _launched(run)["id"]
+    key = launched(run)["id"]
     asked = {"os-getConsoleOutput": {"length": 200}}
     got = (caller or run.tenant).ask("compute", "POST", f"/servers/{key}/action", asked)  # type: ignore[attr-defined]
     return got.status, str((got.body or {}).get("output", "")) if got.is_done else ""
@@ -159,10 +160,10 @@ def _output(run: Run, caller: object = None) -> tuple[int, str]:
 def serial_console(run: Run) -> Json:
     """The console has what the server wrote there now."""
     word = f"{PREFIX}{time.time_ns()}"
-    _login(run, f"echo {word} > /dev/console")
+    login(run, f"echo {word} > /dev/console")
     there = soon(lambda: word in _output(run)[1])
     output = _output(run)[1]
-    return {"instance_id": _launched(run)["id"], "console_available": there, "output_length": len(output)}
+    return {"instance_id": launched(run)["id"], "console_available": there, "output_length": len(output)}
 
 
 @step("console_rbac", "vm")
@@ -181,19 +182,19 @@ def console_rbac(run: Run) -> Json:
         "restricted_actions": ["os-getConsoleOutput"],
         "rbac_model": "Keystone's roles",
     }
-    return {"instance_id": _launched(run)["id"], **more, "tests": tests}
+    return {"instance_id": launched(run)["id"], **more, "tests": tests}
 
 
 def _act(run: Run, action: Json) -> bool:
-    return run.tenant.ask("compute", "POST", f"/servers/{_launched(run)['id']}/action", action).is_done
+    return run.tenant.ask("compute", "POST", f"/servers/{launched(run)['id']}/action", action).is_done
 
 
 @step("stop_instance", "vm", "bare_metal")
 def stop_instance(run: Run) -> Json:
-    run.kept["boot"] = _login(run, _BOOT_ID)
+    run.kept["boot"] = login(run, _BOOT_ID)
     begun = _act(run, {"os-stop": None})
     soon(lambda: _state(run) == "stopped", 150)
-    return {"instance_id": _launched(run)["id"], "stop_initiated": begun, "state": _state(run)}
+    return {"instance_id": launched(run)["id"], "stop_initiated": begun, "state": _state(run)}
 
 
 @step("start_instance", "vm", "bare_metal")
@@ -202,18 +203,18 @@ def start_instance(run: Run) -> Json:
     before = run.need("boot")
     begun = _act(run, {"os-start": None})
     soon(lambda: _state(run) == "running", 150)
-    again = _login(run, _BOOT_ID) != before
+    again = login(run, _BOOT_ID) != before
     return {**_shown(run), "start_initiated": begun, "ssh_ready": again}
 
 
 @step("reboot_instance", "vm", "bare_metal")
 def reboot_instance(run: Run) -> Json:
     """By weft's own action; another boot than before, and the kernel's time since then."""
-    kept, before = _launched(run), _login(run, _BOOT_ID)
+    kept, before = launched(run), login(run, _BOOT_ID)
     path = f"/v1/pods/{kept['pod']['name']}/servers/{kept['pod']['servers'][0]['name']}/action"
     begun = run.tenant.ask(POD_SERVICE, "POST", path, {"action": "reboot"}).is_done
     again = soon(lambda: _booted(run) not in ("", before), 200)
-    uptime = float(_login(run, "cat /proc/uptime").split()[0])
+    uptime = float(login(run, "cat /proc/uptime").split()[0])
     soon(lambda: _state(run) == "running", 60)
     confirmed = {"reboot_initiated": begun, "reboot_confirmed": again, "ssh_ready": again}
     return {**_shown(run), **confirmed, "uptime_seconds": round(uptime)}
@@ -221,19 +222,19 @@ def reboot_instance(run: Run) -> Json:
 
 def _booted(run: Run) -> str:
     try:
-        return _login(run, _BOOT_ID)
+        return login(run, _BOOT_ID)
     except LostError:
         return ""
 
 
 @step("power_cycle_instance", "bare_metal")
 def power_cycle_instance(run: Run) -> Json:
-    before, began = _login(run, _BOOT_ID), time.monotonic()
+    before, began = login(run, _BOOT_ID), time.monotonic()
     begun = _act(run, {"os-stop": None})
     off = soon(lambda: _state(run) == "stopped", 150)
     _act(run, {"os-start": None})
     soon(lambda: _state(run) == "running", 150)
-    again = _login(run, _BOOT_ID) != before
+    again = login(run, _BOOT_ID) != before
     took = {"power_was_off": off, "recovery_seconds": round(time.monotonic() - began)}
     return {**_shown(run), "power_cycle_initiated": begun, **took, "ssh_ready": again}
 
@@ -253,7 +254,7 @@ def verify_image(run: Run) -> Json:
 @step("teardown", "storage")
 def teardown(run: Run) -> Json:
     """The pod is released: its receipt says that all of it is gone, and Nova no longer has the server."""
-    kept, tests = _launched(run), Tests()
+    kept, tests = launched(run), Tests()
     clean = release(run.tenant, _NAME.get(run.suite, "server"))
     tests.add("pod_released", clean, "its receipt is clean")
     tests.add("server_gone", servers(run).find(kept["id"]) is None, "Nova no longer has the server")
@@ -264,7 +265,7 @@ def teardown(run: Run) -> Json:
 @step("verify_teardown", "bare_metal")
 def verify_teardown(run: Run) -> Json:
     """Nova no longer has the server, and weft no longer lists the node as the pod's."""
-    kept, tests = _launched(run), Tests()
+    kept, tests = launched(run), Tests()
     tests.add("server_gone", servers(run).find(kept["id"]) is None, "Nova no longer has the server")
     (node,) = [one["node"] for one in kept["pod"]["placed"]]
     row = weft(run.operator, f"/v1/nodes/{node}")
@@ -281,32 +282,32 @@ def stable_ip(run: Run) -> Json:
     try:
         tests.add("create_instance", _state(run) == "running", "Nova, and a login")
         before = _address(run)
-        tests.add("record_ip", before == _launched(run)["address"], before)
-        boot = _login(run, _BOOT_ID)
+        tests.add("record_ip", before == launched(run)["address"], before)
+        boot = login(run, _BOOT_ID)
         _act(run, {"os-stop": None})
         tests.add("stop_instance", soon(lambda: _state(run) == "stopped", 150), "as Nova says")
         _act(run, {"os-start": None})
         soon(lambda: _state(run) == "running", 150)
-        again = _login(run, _BOOT_ID) != boot
+        again = login(run, _BOOT_ID) != boot
         tests.add("start_instance", again, "another boot answers a login at the same address")
         tests.add("ip_unchanged", _address(run) == before, before, ip_before=before, ip_after=_address(run))
-        return {"instance_id": _launched(run)["id"], "tests": tests}
+        return {"instance_id": launched(run)["id"], "tests": tests}
     finally:
         release(run.tenant, "server")
 
 
 def _address(run: Run) -> str:
     """The server's address on its management network, as Nova lists it."""
-    found = servers(run).find(_launched(run)["id"]) or {}
+    found = servers(run).find(launched(run)["id"]) or {}
     there = [one["addr"] for some in found["addresses"].values() for one in some]
-    return next((one for one in there if one == _launched(run)["address"]), "")
+    return next((one for one in there if one == launched(run)["address"]), "")
 
 
 @step("query_sanitization", "bare_metal")
 def query_sanitization(run: Run) -> Json:
     """What the receipt of the suite's machine says: its disks were erased after a tenant had it, before it was free
     again. Memory and firmware aren't read: their checks are left out."""
-    kept = _launched(run)
+    kept = launched(run)
     pod = kept["pod"]
     if not release(run.tenant, _NAME["bare_metal"]):
         raise LostError("the machine's pod isn't released clean")

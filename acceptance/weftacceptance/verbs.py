@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from weftacceptance import breakfix, filters, fleet, identity, images, netsteps, pods, servers, telemetry
+from weftacceptance import (
+    breakfix,
+    filters,
+    fleet,
+    guests,
+    identity,
+    images,
+    netsteps,
+    pods,
+    servers,
+    telemetry,
+)
 from weftacceptance.steps import STEPS
 
-MODULES = (breakfix, filters, fleet, identity, images, netsteps, pods, servers, telemetry)
+MODULES = (breakfix, filters, fleet, guests, identity, images, netsteps, pods, servers, telemetry)
 
 __all__ = ["MODULES", "STEPS"]

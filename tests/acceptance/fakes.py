@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import socketserver
+import threading
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from hashlib import sha512
@@ -98,6 +101,7 @@ class FakeCaller:
             "image": glance,
             "network": neutron,
             "compute": nova,
+            "baremetal": ironic,
         }
         return handler[service](self, method, split.path, query, body)
 
@@ -310,18 +314,60 @@ def nova(caller: FakeCaller, method: str, path: str, query: Mapping[str, str], b
     return Answer(200, {"server": row})
 
 
+def ironic(caller: FakeCaller, method: str, path: str, query: Mapping[str, str], body: Any) -> Answer:
+    """Consoles of machines."""
+    world, name = caller.world, path.split("/")[3]
+    if caller.name != "operator":
+        return Answer(403)
+    if method == "PUT":
+        world.kept("consoles")[name] = {"enabled": body["enabled"]}
+        return Answer(202)
+    enabled = world.kept("consoles").get(name, {}).get("enabled", False)
+    info = {"type": "socat", "url": f"tcp://127.0.0.1:{_relay(world)}"} if enabled else None
+    return Answer(200, {"console_enabled": enabled, "console_info": info})
+
+
+def _relay(world: World) -> int:
+    """Port of a server that sends what servers write to their consoles."""
+
+    class Sender(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            for _ in range(100):
+                text = "".join(row["console"] for row in world.kept("servers").values())
+                try:
+                    self.request.sendall(text.encode())
+                except OSError:
+                    return
+                time.sleep(0.02)
+
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Sender)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return int(server.server_address[1])
+
+
 class FakeLogins:
     """Logins to the world's servers, which don't lie: what they show is the truth."""
 
-    public_key, key_file = "ssh-ed25519 AAAA", Path("/nowhere/key")
+    public_key, key_file, within = "ssh-ed25519 AAAA", Path("/nowhere/key"), ()
 
     def __init__(self, world: World) -> None:
         self._world = world
+
+    def enter(self, pod: Json, cidr: str) -> None:
+        pass
 
     def run(self, pod: Json, cidr: str, address: str, command: str) -> str:
         found = [one for one in self._world.kept("servers").values() if one["address"] == address]
         if not found or found[0]["status"] != "ACTIVE":
             raise LostError("no login")
+        if command.startswith("echo wacc") and "dmesg" in command:
+            return f"12.5 20.0\n[   12.400000] {command.split()[1].rstrip(';')}"
+        if "sha512sum" in command:
+            return f"{self._world.kept('images')[found[0]['image']['id']].get('os_hash_value')}  -"
+        if "ping" in command:
+            there = [one["address"] for one in self._world.kept("servers").values()]
+            return command.split()[-1] if command.split()[-1] in there else ""
         if "boot_id" in command:
             return str(found[0]["boot"])
         if "uptime" in command:
@@ -419,15 +465,17 @@ def _pods(caller: FakeCaller, body: Any, query: Mapping[str, str]) -> Answer:
         "resources": [{"key": "subnet/management", "id": "managed-1", "name": "subnet"}],
     }
     pods[pod["id"]] = pod
-    _boot(caller, pod)
+    _boot(caller, pod, body["nodes"].get("image", "guest"))
     for name in names:
         world.nodes[name]["pod"] = pod
     return Answer(202, pod)
 
 
-def _boot(caller: FakeCaller, pod: Json) -> None:
+def _boot(caller: FakeCaller, pod: Json, image: str) -> None:
     """Nova's servers of a pod, and its management subnet."""
     world = caller.world
+    world.kept("images")["guest-1"] = {"id": "guest-1", "name": "guest", "status": "active"}
+    image = next((key for key, row in world.kept("images").items() if row["name"] == image), "guest-1")
     subnet = {"id": "managed-1", "cidr": "10.64.0.0/24", "network_id": "managed"}
     world.kept("subnets")["managed-1"] = subnet | {"project_id": caller.project_id}
     made: list[Json] = pod["servers"]
@@ -442,13 +490,12 @@ def _boot(caller: FakeCaller, pod: Json) -> None:
             "boot": str(uuid4()),
             "console": "booted\n",
             "metadata": {},
-            "image": {"id": "guest-1"},
+            "image": {"id": image},
             "address": one["management_address"],
             "addresses": {"management": [{"addr": one["management_address"]}]},
             "OS-EXT-SRV-ATTR:host": one["node"],
         }
         world.kept("servers")[row["id"]] = row
-    world.kept("images")["guest-1"] = {"id": "guest-1", "name": "guest", "status": "active"}
 
 
 def _reboot(caller: FakeCaller, body: Any, query: Mapping[str, str], name: str, server: str) -> Answer:

@@ -25,6 +25,8 @@ BEFORE: dict[tuple[str, str], tuple[str, ...]] = {
     ("control-plane", "get_tenant"): ("create_tenant",),
     ("control-plane", "delete_tenant"): ("create_tenant",),
     ("image-registry", "teardown_image"): ("upload_image",),
+    ("image-registry", "launch_instance"): ("upload_image",),
+    ("image-registry", "teardown_instance"): ("upload_image", "launch_instance"),
     **{
         ("network", name): ("create_network",)
         for name in ("list_vpcs", "get_vpc", "subnet_assignment", "vpc_ip_config", "teardown")
@@ -43,6 +45,7 @@ BEFORE: dict[tuple[str, str], tuple[str, ...]] = {
             ),
             *(
                 "query_sanitization",
+                "host_status_log",
                 "reboot_instance",
                 "power_cycle_instance",
                 "describe_instance",
@@ -57,7 +60,7 @@ BEFORE: dict[tuple[str, str], tuple[str, ...]] = {
 READS = frozenset(
     {
         *("check_api", "test_credentials", "test_access_key", "list_vpcs", "get_vpc", "subnet_assignment"),
-        *("describe_instance", "list_instances", "verify_image", "verify_teardown", "serial_console"),
+        *("describe_instance", "list_instances", "verify_image", "verify_teardown", "host_status_log"),
         *("vpc_ip_config", "list_tenants", "get_tenant", "preflight", "verify_key_rejected"),
     }
 )
@@ -73,7 +76,8 @@ KEEPS = frozenset(
             "start_instance",
             "reboot_instance",
         ),
-        *("power_cycle_instance", "stable_ip_test", "query_sanitization", "teardown"),
+        *("power_cycle_instance", "stable_ip_test", "query_sanitization", "teardown", "connectivity_test"),
+        *("teardown_instance", "serial_console"),
         *("disable_access_key", "query_host_health", "query_health_aggregation", "query_topology"),
         *("verify_ingestion", "query_resource_discovery"),
     }

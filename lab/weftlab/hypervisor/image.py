@@ -23,14 +23,14 @@ NAME = "guest"
 """Of the image in Glance."""
 COMMAND_LINE = "console=ttyS0 quiet panic=1 mitigations=off"
 META = "linux-image-cloud-amd64"
-TOOLS = ("dropbear-bin", "libtomcrypt1", "libtommath1", "busybox-static")
+TOOLS = ("dropbear-bin", "libtomcrypt1", "libtommath1", "busybox-static", "base-files")
 PROGRAMS = Path(__file__).with_name("programs")
 SCRIPTS = {"init.sh": "init", "leased.sh": "bin/leased", "agent.sh": "bin/agent", "command.sh": "bin/command"}
 DRIVERS = "virtio_pci virtio_net virtio_scsi virtio_blk sr_mod sd_mod isofs ext4 af_packet button evdev 8021q"
 """What the guest's devices and forged VLAN tags need; those that the kernel has built in have no module."""
 APPLETS = (
     "sh mount umount insmod ip ls cat sed awk grep cut head tr sort sleep ping wget hostname mkdir chmod cp nc ps kill "
-    "poweroff dmesg mv id uname switch_root udhcpc httpd touch"
+    "poweroff dmesg mv id uname switch_root udhcpc httpd touch nproc sha512sum"
 )
 DEPENDS = re.compile(rb"depends=([^\0]*)\0")
 """In a module's section `.modinfo`."""
@@ -151,6 +151,7 @@ def _fill(tree: Path, root: Path, drivers: str) -> None:
         shutil.copy(module, root / "lib/modules")
         order.append(module.name)
     (root / "lib/modules/order").write_text("\n".join(order) + "\n")
+    shutil.copy(tree / "usr/lib/os-release", root / "etc/os-release")  # it is of Debian's packages alone
     (root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
     (root / "etc/group").write_text("root:x:0:\n")
     (root / "etc/shadow").write_text("root:*:19000:0:99999:7:::\n")
