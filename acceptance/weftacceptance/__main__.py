@@ -18,6 +18,7 @@ import yaml
 
 from weftacceptance import provider, table
 from weftacceptance.cloud import KeystoneCloud, LostError
+from weftacceptance.inside import LabInside
 from weftacceptance.logins import lab_logins
 from weftacceptance.server import Helper
 from weftacceptance.sweep import sweep
@@ -73,7 +74,7 @@ def run(
     cloud = KeystoneCloud(state / "clouds.yaml")
     sweep(cloud)
     rows: list[table.Row] = []
-    with lab_logins(state) as logins, Helper(cloud, folder / "socket", logins) as helper:
+    with lab_logins(state) as logins, Helper(cloud, folder / "socket", logins, LabInside(state)) as helper:
         for suite in suites:
             began = time.monotonic()
             there = logins is not None and (suite != "bare_metal" or _has_metal(state))

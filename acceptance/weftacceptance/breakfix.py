@@ -188,7 +188,6 @@ skip(
     "reinstall_instance",
 )
 skip("no component of the lab but the servers takes a tenant's key", "component_key_access")
-skip("not tried with the lab's guests", "virtual_device_hardening")
 skip(
     "the lab has no BMCs without bare-metal machines",
     "bmc_management_network",

@@ -43,7 +43,9 @@ def connectivity(run: Run) -> Json:
         rows = servers(run).rows()
         names = {one["name"]: one["management_address"] for one in kept["pod"]["servers"]}
         shown = [
-            {"instance_id": one["id"], "private_ip": names[one["name"]]} for one in rows if one["name"] in names
+            {"instance_id": one["id"], "private_ip": names[one["name"]]}
+            for one in rows
+            if one["name"] in names
         ]
         tests.add("servers_listed", len(shown) == 2, "Nova has both")
         return {"instances": shown, "tests": tests}
@@ -89,7 +91,9 @@ def serial_console(run: Run) -> Json:
 
         def is_on() -> bool:
             found.clear()
-            found.update(run.operator.ask("baremetal", "GET", f"{machine}/states/console", headers=headers).body)
+            found.update(
+                run.operator.ask("baremetal", "GET", f"{machine}/states/console", headers=headers).body
+            )
             return found["console_enabled"] is True and bool(found["console_info"])
 
         if not soon(is_on, 30):

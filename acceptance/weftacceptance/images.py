@@ -9,7 +9,14 @@ from weftacceptance.cloud import Caller, Collection, Json, LostError, soon
 from weftacceptance.steps import PREFIX, Run, Tests, skip, step
 
 IMAGE_BYTES = 64 * 1024
-_BOOTS = ("kernel_id", "ramdisk_id", "os_command_line", "hw_cdrom_bus", "hw_scsi_model", "os_shutdown_timeout")
+_BOOTS = (
+    "kernel_id",
+    "ramdisk_id",
+    "os_command_line",
+    "hw_cdrom_bus",
+    "hw_scsi_model",
+    "os_shutdown_timeout",
+)
 """What makes a server of the lab boot its kernel and initramfs, whatever is on the image's disk."""
 
 

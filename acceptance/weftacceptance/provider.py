@@ -125,9 +125,7 @@ class Checkout:
         missing = [one.step for one in self.checks(suite) if one.step and one.step not in names]
         more = [{"name": name, "phase": "test"} for name in dict.fromkeys(missing)]
         listed = [*(one for one in found if one["phase"] != "teardown"), *more]
-        listed = [
-            one | {"phase": "teardown"} if (suite, one["name"]) in LATER else one for one in listed
-        ]
+        listed = [one | {"phase": "teardown"} if (suite, one["name"]) in LATER else one for one in listed]
         listed += [one for one in found if one["phase"] == "teardown"]
         return key, sorted(listed, key=lambda one: one["phase"] == "teardown")
 

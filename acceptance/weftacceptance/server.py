@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from weftacceptance.cloud import Cloud
+from weftacceptance.inside import Inside
 from weftacceptance.logins import Logins
 from weftacceptance.steps import Run, take
 
@@ -25,8 +26,10 @@ class Helper:
         answers: (suite, step) -> what the step answered last.
     """
 
-    def __init__(self, cloud: Cloud, socket: Path, logins: Logins | None = None) -> None:
-        self._cloud, self._logins, self._runs = cloud, logins, dict[str, Run]()
+    def __init__(
+        self, cloud: Cloud, socket: Path, logins: Logins | None = None, inside: Inside | None = None
+    ) -> None:
+        self._cloud, self._logins, self._inside, self._runs = cloud, logins, inside, dict[str, Run]()
         self.answers: dict[tuple[str, str], dict[str, Any]] = {}
         helper = self
 
@@ -45,7 +48,7 @@ class Helper:
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
         """One step's object."""
         suite = str(asked["suite"])
-        run = self._runs.setdefault(suite, Run(self._cloud, suite, self._logins))
+        run = self._runs.setdefault(suite, Run(self._cloud, suite, self._logins, self._inside))
         found = take(run, str(asked["step"]))
         self.answers[suite, str(asked["step"])] = found
         return found

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weftacceptance.cloud import POD_SERVICE, Caller, Cloud, Collection, Json, LostError
+from weftacceptance.inside import Inside
 from weftacceptance.logins import Logins
 
 PREFIX = "wacc-"
@@ -24,12 +25,14 @@ class Run:
     Attributes:
         suite: its name.
         logins: None: servers aren't booted.
+        inside: None: only the cloud's APIs are read.
         kept: by name, what a step leaves to later ones.
     """
 
     cloud: Cloud
     suite: str = ""
     logins: Logins | None = None
+    inside: Inside | None = None
     kept: Json = field(default_factory=dict[str, Any])
 
     @property
@@ -51,6 +54,13 @@ class Run:
     def operator(self) -> Caller:
         """Only where a suite wants an administrator."""
         return self.cloud.caller("operator")
+
+    @property
+    def lab(self) -> Inside:
+        """Raises `SkipError` without a lab."""
+        if self.inside is None:
+            raise SkipError("is read from inside of a lab, and none is given")
+        return self.inside
 
     def need(self, name: str) -> Any:
         """What an earlier step kept. Raises `SkipError` if it didn't get so far."""

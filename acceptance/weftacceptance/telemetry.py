@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 from weftacceptance.cloud import Json, LostError
-from weftacceptance.pods import pod_of, release
-from weftacceptance.steps import PREFIX, Run, SkipError, Tests, skip, step, weft
+from weftacceptance.pods import members_of, pod_of, release
+from weftacceptance.steps import PREFIX, Run, Tests, skip, step, weft
 
 _RECENT = 120
 """Seconds that the newest counters may be old."""
@@ -97,18 +98,109 @@ def audit_logging(run: Run) -> Json:
     }
 
 
+_NAMED = re.compile(r'^infiniband_hca_info\{guid="(\w+)",hca="([^"]+)"\} 1$')
+_SAMPLE = re.compile(r'^(infiniband_hca_port_\w+)\{guid="(\w+)",port="\d+"\} ([0-9.]+)$')
+_AGE = re.compile(r"^infiniband_counters_age_seconds ([0-9.]+)$")
+_PORT = "infiniband_hca_port_"
+
+
+def _agents(run: Run, fabric: str) -> list[Json]:
+    """Name and URL of each agent of a fabric."""
+    found = weft(run.operator, "/v1/site")["document"]["fabrics"][fabric]["manager"]["agents"]
+    if not found:
+        raise LostError(f"the site has no agents of {fabric}")
+    return found
+
+
+def _measured(run: Run) -> tuple[list[str], float, list[str]]:
+    """Of the adapters of a pod: names of counters that each has, their age, and the adapters. Raises `LostError`
+    unless each is counted."""
+    pod = pod_of(run, run.tenant, "link", 2)
+    try:
+        wanted = {f"{one['node']} {one['adapter']}" for one in members_of(run, pod)}
+        text = run.lab.metrics(str(_agents(run, pod["fabric"])[0]["url"]))
+    finally:
+        release(run.tenant, "link")
+    lines = text.splitlines()
+    guids = {found[1]: found[2] for found in map(_NAMED.match, lines) if found and found[2] in wanted}
+    counted = {guid: set[str]() for guid in guids}
+    for found in map(_SAMPLE.match, lines):
+        if found and found[2] in counted:
+            counted[found[2]].add(found[1])
+    ages = [float(found[1]) for found in map(_AGE.match, lines) if found]
+    names = set.intersection(*counted.values()) if counted else set[str]()
+    if set(guids.values()) != wanted or not names or not ages:
+        raise LostError(f"of {len(wanted)} adapters of the pod, not all are counted")
+    return sorted(names), max(ages), sorted(wanted)
+
+
 @step("sdn_latency_perf_logging", "network")
 def sdn_latency_perf_logging(run: Run) -> Json:
-    raise SkipError("weft's links have rates and waiting; packets are only in the fabric agents' metrics")
+    """Waiting and packets of the adapters of a pod, in what its fabric's agent offers Prometheus."""
+    names, age, adapters = _measured(run)
+    tests = Tests()
+    tests.add("metrics_endpoint_reachable", True, "the agent answers")
+    tests.add("performance_metric_present", _PORT + "transmit_wait_total" in names, "waiting")
+    packets = {_PORT + "transmit_packets_total", _PORT + "receive_packets_total"} <= set(names)
+    tests.add("packet_metric_present", packets, "packets, both ways")
+    tests.add("samples_recent", age <= _RECENT, f"{age:.0f} s old")
+    shown = {"telemetry_namespace": "infiniband", "sample_window_seconds": _RECENT}
+    return {**shown, "probe_resource_id": adapters[0], "tests": tests}
+
+
+@step("host_nic_network_telemetry", "observability")
+def host_nic_network_telemetry(run: Run) -> Json:
+    """The counters of each adapter of a pod's hosts, which the fabric's agent reads from the adapters themselves."""
+    names, age, adapters = _measured(run)
+    tests = Tests()
+    probes = {
+        "telemetry_source": "fabric agent: /metrics, counters of ports by MAD",
+        "nics_checked": len(adapters),
+        "metric_names": names,
+        "sample_count": len(adapters),
+        "latest_timestamp": (datetime.now(UTC) - timedelta(seconds=age)).isoformat(),
+    }
+    tests.add("telemetry_endpoint_reachable", True, "the agent answers", probes=probes)
+    tests.add("nic_metrics_present", True, "of each adapter", probes=probes)
+    tests.add("samples_recent", age <= _RECENT, f"{age:.0f} s old", probes=probes)
+    return {"tests": tests}
+
+
+@step("subnet_manager_logs", "observability")
+def subnet_manager_logs(run: Run) -> Json:
+    """The master's log, on its host, has entries about the partitions that a pod's order has just changed."""
+    tests = Tests()
+    fabric = str(next(iter(weft(run.operator, "/v1/site")["document"]["fabrics"])))
+    names = [str(one["name"]) for one in _agents(run, fabric)]
+    before = {name: len(run.lab.manager_log(name)) for name in names}
+    pod = pod_of(run, run.tenant, "link", 2)
+    try:
+        members_of(run, pod)
+    finally:
+        release(run.tenant, "link")
+    fresh = {name: run.lab.manager_log(name)[before[name] :] for name in names}
+    entries = [line for lines in fresh.values() for line in lines if _LOGGED.match(line)]
+    probes = {
+        "log_endpoints_checked": len(names),
+        "log_source": "opensm.log of " + ", ".join(names),
+        "entry_count": len(entries),
+    }
+    tests.add("log_endpoint_reachable", True, "read on each manager's host", probes=probes)
+    tests.add("log_source_present", all(before.values()), "each manager has a log", probes=probes)
+    tests.add("log_entries_queryable", bool(entries), "entries since the order", probes=probes)
+    return {"tests": tests}
+
+
+_LOGGED = re.compile(r"^[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d+ \[[0-9A-F]+\] 0x[0-9a-f]{2} -> ")
+"""An entry of OpenSM's log."""
 
 
 skip("Neutron writes no audit trail of security groups in the lab", "sdn_filter_audit_trail")
 skip("simulated switches report no hardware faults", "sdn_hardware_fault_logging")
-skip("the lab's subnet manager's log is a file on its host, which no service offers", "subnet_manager_logs")
 skip("no switch of the lab has a management network", "management_network_telemetry")
 skip("the lab has no gateway that counts traffic", "north_south_network_telemetry")
 skip("Neutron's packet log isn't in the lab", "vpc_flow_logs")
-skip("simulated hosts have no log and no network card", "host_syslogs", "host_nic_network_telemetry")
+skip("simulated hosts have no log", "host_syslogs")
 skip(
     "not in the lab: NVLink, UFM, fabric manager, switches with an operating system, BMCs of GPUs",
     "nvswitch_fabric_telemetry",

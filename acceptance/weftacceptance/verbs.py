@@ -7,6 +7,7 @@ from weftacceptance import (
     filters,
     fleet,
     guests,
+    hardening,
     identity,
     images,
     netsteps,
@@ -16,6 +17,6 @@ from weftacceptance import (
 )
 from weftacceptance.steps import STEPS
 
-MODULES = (breakfix, filters, fleet, guests, identity, images, netsteps, pods, servers, telemetry)
+MODULES = (breakfix, filters, fleet, guests, hardening, identity, images, netsteps, pods, servers, telemetry)
 
 __all__ = ["MODULES", "STEPS"]

@@ -39,6 +39,7 @@ class World:
         self.down: set[str] = set()
         self.checks = "never"
         self.log: list[Json] = []
+        self.devices: list[str] = []
 
     def kept(self, kind: str) -> dict[str, Json]:
         return self.rows.setdefault(kind, {})
@@ -377,6 +378,39 @@ class FakeLogins:
         return ""
 
 
+class FakeInside:
+    """What operators read of the world where it is; it lies as the services do."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def _said(self, text: str) -> str:
+        if self._world.lie in ("lost", "refuses"):
+            raise LostError("no answer")
+        return {"empty": "", "garbled": "what is this"}.get(self._world.lie, text)
+
+    def metrics(self, url: str) -> str:
+        lines = ["infiniband_counters_age_seconds 9.5"]
+        for n, name in enumerate(self._world.nodes):
+            guid = f"0x{n:016x}"
+            lines.append(f'infiniband_hca_info{{guid="{guid}",hca="{name} mlx5_0"}} 1')
+            lines += [
+                f'infiniband_hca_port_{what}_total{{guid="{guid}",port="1"}} 0'
+                for what in ("transmit_wait", "transmit_packets", "receive_packets")
+            ]
+        return self._said("\n".join(lines))
+
+    def manager_log(self, agent: str) -> list[str]:
+        entry = "Nov 30 08:37:25 615702 [EF6F16C0] 0x02 -> SUBNET UP"
+        return self._said("\n".join([entry] * (1 + len(self._world.kept("pods"))))).splitlines()
+
+    def domain(self, server: str) -> str:
+        if server not in self._world.kept("servers"):
+            raise LostError("no such domain")
+        devices = "<interface/>" + "".join(f"<{one}/>" for one in self._world.devices)
+        return self._said(f"<domain><uuid>{server}</uuid><devices>{devices}</devices></domain>")
+
+
 def weft(caller: FakeCaller, method: str, path: str, query: Mapping[str, str], body: Any) -> Answer:
     """weft's API, as far as steps use it."""
     for pattern, (handler, methods) in _ROUTES.items():
@@ -553,7 +587,13 @@ def _about(caller: FakeCaller, body: Any, query: Mapping[str, str], name: str, w
         link = {"receiver_level": "leaf", "receiver": placed[0]["leaf"], "receiver_port": 1}
         return Answer(200, {"links": [link]})
     ports = [
-        {"node": p["node"], "port": f"guid-{p['node']}", "seen": "in", "leaf_seen": f"{p['leaf']} port 1"}
+        {
+            "node": p["node"],
+            "adapter": "mlx5_0",
+            "port": f"guid-{p['node']}",
+            "seen": "in",
+            "leaf_seen": f"{p['leaf']} port 1",
+        }
         for p in placed
     ]
     return Answer(200, {"members_unread": "", "further": 0, "ports": ports})
@@ -674,7 +714,8 @@ def _site(caller: FakeCaller, body: Any, query: Mapping[str, str]) -> Answer:
         {"name": name, "role": "compute", "cloud": "lab", "host": None, "machine": None, "accelerators": gpus}
         for name in caller.world.nodes
     ]
-    document = {"nodes": nodes, "retention": {"audit_log": "365d"}}
+    fabrics = {"ib0": {"manager": {"agents": [{"name": "sm1", "url": "https://sm1"}]}}}
+    document = {"nodes": nodes, "fabrics": fabrics, "retention": {"audit_log": "365d"}}
     return Answer(200, {"name": "lab", "activated_at": now(), "document": document})
 
 

@@ -12,7 +12,7 @@ from weftacceptance.cloud import Json
 from weftacceptance.steps import Run, take
 from weftacceptance.verbs import STEPS
 
-from tests.acceptance.fakes import LIES, FakeLogins, World
+from tests.acceptance.fakes import LIES, FakeInside, FakeLogins, World
 
 BEFORE: dict[tuple[str, str], tuple[str, ...]] = {
     ("iam", "test_credentials"): ("create_user",),
@@ -46,6 +46,7 @@ BEFORE: dict[tuple[str, str], tuple[str, ...]] = {
             *(
                 "query_sanitization",
                 "host_status_log",
+                "virtual_device_hardening",
                 "reboot_instance",
                 "power_cycle_instance",
                 "describe_instance",
@@ -61,6 +62,7 @@ READS = frozenset(
     {
         *("check_api", "test_credentials", "test_access_key", "list_vpcs", "get_vpc", "subnet_assignment"),
         *("describe_instance", "list_instances", "verify_image", "verify_teardown", "host_status_log"),
+        "virtual_device_hardening",
         *("vpc_ip_config", "list_tenants", "get_tenant", "preflight", "verify_key_rejected"),
     }
 )
@@ -103,6 +105,7 @@ APART = frozenset(
         ),
         *("return_node_maintenance", "request_host_replacement", "query_planned_notifications"),
         *("query_failure_notifications", "east_west_network_telemetry", "telemetry_delivery_latency"),
+        *("sdn_latency_perf_logging", "host_nic_network_telemetry", "subnet_manager_logs"),
         *("topology_block_atomic_allocation", "capacity_reservation_grouping", "return_rack_maintenance"),
         *("subnet_config", "vpc_isolation", "byoip_test"),
         *("audit_logging_test", "sa_credential_test", "short_lived_credentials_test", "least_privilege_test"),
@@ -112,7 +115,6 @@ APART = frozenset(
 CASES = [
     (suite, name, lie)
     for suite, name in sorted(STEPS)
-    if name not in ("sdn_latency_perf_logging",)
     for lie in LIES
     if not (lie in ("deaf", "undying") and (name in READS or name in OBSERVES))
     if not (lie == "undying" and (name in KEEPS or name in APART))
@@ -130,7 +132,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def prepared(suite: str, name: str) -> Run:
     world = World()
-    run = Run(world, suite, FakeLogins(world))
+    run = Run(world, suite, FakeLogins(world), FakeInside(world))
     for earlier in BEFORE.get((suite, name), ()):
         assert is_pass(take(run, earlier)), earlier
     return run
@@ -235,6 +237,14 @@ def test_host_whose_checks_say_nothing_is_not_healthy(state: str) -> None:
     run.cloud.checks = state
     for name in ("query_host_health", "verify_ingestion"):
         assert not is_pass(take(run, name)), name
+
+
+@pytest.mark.parametrize("device", ["redirdev", "graphics type='spice'", "sound", "controller type='usb'"])
+def test_domain_with_a_needless_device_is_no_pass(device: str) -> None:
+    run = prepared("vm", "virtual_device_hardening")
+    assert isinstance(run.cloud, World)
+    run.cloud.devices = [device]
+    assert not is_pass(take(run, "virtual_device_hardening"))
 
 
 def test_pod_whose_change_does_not_end_is_no_pass() -> None:

@@ -126,7 +126,7 @@ def metal_jobs(layout: Layout, site: Site, filled: tuple[str, ...], boots: bool 
     schema = [str(env / "bin" / "ironic-dbsync"), *conf, "upgrade"]
     return (
         Step("schema of ironic", lambda: database.run(layout, "ironic", schema, env), after=filled),
-        Step("accounts of ironic", lambda: enroll.accounts(layout), after=(*filled, "keystone")),
+        Step("accounts of ironic", lambda: enroll.accounts(layout), after=("policies",)),
         Step("network of ironic", lambda: enroll.cleaning_network(layout), after=("policies",)),
         Service(
             name="ironic",

@@ -57,7 +57,7 @@ def storage_jobs(layout: Layout, filled: tuple[str, ...], ovs: Ovs | None = None
         ovs: switches that guests are on, which are to reach the filer.
     """
     env = environment.other_path(layout.cache, "storage", PINS, DISTRIBUTIONS)
-    jobs: list[Job] = [Step("accounts of storage", lambda: _accounts(layout), after=(*filled, "keystone"))]
+    jobs: list[Job] = [Step("accounts of storage", lambda: _accounts(layout), after=("policies",))]
     for name in DATABASES:
         schema = [str(env / "bin" / f"{name}-manage"), *_conf(layout, name), "db", "sync"]
         jobs.append(Step(f"schema of {name}", _run(layout, name, schema, env), after=filled))
