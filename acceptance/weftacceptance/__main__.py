@@ -27,8 +27,10 @@ from weftacceptance.verbs import STEPS
 HERE = Path(__file__).parents[1]
 TABLE = HERE / "expected.json"
 PAGE = HERE.parent / "docs" / "acceptance.md"
-_LIMIT = 1800
+_LIMIT = 2400
 """Seconds for one suite."""
+_OPTIONS = ("--guests", "--metal", "2", "--storage")
+"""Of the lab that is started."""
 
 
 def main() -> int:
@@ -155,7 +157,7 @@ def _lab(state: Path | None, ports: int) -> Generator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="weft-acceptance-lab-"))
     try:
         subprocess.run(
-            [weft, "lab", "up", "--state", folder / "lab", "--ports", str(ports), "--guests", "--metal", "2"],
+            [weft, "lab", "up", "--state", folder / "lab", "--ports", str(ports), *_OPTIONS],
             check=True,
         )
         yield folder / "lab"

@@ -9,12 +9,18 @@ from pathlib import Path
 from typing import Any, Protocol
 
 Json = dict[str, Any]
+NO_SERVICE = 0
+"""Instead of a status of HTTP: the catalog has no such service."""
 POD_SERVICE = "accelerator-pod"
 """weft's type in the catalog."""
 
 
 class LostError(Exception):
     """A service gave no answer, or none that can be read: nothing is known."""
+
+
+class SkipError(Exception):
+    """The step isn't possible here, for the reason given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,7 @@ class KeystoneCaller:
     def ask(
         self, service: str, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        from keystoneauth1.exceptions import ClientException, NotFound, Unauthorized
+        from keystoneauth1.exceptions import ClientException, EndpointNotFound, NotFound, Unauthorized
 
         given: Json = (
             {"data": body} if isinstance(body, bytes) else {"json": body} if body is not None else {}
@@ -100,6 +106,8 @@ class KeystoneCaller:
             got = self._session.request(
                 path, method, endpoint_filter=where, headers=dict(headers or {}), raise_exc=False, **given
             )
+        except EndpointNotFound as error:
+            return Answer(NO_SERVICE, {"error": str(error)})
         except (NotFound, Unauthorized) as error:  # of the token: Keystone has no such key, or refuses it
             return Answer(401, {"error": str(error)})
         except ClientException as error:

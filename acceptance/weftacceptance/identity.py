@@ -329,4 +329,3 @@ skip(
     "centralized_kms_test",
     "customer_managed_key_test",
 )
-skip("wants block storage and a key manager, which the lab lacks", "tenant_isolation_test")

@@ -53,6 +53,8 @@ NOT_READ = {
     "BmFirmwareResetCheck": "the machine's cleaning is read for its disks, not for its firmware",
     "SkipSanitizationBreakfixCheck": "weft never gives a machine back without cleaning",
     "SerialConsoleRetentionCheck": "Ironic's consoles keep no log",
+    "DirectoryFilesystemQuotaCheck": "the lab's filer has no quotas",
+    "DirectoryUsageAccountingCheck": "the lab's filer doesn't account for users",
 }
 """Checks that would take the evidence of another one, or find none in a step that another one needs."""
 NO_LOGIN = "logs in to a server, and the suite launches none"
@@ -142,7 +144,8 @@ def _checks(suite: str, groups: dict[str, Any]) -> Iterator[Check]:
 
 def excluded(checkout: Checkout, suite: str, launches: bool) -> dict[str, str]:
     """Checks that aren't run, and why. Args: launches: whether the suite launches an instance."""
-    found = dict(NOT_READ) if suite == "bare_metal" else {}
+    names = {one.name for one in checkout.checks(suite)}
+    found = {name: why for name, why in NOT_READ.items() if name in names}
     if not launches:
         found |= dict.fromkeys(_STABLE.get(suite, ()), NO_INSTANCE)
     for one in checkout.checks(suite):

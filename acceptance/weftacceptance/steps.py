@@ -6,16 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from weftacceptance.cloud import POD_SERVICE, Caller, Cloud, Collection, Json, LostError
+from weftacceptance.cloud import POD_SERVICE, Caller, Cloud, Collection, Json, LostError, SkipError
 from weftacceptance.inside import Inside
 from weftacceptance.logins import Logins
 
 PREFIX = "wacc-"
 """Begins the name of everything that steps make; whatever has it is removed before a run and after it."""
-
-
-class SkipError(Exception):
-    """The step isn't possible here, for the reason given."""
 
 
 @dataclass

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from weftacceptance.cloud import POD_SERVICE, Caller, Cloud, Json, soon
+from weftacceptance.cloud import NO_SERVICE, POD_SERVICE, Caller, Cloud, Json, soon
 from weftacceptance.images import images
 from weftacceptance.netsteps import drop_network
 from weftacceptance.steps import PREFIX, groups, networks, ports, projects, users
+from weftacceptance.storage import SHARES, VOLUMES
 
 _TENANTS = ("team-a", "team-b")
 
@@ -53,6 +54,10 @@ def _of_project(caller: Caller) -> Iterator[_Thing]:
     for kind in (ports, groups):
         for key in _named(kind(caller).rows()):
             yield _Thing(kind(caller).one, key, partial(kind(caller).delete, key))
+    for kind, service, path in (("share", SHARES, "/shares"), ("volume", VOLUMES, "/volumes")):
+        got = caller.ask(service, "GET", path)
+        for key in [] if got.status == NO_SERVICE else _named(got.get(path[1:])):
+            yield _Thing(kind, key, partial(caller.ask, service, "DELETE", f"{path}/{key}"))
     for key in _named(caller.ask("image", "GET", "/v2/images?limit=1000").get("images")):
         yield _Thing("image", key, partial(images(caller).delete, key))
     for row in caller.ask("compute", "GET", "/os-keypairs").get("keypairs"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weftacceptance import (
+    audits,
     breakfix,
     filters,
     fleet,
@@ -13,10 +14,31 @@ from weftacceptance import (
     netsteps,
     pods,
     servers,
+    storage,
     telemetry,
+    tenants,
+    transport,
+    watching,
 )
 from weftacceptance.steps import STEPS
 
-MODULES = (breakfix, filters, fleet, guests, hardening, identity, images, netsteps, pods, servers, telemetry)
+MODULES = (
+    audits,
+    breakfix,
+    filters,
+    fleet,
+    guests,
+    hardening,
+    identity,
+    images,
+    netsteps,
+    pods,
+    servers,
+    storage,
+    telemetry,
+    tenants,
+    transport,
+    watching,
+)
 
 __all__ = ["MODULES", "STEPS"]

@@ -12,7 +12,7 @@ from typing import Any
 
 from weft.model.site import Node, Site
 from weft.planning.export.policies import policy
-from weftlab import checks, config, ipu, ldap, mlnx
+from weftlab import checks, config, ipu, ldap, mlnx, trail
 from weftlab.bootstrap import connect
 from weftlab.catalog import API_SERVICES, COLLECTOR, REQUEST_LOG, Api
 from weftlab.guests import started_folder
@@ -38,6 +38,8 @@ def write_configuration(layout: Layout, env: Path, site: Site, running: bool = F
         (layout.data / api.name / "lock").mkdir(parents=True, exist_ok=True)
         for file, sections in api.files:
             found = sections(layout, env)
+            if api.name == "neutron":
+                found = trail.with_trail(found, layout)
             if api.name == "neutron" and mlnx.is_served(site):
                 found = mlnx.with_driver(found, layout, site)
             if api.name == "keystone" and ldap.is_there(layout):
@@ -47,6 +49,7 @@ def write_configuration(layout: Layout, env: Path, site: Site, running: bool = F
             if api.name == "nova" and has_storage(site):
                 found = with_cinder(found, layout)
             (etc / file).write_text(config.render(found))
+    trail.write(layout, env)
     paste = layout.etc / "nova" / "api-paste.ini"
     paste.write_bytes((env / "etc/nova/api-paste.ini").read_bytes())
     run = {n.nova_host for n in guest_hosts(site)} if running else set[str]()

@@ -40,6 +40,9 @@ class World:
         self.checks = "never"
         self.log: list[Json] = []
         self.devices: list[str] = []
+        self.trail: list[Json] = []
+        self.home: dict[str, str] = {}
+        self.sent = 0
 
     def kept(self, kind: str) -> dict[str, Json]:
         return self.rows.setdefault(kind, {})
@@ -103,8 +106,28 @@ class FakeCaller:
             "network": neutron,
             "compute": nova,
             "baremetal": ironic,
+            "shared-file-system": manila,
+            "block-storage": cinder,
         }
-        return handler[service](self, method, split.path, query, body)
+        answer = handler[service](self, method, split.path, query, body)
+        if service == "network" and method != "GET":
+            answer = self._logged(answer, method, split.path, dict(headers or {}))
+        return answer
+
+    def _logged(self, answer: Answer, method: str, path: str, headers: Mapping[str, str]) -> Answer:
+        """Neutron's audit trail."""
+        request = f"req-{uuid4()}"
+        host = {"address": "127.0.0.1", "agent": headers.get("User-Agent", "python")}
+        event = {
+            "eventTime": now(),
+            "action": {"POST": "create", "PUT": "update", "DELETE": "delete"}[method],
+            "requestPath": path,
+            "initiator": {"id": self.user_id, "request_id": request, "host": host},
+            "target": {"typeURI": "service/network/security-groups", "addresses": [{"url": "http://net"}]},
+        }
+        outcome = "success" if answer.is_done else "failure"
+        self.world.trail += [{**event, "outcome": "pending"}, {**event, "outcome": outcome}]
+        return Answer(answer.status, answer.body, {"X-Openstack-Request-Id": request})
 
     def _holds_key(self) -> bool:
         assert self._key is not None
@@ -170,6 +193,8 @@ def keystone(caller: FakeCaller, method: str, path: str, query: Mapping[str, str
     world = caller.world
     if path == "/auth/projects":
         return Answer(200, {"projects": [{"id": caller.project_id}]})
+    if path == "/endpoints":
+        return Answer(200, {"endpoints": [{"url": "http://net", "region_id": "RegionOne"}]})
     if path == "/roles":
         return Answer(200, {"roles": [{"id": f"role-{query['name']}"}]})
     if "/roles/" in path:
@@ -207,11 +232,11 @@ def glance(caller: FakeCaller, method: str, path: str, query: Mapping[str, str],
     if path == "/v2/images":
         if caller.is_reader:
             return Answer(403)
-        made = {**body, "id": str(uuid4()), "status": "queued"}
+        made = {**body, "id": str(uuid4()), "status": "queued", "project_id": caller.project_id}
         rows[made["id"]] = made
         return Answer(201, made)
     key = path.split("/")[3]
-    if key not in rows:
+    if key not in rows or not seen(caller, rows[key]):
         return Answer(404)
     if path.endswith("/file"):
         rows[key] |= {"status": "active", "os_hash_value": sha512(body).hexdigest()}
@@ -315,6 +340,29 @@ def nova(caller: FakeCaller, method: str, path: str, query: Mapping[str, str], b
     return Answer(200, {"server": row})
 
 
+def cinder(caller: FakeCaller, method: str, path: str, query: Mapping[str, str], body: Any) -> Answer:
+    _, kind, *rest = path.split("/")
+    return crud(caller, kind, "volume", rest[0] if rest else None, method, query, body)
+
+
+def manila(caller: FakeCaller, method: str, path: str, query: Mapping[str, str], body: Any) -> Answer:
+    world, (_, kind, *rest) = caller.world, path.split("/")
+    if kind == "scheduler-stats":
+        return Answer(200, {"pools": [{"capabilities": {"total_capacity_gb": 100.0}}]})
+    if kind == "share-access-rules":
+        rows = [one for one in world.kept("rules").values() if one["share"] == query["share_id"]]
+        return Answer(200, {"access_list": rows})
+    if rest[1:] == ["action"]:
+        rule = {**body["allow_access"], "state": "active", "share": rest[0]}
+        world.kept("rules")[str(uuid4())] = rule
+        return Answer(202)
+    if rest[1:] == ["export_locations"]:
+        return Answer(200, {"export_locations": [{"path": f"10.79.0.2:/shares/{rest[0]}"}]})
+    if method == "POST":
+        body = {"share": {**body["share"], "status": "available", "files": {}}}
+    return crud(caller, "shares", "share", rest[0] if rest else None, method, query, body)
+
+
 def ironic(caller: FakeCaller, method: str, path: str, query: Mapping[str, str], body: Any) -> Answer:
     """Consoles of machines."""
     world, name = caller.world, path.split("/")[3]
@@ -364,6 +412,15 @@ class FakeLogins:
             raise LostError("no login")
         if command.startswith("echo wacc") and "dmesg" in command:
             return f"12.5 20.0\n[   12.400000] {command.split()[1].rstrip(';')}"
+        if "head -c 100000" in command:
+            self._world.sent += 100_000
+            return ""
+        if command.startswith("logger"):
+            return f"Nov 30 08:00:00 host acceptance: {command.split()[3].rstrip(';')}"
+        if command.startswith("ip address add"):  # of another network: it isn't reached
+            return ""
+        if command == "echo here":
+            return "here"
         if "sha512sum" in command:
             return f"{self._world.kept('images')[found[0]['image']['id']].get('os_hash_value')}  -"
         if "ping" in command:
@@ -376,39 +433,6 @@ class FakeLogins:
         if command.startswith("echo "):
             found[0]["console"] += command.split()[1] + "\n"
         return ""
-
-
-class FakeInside:
-    """What operators read of the world where it is; it lies as the services do."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def _said(self, text: str) -> str:
-        if self._world.lie in ("lost", "refuses"):
-            raise LostError("no answer")
-        return {"empty": "", "garbled": "what is this"}.get(self._world.lie, text)
-
-    def metrics(self, url: str) -> str:
-        lines = ["infiniband_counters_age_seconds 9.5"]
-        for n, name in enumerate(self._world.nodes):
-            guid = f"0x{n:016x}"
-            lines.append(f'infiniband_hca_info{{guid="{guid}",hca="{name} mlx5_0"}} 1')
-            lines += [
-                f'infiniband_hca_port_{what}_total{{guid="{guid}",port="1"}} 0'
-                for what in ("transmit_wait", "transmit_packets", "receive_packets")
-            ]
-        return self._said("\n".join(lines))
-
-    def manager_log(self, agent: str) -> list[str]:
-        entry = "Nov 30 08:37:25 615702 [EF6F16C0] 0x02 -> SUBNET UP"
-        return self._said("\n".join([entry] * (1 + len(self._world.kept("pods"))))).splitlines()
-
-    def domain(self, server: str) -> str:
-        if server not in self._world.kept("servers"):
-            raise LostError("no such domain")
-        devices = "<interface/>" + "".join(f"<{one}/>" for one in self._world.devices)
-        return self._said(f"<domain><uuid>{server}</uuid><devices>{devices}</devices></domain>")
 
 
 def weft(caller: FakeCaller, method: str, path: str, query: Mapping[str, str], body: Any) -> Answer:
@@ -618,6 +642,10 @@ def _report(caller: FakeCaller, body: Any, query: Mapping[str, str], name: str) 
     return Answer(200, {})
 
 
+def _certificates(caller: FakeCaller, body: Any, query: Mapping[str, str]) -> Answer:
+    return Answer(200, {"certificates": [{"kind": "agent", "name": "sm1"}]})
+
+
 def _list(kind: str) -> Any:
     return lambda caller, body, query: Answer(200, {kind: list(caller.world.kept(kind).values())})
 
@@ -714,8 +742,14 @@ def _site(caller: FakeCaller, body: Any, query: Mapping[str, str]) -> Answer:
         {"name": name, "role": "compute", "cloud": "lab", "host": None, "machine": None, "accelerators": gpus}
         for name in caller.world.nodes
     ]
+    homes = {"storage": {"exports": {"home": {"location": "10.79.0.2:/home"}}}}
     fabrics = {"ib0": {"manager": {"agents": [{"name": "sm1", "url": "https://sm1"}]}}}
-    document = {"nodes": nodes, "fabrics": fabrics, "retention": {"audit_log": "365d"}}
+    document = {
+        "nodes": nodes,
+        "fabrics": fabrics,
+        "clouds": {"lab": homes},
+        "retention": {"audit_log": "365d"},
+    }
     return Answer(200, {"name": "lab", "activated_at": now(), "document": document})
 
 
@@ -771,6 +805,7 @@ _ROUTES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "/v1/reports": (_list("reports"), ("GET",)),
     "/v1/holds": (_list("holds"), ("GET",)),
     "/v1/site": (_site, ("GET",)),
+    "/v1/site/certificates": (_certificates, ("GET",)),
     "/v1/audit": (_audit, ("GET",)),
     "/v1/audit-log": (_log, ("GET",)),
     "/v1/links": (_links, ("GET",)),

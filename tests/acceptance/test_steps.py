@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from datetime import timedelta
 from typing import Any, cast
@@ -12,7 +13,8 @@ from weftacceptance.cloud import Json
 from weftacceptance.steps import Run, take
 from weftacceptance.verbs import STEPS
 
-from tests.acceptance.fakes import LIES, FakeInside, FakeLogins, World
+from tests.acceptance.fakes import LIES, FakeLogins, World
+from tests.acceptance.insides import FakeInside
 
 BEFORE: dict[tuple[str, str], tuple[str, ...]] = {
     ("iam", "test_credentials"): ("create_user",),
@@ -62,7 +64,7 @@ READS = frozenset(
     {
         *("check_api", "test_credentials", "test_access_key", "list_vpcs", "get_vpc", "subnet_assignment"),
         *("describe_instance", "list_instances", "verify_image", "verify_teardown", "host_status_log"),
-        "virtual_device_hardening",
+        *("virtual_device_hardening", "insecure_protocols_test"),
         *("vpc_ip_config", "list_tenants", "get_tenant", "preflight", "verify_key_rejected"),
     }
 )
@@ -106,6 +108,9 @@ APART = frozenset(
         *("return_node_maintenance", "request_host_replacement", "query_planned_notifications"),
         *("query_failure_notifications", "east_west_network_telemetry", "telemetry_delivery_latency"),
         *("sdn_latency_perf_logging", "host_nic_network_telemetry", "subnet_manager_logs"),
+        *("sdn_hardware_fault_logging", "management_network_telemetry", "host_syslogs"),
+        *("cert_rotation_test", "insecure_protocols_test", "home_directory_storage"),
+        *("multiple_filesystems", "tenant_isolation_test"),
         *("topology_block_atomic_allocation", "capacity_reservation_grouping", "return_rack_maintenance"),
         *("subnet_config", "vpc_isolation", "byoip_test"),
         *("audit_logging_test", "sa_credential_test", "short_lived_credentials_test", "least_privilege_test"),
@@ -245,6 +250,20 @@ def test_domain_with_a_needless_device_is_no_pass(device: str) -> None:
     assert isinstance(run.cloud, World)
     run.cloud.devices = [device]
     assert not is_pass(take(run, "virtual_device_hardening"))
+
+
+def test_certificate_that_lives_too_long_is_no_pass() -> None:
+    world = World()
+    for days, passes in ((60, True), (61, False)):
+        run = Run(world, "security", FakeLogins(world), FakeInside(world, days=days))
+        assert is_pass(take(run, "cert_rotation_test")) is passes
+
+
+@pytest.mark.parametrize("oldest", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1, None])
+def test_api_that_takes_an_old_protocol_is_no_pass(oldest: ssl.TLSVersion | None) -> None:
+    world = World()
+    run = Run(world, "security", FakeLogins(world), FakeInside(world, oldest=oldest))
+    assert not is_pass(take(run, "insecure_protocols_test"))
 
 
 def test_pod_whose_change_does_not_end_is_no_pass() -> None:

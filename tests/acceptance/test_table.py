@@ -131,6 +131,41 @@ def test_configuration_has_each_step_of_the_checkout(checkout: Checkout) -> None
     }
 
 
+def test_checks_expect_the_operating_system_of_the_labs_servers(tmp_path: Path) -> None:
+    """Whether the check names it, or a part of it; nothing else of them is changed. What releases the server that
+    they log in to comes after them."""
+    os_check = {"OsCheck": {"expected_os": "ubuntu", "timeout": 5}}
+    checks = {
+        "BmHostReadyCheck": {"labels": ["ssh"], "compose": ["ConnectivityCheck", os_check]},
+        "BmOsCheck": {"labels": ["ssh"], "expected_os": "ubuntu"},
+        "BmGpusPresentCheck": {"labels": ["ssh", "gpu"], "compose": ["GpuCheck"]},
+    }
+    suite = {"tests": {"validations": {"ssh": {"step": "describe_instance", "checks": checks}}}}
+    steps = [{"name": name, "phase": "test"} for name in ("query_sanitization", "describe_instance")]
+    for where, document in (
+        ("suites", suite),
+        ("providers/my-isv/config", {"commands": {"bare_metal": {"phases": ["test"], "steps": steps}}}),
+    ):
+        folder = tmp_path / "isvctl" / "configs" / where
+        folder.mkdir(parents=True)
+        (folder / "bare_metal.yaml").write_text(yaml.safe_dump(document, sort_keys=False))
+    made = provider.configuration(Checkout(tmp_path), "bare_metal", Path("/x"), Path("/y"), launches=True)
+    assert made["tests"]["validations"]["ssh"]["checks"] == {
+        "BmHostReadyCheck": {
+            "compose": ["ConnectivityCheck", {"OsCheck": {"expected_os": "debian", "timeout": 5}}]
+        },
+        "BmOsCheck": {"expected_os": "debian"},
+    }
+    assert made["tests"]["exclude"]["tests"] == ["BmGpusPresentCheck"]
+    listed = made["commands"]["bare_metal"]
+    assert [(one["name"], one["phase"]) for one in listed["steps"]] == [
+        ("describe_instance", "test"),
+        ("query_sanitization", "teardown"),
+    ]
+    assert listed["phases"] == ["test", "teardown"]
+    assert "BmHostReadyCheck" in provider.excluded(Checkout(tmp_path), "bare_metal", launches=False)
+
+
 def test_client_prints_what_the_helper_answers(tmp_path: Path) -> None:
     """Over the socket, several at once; without a helper, a failure that says so."""
 

@@ -30,7 +30,7 @@ DRIVERS = "virtio_pci virtio_net virtio_scsi virtio_blk sr_mod sd_mod isofs ext4
 """What the guest's devices and forged VLAN tags need; those that the kernel has built in have no module."""
 APPLETS = (
     "sh mount umount insmod ip ls cat sed awk grep cut head tr sort sleep ping wget hostname mkdir chmod cp nc ps kill "
-    "poweroff dmesg mv id uname switch_root udhcpc httpd touch nproc sha512sum"
+    "poweroff dmesg mv id uname switch_root udhcpc httpd touch nproc sha512sum syslogd logger"
 )
 DEPENDS = re.compile(rb"depends=([^\0]*)\0")
 """In a module's section `.modinfo`."""

@@ -64,6 +64,7 @@ grep -o 'ssh-[a-z0-9-]* AAAA[A-Za-z0-9+/=]*' /run/meta_data.json | sort -u > /ro
 chmod 700 /root /root/.ssh
 chmod 600 /root/.ssh/authorized_keys
 ip -o address
+mkdir -p /var/log && syslogd
 case "$(head -c 2 /run/user_data 2>/dev/null)" in '#!') chmod 755 /run/user_data; /run/user_data ;; esac
 echo "GUEST UP $(hostname) after $(cut -d' ' -f1 /proc/uptime) s"
 while :; do
