@@ -70,6 +70,10 @@ class Cloud(Protocol):
         """By its name in clouds.yaml."""
         ...
 
+    def system(self, name: str) -> Caller:
+        """The same, for the system instead of a project: Ironic has machines of no project."""
+        ...
+
     def key(self, key_id: str, secret: str) -> Caller:
         """The bearer of an application credential; it gets its token with the first request."""
         ...
@@ -143,6 +147,21 @@ class KeystoneCloud:
             found = self._config.get_one(name)
             self._known[name] = KeystoneCaller(found.get_session(), found.get_region_name())
         return self._known[name]
+
+    def system(self, name: str) -> Caller:
+        from keystoneauth1.identity import V3Password
+
+        found = self._config.get_one(name).auth
+        return self._caller(
+            lambda url: V3Password(
+                url,
+                username=found["username"],
+                password=found["password"],
+                user_domain_id=found.get("user_domain_id"),
+                user_domain_name=found.get("user_domain_name"),
+                system_scope="all",
+            )
+        )
 
     def key(self, key_id: str, secret: str) -> Caller:
         from keystoneauth1.identity import V3ApplicationCredential

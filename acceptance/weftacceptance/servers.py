@@ -22,7 +22,7 @@ _STATES = {
     "REBOOT": "pending",
     "HARD_REBOOT": "pending",
 }
-_BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
+BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 
 
 def servers(run: Run) -> Collection:
@@ -191,7 +191,7 @@ def _act(run: Run, action: Json) -> bool:
 
 @step("stop_instance", "vm", "bare_metal")
 def stop_instance(run: Run) -> Json:
-    run.kept["boot"] = login(run, _BOOT_ID)
+    run.kept["boot"] = login(run, BOOT_ID)
     begun = _act(run, {"os-stop": None})
     soon(lambda: _state(run) == "stopped", 150)
     return {"instance_id": launched(run)["id"], "stop_initiated": begun, "state": _state(run)}
@@ -203,14 +203,14 @@ def start_instance(run: Run) -> Json:
     before = run.need("boot")
     begun = _act(run, {"os-start": None})
     soon(lambda: _state(run) == "running", 150)
-    again = login(run, _BOOT_ID) != before
+    again = login(run, BOOT_ID) != before
     return {**_shown(run), "start_initiated": begun, "ssh_ready": again}
 
 
 @step("reboot_instance", "vm", "bare_metal")
 def reboot_instance(run: Run) -> Json:
     """By weft's own action; another boot than before, and the kernel's time since then."""
-    kept, before = launched(run), login(run, _BOOT_ID)
+    kept, before = launched(run), login(run, BOOT_ID)
     path = f"/v1/pods/{kept['pod']['name']}/servers/{kept['pod']['servers'][0]['name']}/action"
     begun = run.tenant.ask(POD_SERVICE, "POST", path, {"action": "reboot"}).is_done
     again = soon(lambda: _booted(run) not in ("", before), 200)
@@ -222,19 +222,19 @@ def reboot_instance(run: Run) -> Json:
 
 def _booted(run: Run) -> str:
     try:
-        return login(run, _BOOT_ID)
+        return login(run, BOOT_ID)
     except LostError:
         return ""
 
 
 @step("power_cycle_instance", "bare_metal")
 def power_cycle_instance(run: Run) -> Json:
-    before, began = login(run, _BOOT_ID), time.monotonic()
+    before, began = login(run, BOOT_ID), time.monotonic()
     begun = _act(run, {"os-stop": None})
     off = soon(lambda: _state(run) == "stopped", 150)
     _act(run, {"os-start": None})
     soon(lambda: _state(run) == "running", 150)
-    again = login(run, _BOOT_ID) != before
+    again = login(run, BOOT_ID) != before
     took = {"power_was_off": off, "recovery_seconds": round(time.monotonic() - began)}
     return {**_shown(run), "power_cycle_initiated": begun, **took, "ssh_ready": again}
 
@@ -281,22 +281,24 @@ def stable_ip(run: Run) -> Json:
     launch(run)
     try:
         tests.add("create_instance", _state(run) == "running", "Nova, and a login")
-        before = _address(run)
+        before = address_of(run)
         tests.add("record_ip", before == launched(run)["address"], before)
-        boot = login(run, _BOOT_ID)
+        boot = login(run, BOOT_ID)
         _act(run, {"os-stop": None})
         tests.add("stop_instance", soon(lambda: _state(run) == "stopped", 150), "as Nova says")
         _act(run, {"os-start": None})
         soon(lambda: _state(run) == "running", 150)
-        again = login(run, _BOOT_ID) != boot
+        again = login(run, BOOT_ID) != boot
         tests.add("start_instance", again, "another boot answers a login at the same address")
-        tests.add("ip_unchanged", _address(run) == before, before, ip_before=before, ip_after=_address(run))
+        tests.add(
+            "ip_unchanged", address_of(run) == before, before, ip_before=before, ip_after=address_of(run)
+        )
         return {"instance_id": launched(run)["id"], "tests": tests}
     finally:
         release(run.tenant, "server")
 
 
-def _address(run: Run) -> str:
+def address_of(run: Run) -> str:
     """The server's address on its management network, as Nova lists it."""
     found = servers(run).find(launched(run)["id"]) or {}
     there = [one["addr"] for some in found["addresses"].values() for one in some]

@@ -180,4 +180,8 @@ skip(
     "switch_syslogs",
     "switch_kernel_logs",
 )
-skip("the lab has no block storage", "storage_capacity_telemetry", "storage_performance_telemetry")
+skip(
+    "the lab's volumes are only records, and its shares have no figures",
+    "storage_capacity_telemetry",
+    "storage_performance_telemetry",
+)

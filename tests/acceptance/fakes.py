@@ -50,6 +50,9 @@ class World:
     def caller(self, name: str) -> FakeCaller:
         return FakeCaller(self, name, f"user-{name}", "project-" + name.removesuffix("-reader"))
 
+    def system(self, name: str) -> FakeCaller:
+        return self.caller(name)
+
     def key(self, key_id: str, secret: str) -> FakeCaller:
         return FakeCaller(self, "key", "", "project-team-a", key=(key_id, secret))
 

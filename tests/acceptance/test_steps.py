@@ -58,13 +58,14 @@ BEFORE: dict[tuple[str, str], tuple[str, ...]] = {
         )
     },
     ("bare_metal", "verify_teardown"): ("launch_instance", "teardown"),
+    ("bare_metal", "query_stable_ips"): ("launch_instance", "stop_instance", "start_instance"),
 }
 """Steps that go before one, in truth."""
 READS = frozenset(
     {
         *("check_api", "test_credentials", "test_access_key", "list_vpcs", "get_vpc", "subnet_assignment"),
         *("describe_instance", "list_instances", "verify_image", "verify_teardown", "host_status_log"),
-        *("virtual_device_hardening", "insecure_protocols_test"),
+        *("virtual_device_hardening", "insecure_protocols_test", "query_stable_ips"),
         *("vpc_ip_config", "list_tenants", "get_tenant", "preflight", "verify_key_rejected"),
     }
 )
@@ -250,6 +251,17 @@ def test_domain_with_a_needless_device_is_no_pass(device: str) -> None:
     assert isinstance(run.cloud, World)
     run.cloud.devices = [device]
     assert not is_pass(take(run, "virtual_device_hardening"))
+
+
+@pytest.mark.parametrize("change", ["address", "boot"])
+def test_address_that_changed_or_was_not_kept_over_a_start_is_not_stable(change: str) -> None:
+    run = prepared("bare_metal", "query_stable_ips")
+    assert isinstance(run.cloud, World)
+    if change == "boot":
+        run.kept["boot"] = next(iter(run.cloud.kept("servers").values()))["boot"]
+    else:
+        run.kept["server"]["address"] = "10.64.0.99"
+    assert not is_pass(take(run, "query_stable_ips"))
 
 
 def test_certificate_that_lives_too_long_is_no_pass() -> None:

@@ -77,8 +77,14 @@ def main(folder: Path, address: str) -> None:
 
 
 def plug(folder: Path, ovs: Ovs, vlan: int) -> None:
-    """Cable the filer's bridge to the switches between the hosts of guests, in the storage network's VLAN."""
+    """Cable the filer's bridge to the switches between the hosts of guests, in the storage network's VLAN; again
+    changes nothing."""
     space = (folder / "space").read_text()
+    there = subprocess.run(
+        ["nsenter", f"--net={space}", "ip", "link", "show", CABLE], capture_output=True, check=False
+    )
+    if there.returncode == 0:
+        return
     added = ["add-port", MANAGEMENT, CABLE, f"tag={vlan}", "--", "set", "interface", CABLE, "type=internal"]
     ovs.vsctl("--if-exists", "del-port", CABLE, "--", *added)
     ovs.inside(SWITCHES, ["ip", "link", "set", "dev", CABLE, "netns", space])
