@@ -79,8 +79,8 @@ class FakeInside:
         return self._said(f"<domain><uuid>{server}</uuid><devices>{devices}</devices></domain>")
 
     def trail(self) -> list[Json]:
-        told = self._said("there")
-        return list(self._world.trail) if told == "there" else [{"what": told}] if told else []
+        heard = self._said("there")
+        return list(self._world.trail) if heard == "there" else [{"what": heard}] if heard else []
 
     def counters(self) -> dict[str, dict[str, int]]:
         names = ("rx_bytes", "rx_packets", "rx_errors", "tx_bytes", "tx_packets", "tx_errors")
