@@ -75,7 +75,7 @@ async def _stream(visit: Visit, request: Request, search: EventSearch, every: bo
                 return
             if not await visit.goes_on():
                 return
-            request = await visit.asker("GET", "/v1/events")
+            request = await visit.asker("GET", "/v1/events", request)
     except (ClientDisconnect, TemporaryError):
         return
     except ConflictError:

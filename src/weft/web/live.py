@@ -39,8 +39,8 @@ async def live(visit: Visitor, name: str, after: Annotated[int, Query(ge=0, le=1
     return streams_of(visit.http).response(visit.session.contents.user_id, events)
 
 
-async def _caller(visit: Visit, name: str) -> Request:
-    return await visit.asker("GET", f"/v1/pods/{name}/events")
+async def _caller(visit: Visit, name: str, before: Request | None = None) -> Request:
+    return await visit.asker("GET", f"/v1/pods/{name}/events", before)
 
 
 async def _stream(visit: Visit, request: Request, pod: FoundPod, known: int) -> AsyncGenerator[bytes]:
@@ -61,7 +61,7 @@ async def _stream(visit: Visit, request: Request, pod: FoundPod, known: int) -> 
                 return
             if not await visit.goes_on():
                 return
-            request = await _caller(visit, name)
+            request = await _caller(visit, name, request)
             pod = await run_in_threadpool(visit.verbs.find_pod, request, "pods:events", name)
     except (ClientDisconnect, TemporaryError):
         return

@@ -103,10 +103,11 @@ class SessionBook:
         except (InvalidTag, ValueError, TypeError):  # of another row, or of another version of weft
             return None
 
-    def still_there(self, sessions: Collection[Session]) -> frozenset[Session]:
-        """Those of them that haven't ended."""
-        there = self._rows.still_there([_digest(one.key) for one in sessions])
-        return frozenset(one for one in sessions if _digest(one.key) in there)
+    def still_there(self, keys: Collection[str]) -> frozenset[str]:
+        """Those of these sessions that haven't ended."""
+        digests = {_digest(key): key for key in keys}
+        there = self._rows.still_there(list(digests))
+        return frozenset(key for digest, key in digests.items() if digest in there)
 
     def end(self, session: Session) -> None:
         """Sign-out: the cookie is worth nothing from now on, for all processes."""

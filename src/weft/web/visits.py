@@ -29,17 +29,17 @@ LONGEST_NEXT = 500
 
 
 class SessionsAsked:
-    """Sessions whose streams want to go on: one question to the database for all that ask at the same time."""
+    """Keys of sessions whose streams want to go on: one question to the database for all that ask at the same time."""
 
     def __init__(self) -> None:
         self._together = Together()
-        self._waiting: set[Session] = set()
+        self._waiting: set[str] = set()
 
     async def goes_on(self, book: SessionBook, session: Session) -> bool:
-        self._waiting.add(session)
-        return session in await self._together.read(book, partial(self._look, book))
+        self._waiting.add(session.key)
+        return session.key in await self._together.read(book, partial(self._look, book))
 
-    async def _look(self, book: SessionBook) -> frozenset[Session]:
+    async def _look(self, book: SessionBook) -> frozenset[str]:
         asked, self._waiting = self._waiting, set()
         return await run_in_threadpool(book.still_there, asked)
 
@@ -81,9 +81,9 @@ class Visit:
         self.http.state.own = await run_in_threadpool(self.verbs.allowed, request, OWN_RULES, project or "")
         return request
 
-    async def asker(self, method: str, path: str) -> Request:
-        """As `caller`, for what has no links to other pages."""
-        return await asker_as(self.http, self.session.contents.token, method, path)
+    async def asker(self, method: str, path: str, before: Request | None = None) -> Request:
+        """As `caller`, for what has no links to other pages. Args: before: as of `asker_as`."""
+        return await asker_as(self.http, self.session.contents.token, method, path, before)
 
     async def goes_on(self) -> bool:
         """Whether the session hasn't ended; streams that ask at the same time share one look."""
