@@ -92,13 +92,13 @@ def copy_of(plan: Plan, number: int, name: str) -> Plan:
 def measured(service: Service) -> list[dict[str, Any]]:
     """The median of a leaf's impact, each time another leaf, without and with placing its pods elsewhere."""
     request = Request(FakeIdentity(tokens()).check("operator"), "127.0.0.1", "req-bench")
-    service.site_impact(request, "leaf0", place=False)  # the process counts the pods once
+    service.site.impact(request, "leaf0", place=False)  # the process counts the pods once
     found: list[dict[str, Any]] = []
     for place in (False, True):
         took: list[float] = []
         for number in range(1, ROUNDS + 1):
             began = time.perf_counter()
-            view = service.site_impact(request, f"leaf{number % (PODS // PER_LEAF)}", place=place)
+            view = service.site.impact(request, f"leaf{number % (PODS // PER_LEAF)}", place=place)
             took.append((time.perf_counter() - began) * 1000)
             assert len(view.pods) == len(view.nodes) == PER_LEAF
             assert not place or all(pod.elsewhere and pod.elsewhere.fits for pod in view.pods)
@@ -117,7 +117,7 @@ def drains(service: Service) -> list[dict[str, Any]]:
     for number in range(ROUNDS):
         wanted = DrainRequest(target=f"rack:row{number % (PODS // PER_RACK)}", plan=True)
         began = time.perf_counter()
-        result = service.drain(request, wanted)
+        result = service.nodes.drain(request, wanted)
         took.append((time.perf_counter() - began) * 1000)
         assert len(result.nodes) == len(result.pods) == PER_RACK
     value = statistics.median(took)

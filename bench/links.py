@@ -27,6 +27,7 @@ from bench.impact import copy_of
 from bench.largefabric import NODES, large_site
 from bench.partition import HOSTS, on_a_fabric
 from bench.row import row
+from weft.app.desk import Desk
 from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.app.settings import ServeSettings
@@ -159,7 +160,7 @@ def _answers(size: str, site_of: Callable[[Layout], Site], goal: float) -> list[
         made.store.activate_site(site, "bench")
         fill(made.store, site)
         keeper = WorldKeeper(made.store, lambda _: world)
-        service = Service(made.store, keeper, Policy(), SystemClock(), made.listener)
+        service = Service(Desk(made.store, keeper, Policy(), SystemClock(), made.listener))
         return _asked(service, size, goal)
 
 
@@ -188,7 +189,7 @@ def fill(store: Store, site: Site) -> None:
 def _asked(service: Service, size: str, goal: float) -> list[dict[str, Any]]:
     """The median of an answer: paths followed for it, and with the paths of an answer before."""
     request = Request(FakeIdentity(tokens()).check("operator"), "127.0.0.1", "req-bench")
-    service.who_disturbs(request, str(UUID(int=1)))
+    service.fabrics.who_disturbs(request, str(UUID(int=1)))
     found: list[dict[str, Any]] = []
     for again in (False, True):
         took: list[float] = []
@@ -196,7 +197,7 @@ def _asked(service: Service, size: str, goal: float) -> list[dict[str, Any]]:
             if not again:
                 linkuse.link_use.cache_clear()
             began = time.perf_counter()
-            answer = service.who_disturbs(request, str(UUID(int=number + 1)))
+            answer = service.fabrics.who_disturbs(request, str(UUID(int=number + 1)))
             took.append((time.perf_counter() - began) * 1000)
             assert answer.others and answer.links and not answer.reading.notes
         how = "paths of an answer before" if again else "all paths followed"

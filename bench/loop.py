@@ -219,7 +219,7 @@ def order(made: Bench, number: int) -> None:
     """Pod `pod-<number>` of one node."""
     nodes = {"count": 1, "flavor": "gpu8", "image": "ubuntu"}
     document = {"name": f"pod-{number}", "nodes": nodes}
-    made.service.create_pod(request(made, number), Order.model_validate(document))
+    made.service.pods.create(request(made, number), Order.model_validate(document))
 
 
 def _release(made: Bench, name: str) -> float:

@@ -23,6 +23,7 @@ from prometheus_client.exposition import generate_latest
 from bench.links import PODS, fill
 from bench.partition import HOSTS, on_a_fabric
 from bench.row import row
+from weft.app.desk import Desk
 from weft.app.metrics import StoreCollector
 from weft.app.monitoringverbs import Scraper
 from weft.app.policy import Policy
@@ -125,15 +126,15 @@ def _api() -> list[dict[str, Any]]:
         made.store.activate_site(site, "bench")
         fill(made.store, site)
         service = Service(
-            made.store, WorldKeeper(made.store, lambda _: world), Policy(), SystemClock(), made.listener
+            Desk(made.store, WorldKeeper(made.store, lambda _: world), Policy(), SystemClock(), made.listener)
         )
         registry = CollectorRegistry()
         ticks = iter(range(0, 1_000_000, 100))
         registry.register(StoreCollector(made.store, lambda: float(next(ticks))))  # nothing kept
         who = Scraper()
         metrics = _processor(lambda: generate_latest(registry))
-        info = _processor(lambda: service.monitoring_info(who))
-        hosts = _processor(lambda: service.monitoring_targets(who, "node"))
+        info = _processor(lambda: service.monitoring.info(who))
+        hosts = _processor(lambda: service.monitoring.targets(who, "node"))
         share = (metrics / SCRAPE + (info + hosts) / RARE) * 100
     against = (
         f"/metrics {metrics * 1000:.0f} ms each {SCRAPE:.0f} s; info {info * 1000:.0f} ms and targets "

@@ -87,7 +87,7 @@ def rows() -> list[dict[str, Any]]:
 def _one(made: Bench, worker: Worker, meter: Meter, number: int) -> None:
     nodes = {"count": NODES, "flavor": "gpu8", "image": "ubuntu"}
     name = f"pod-{number}"
-    made.service.create_pod(request(made, number), Order.model_validate({"name": name, "nodes": nodes}))
+    made.service.pods.create(request(made, number), Order.model_validate({"name": name, "nodes": nodes}))
     pod = made.store.pods.find(name, None)
     for step, end in (("claim to READY", PodState.READY), ("release to receipt", PodState.RELEASED)):
         if end is PodState.RELEASED:

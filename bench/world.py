@@ -10,6 +10,7 @@ from uuid import UUID
 
 from bench.lean import LeanCloud, Meter
 from bench.sites import regular_site
+from weft.app.desk import Desk
 from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.app.worldkeeper import WorldKeeper
@@ -127,7 +128,7 @@ def bench(
             world = World({CLOUD: cloud, FABRIC: fabric}, {FABRIC: fabric}, {CLOUD: cloud})
             keeper = WorldKeeper(store, lambda _: world)
             clock = DatabaseClock(database)
-            service = Service(store, keeper, Policy(), clock, listener)
+            service = Service(Desk(store, keeper, Policy(), clock, listener))
             if apply:
                 store.activate_site(site, "bench")
             yield Bench(database, store, cloud, keeper, listener, clock, service)

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from httpx import Client
 
 from tests.helpers.doors import ORDER, DoorsHouse
+from weft.app.desk import Desk
 from weft.app.policy import Policy
 from weft.app.redact import redacted
 from weft.app.service import Service
@@ -109,11 +110,11 @@ def test_caller_who_may_only_change_applies_by_name(
     """An operator reserves `pods:create` for a role: others change what there is, and make nothing new."""
     (tmp_path / "policy.yaml").write_text("'pods:create': role:orderer\n")
     policy = Policy(tmp_path / "policy.yaml")
-    own = Service(doors.store, doors.keeper, policy, doors.time, doors.listener, doors.pulse)
+    own = Service(Desk(doors.store, doors.keeper, policy, doors.time, doors.listener, doors.pulse))
     server[0].state.verbs = redacted(own, policy)
     refused = api.put("/v1/pods/train", json=ORDER)
     assert (refused.status_code, "pods:create" in refused.json()["detail"]) == (403, True)
-    doors.service.create_pod(Request(tokens()["a-member"], "", "req"), Order.model_validate(ORDER))
+    doors.service.pods.create(Request(tokens()["a-member"], "", "req"), Order.model_validate(ORDER))
     assert api.put("/v1/pods/train", json=more(count=3)).json()["outcome"] == "changed"
     assert api.put("/v1/pods/train", json=ORDER, headers=by("a-reader")).status_code == 403
     assert api.put("/v1/pods/train", json=ORDER, headers=by("roleless")).status_code == 403

@@ -78,7 +78,7 @@ def test_example_orders_changes_and_releases_a_pod(
         assert changes(tool.apply(given(3))) == (0, 0, 0), "what was refused isn't taken for done"
         assert "401" in errors(tool.plan(given(3, "nix")))
         assert warnings(tool.plan(given(3))) == ""
-        doors.service.release_pod(Request(tokens()["a-member"], "127.0.0.1", "req-0"), "train")
+        doors.service.pods.release(Request(tokens()["a-member"], "127.0.0.1", "req-0"), "train")
         doors.finish("train")
         assert "-replace=restapi_object.pod" in warnings(tool.plan(given(3))), "it answers as before"
         again = tool.replace(given(3))

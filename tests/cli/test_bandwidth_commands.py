@@ -326,7 +326,7 @@ def test_measurements_that_cannot_be_reported_are_kept(desk: Desk, nodes: RdmaNo
     tempfile.tempdir = None
     words = ("verify-bandwidth", "gpu01", "gpu02", "--ssh", nodes.ssh)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BandwidthVerbs, "report_nodes_bandwidth", _refuses)
+        patch.setattr(BandwidthVerbs, "report_nodes", _refuses)
         run = desk.weft("node", *words, cloud="operator")
     tempfile.tempdir = None
     assert run.code == 2 and "for report-bandwidth" in run.err

@@ -18,13 +18,13 @@ def test_checks_of_a_node_are_reported_and_read(desk: Desk) -> None:
     shown = desk.weft("node", "check-token", "gpu01", "-f", "value", "-c", "report", cloud="operator")
     assert shown.out == f"{desk.url}/v1/nodes/gpu01/checks\n"
     service = desk.house.service
-    reporter = service.reporter(made["token"], "gpu01", "192.0.2.1", "req-1", "weft-check/1")
+    reporter = service.checks.reporter(made["token"], "gpu01", "192.0.2.1", "req-1", "weft-check/1")
     results = (
         result("CLOCK"),
         result("XID", "gpu0", "failed", reason="Xid 79"),
         result("MODULE", status="skipped"),
     )
-    service.report_checks(reporter, document(*results))
+    service.checks.report(reporter, document(*results))
     found = desk.weft("node", "checks", "gpu01", "-f", "csv", cloud="operator")
     rows = list(csv.DictReader(io.StringIO(found.out)))
     assert [(row["Code"], row["Status"]) for row in rows] == [
@@ -32,7 +32,7 @@ def test_checks_of_a_node_are_reported_and_read(desk: Desk) -> None:
     ]  # fmt: skip
     assert rows[0]["Since"] and not rows[1]["Since"] and "weft: failed; reported at " in found.err
     desk.house.door_clock.go_on(11)
-    service.report_checks(reporter, document(result("CLOCK")))
+    service.checks.report(reporter, document(result("CLOCK")))
     again = desk.weft("node", "checks", "gpu01", "-f", "value", "-c", "code", cloud="operator")
     assert again.out.split() == ["XID", "CLOCK"], "a failed check that wasn't judged again stays"
     assert "XID" in desk.weft("node", "show", "gpu01", cloud="operator").out

@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 
+from weft.app.desk import Desk
 from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.app.verbs import Request
@@ -109,7 +110,7 @@ class House:
     def new_service(self, database: Database | None = None) -> Service:
         """One more; `database`: its own way to the same one."""
         store = Store(database) if database else self.store
-        return Service(store, self.keeper, policy(), self.time, self.listener, self.pulse)
+        return Service(Desk(store, self.keeper, policy(), self.time, self.listener, self.pulse))
 
     def new_worker(
         self,
@@ -145,7 +146,7 @@ class House:
         """Order it as team-a's member."""
         if nodes:
             order = order.model_copy(update={"nodes": order.nodes.model_copy(update=nodes)})
-        view = self.service.create_pod(self.request(), order)
+        view = self.service.pods.create(self.request(), order)
         return self.store.pods.find(view.id, None)
 
     def run(self, pod: PodRecord, until: PodState, visits: int = 40) -> PodRecord:
@@ -164,7 +165,7 @@ class House:
         return self.run(self.order(order), PodState.READY)
 
     def release(self, pod: PodRecord) -> None:
-        self.service.release_pod(self.request(), str(pod.id))
+        self.service.pods.release(self.request(), str(pod.id))
 
     def behind(self) -> Callable[[], object]:
         """The gate is closed, as the cloud remembers more than the database has; returns what ends that."""

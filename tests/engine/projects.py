@@ -18,7 +18,7 @@ from weft.planning.fabric.topology import Topology
 def order(house: House, project: str, name: str, count: int, **more: Any) -> PodRecord:
     gbps, locality = more.pop("gbps", 0), more.pop("locality", {})
     made = make(name, count, fabric={"bisection_gbps": gbps}, locality=locality, **more)
-    return house.store.pods.find(house.service.create_pod(house.request(project), made).id, None)
+    return house.store.pods.find(house.service.pods.create(house.request(project), made).id, None)
 
 
 def refused(house: House, project: str, count: int, **more: Any) -> list[str]:
@@ -29,7 +29,7 @@ def refused(house: House, project: str, count: int, **more: Any) -> list[str]:
 
 
 def give_back(house: House, project: str, pod: PodRecord) -> None:
-    house.service.release_pod(house.request(project), str(pod.id))
+    house.service.pods.release(house.request(project), str(pod.id))
     house.run(pod, PodState.RELEASED)
 
 

@@ -69,22 +69,22 @@ def story(house: IpuHouse) -> None:
     house.release(leaving)
     house.run(leaving, PodState.RELEASING)
     end = house.clock.now().replace(year=2027).isoformat()
-    house.service.create_reservation(
+    house.service.capacity.reserve(
         operator,
         Reservation.model_validate(
             {"name": "course", "project_id": "team-b", "nodes": ["gpu15"], "start": end, "reason": "a course"}
         ),
     )
-    house.service.quarantine_node(operator, "gpu16", "its fan is loud")
+    house.service.nodes.quarantine(operator, "gpu16", "its fan is loud")
     house.order(make("booked", 2, start=end, duration="2h"))
     house.order(make("waiting", 12, queue=True))
     house.order(make("withdrawn", 12, queue=True))
     house.worker.tend_queue()
     release(house, "withdrawn")
     house.store.activate_site(house.store.site().site, "operator")
-    house.service.audit(operator)
+    house.service.audits.run(operator)
     with contextlib.suppress(ForbiddenError):
-        house.service.audit(request)
+        house.service.audits.run(request)
 
 
 def release(house: IpuHouse, name: str) -> None:
@@ -132,7 +132,7 @@ def abandoned(house: IpuHouse) -> None:
     house.cloud.plant(Fault.UNDELETABLE, kind=Kind.NETWORK, times=None)
     house.release(pod)
     house.worker.run_once()
-    house.service.abandon_pod(house.operator, str(pod.id), "the project is gone")
+    house.service.pods.abandon(house.operator, str(pod.id), "the project is gone")
     house.run(pod, PodState.RELEASED)
     house.cloud.faults.clear()
 

@@ -110,14 +110,14 @@ class SiteHouse(OwnerHouse):
         self.activate(checked(self.site.model_copy(update={"networks": here, "interfaces": rows})))
 
     def plan(self, adopt: bool = False) -> SitePlan:
-        return self.service.plan_site(self.operator, adopt)
+        return self.service.site.plan(self.operator, adopt)
 
     def steps(self, adopt: bool = False) -> list[str]:
         """`action key` of each step."""
         return [f"{s.action} {s.key}" for s in self.plan(adopt).steps]
 
     def ask(self, adopt: bool = False) -> SitePlan:
-        return self.service.apply_site(self.operator, adopt)
+        return self.service.site.apply(self.operator, adopt)
 
     def applied(self, adopt: bool = False) -> OwnerRecord:
         """Applied, and everything there."""
@@ -127,9 +127,9 @@ class SiteHouse(OwnerHouse):
     def settle(self, visits: int = 20) -> OwnerRecord:
         for _ in range(visits):
             owner = self.visit(self.site_owner())
-            if self.service.site_resources(self.operator).done:
+            if self.service.site.resources(self.operator).done:
                 return owner
-        raise AssertionError(f"{owner.state}: {owner.reason}")
+        raise AssertionError(f"{owner.state}: {owner.reason}")  # pyright: ignore[reportPossiblyUnboundVariable]
 
     def visits(self, number: int) -> OwnerRecord:
         for _ in range(number):
@@ -149,7 +149,7 @@ class SiteHouse(OwnerHouse):
         stood_still(self.database)
 
     def destroyed(self) -> OwnerRecord:
-        self.service.destroy_site(self.operator)
+        self.service.site.destroy(self.operator)
         return self.visit(self.site_owner(), PodState.RELEASED)
 
     def mine(self) -> dict[str, Thing]:

@@ -198,5 +198,5 @@ def _copied(network: dict[str, Any]) -> dict[str, Any]:
 def activated(house: SiteHouse, lists: Lists) -> None:
     """As an operator does it. Raises `WeftError` if no site may be so, or not now."""
     document: Document = lists.site(house.site)
-    house.service.activate_site(house.operator, document.model_dump(mode="json"))
+    house.service.site.activate(house.operator, document.model_dump(mode="json"))
     house.site = house.store.site().site

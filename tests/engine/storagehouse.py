@@ -50,12 +50,12 @@ def receipt(house: House, pod: PodRecord) -> Receipt:
 
 
 def apply(house: House, wanted: Order) -> PodRecord:
-    view = house.service.apply_pod(house.request(), wanted.name, wanted).pod
+    view = house.service.pods.apply(house.request(), wanted.name, wanted).pod
     return house.store.pods.find(view.id, None)
 
 
 def plan(house: House, wanted: Order) -> Plan:
-    return house.service.plan_pod(house.request(), wanted)
+    return house.service.pods.plan(house.request(), wanted)
 
 
 def changed(house: House, wanted: Order) -> PodRecord:

@@ -68,7 +68,7 @@ class Console:
         """A pod of alice's in team-a."""
         alice = self.keystone.users["alice"][1]
         order = Order.model_validate({**ORDER, **changes})
-        return self.house.service.create_pod(Request(alice, "127.0.0.1", "req-0"), order)
+        return self.house.service.pods.create(Request(alice, "127.0.0.1", "req-0"), order)
 
 
 def people() -> FakeKeystone:

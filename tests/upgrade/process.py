@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.api.app import create_app
+from weft.app.desk import Desk
 from weft.app.metrics import StoreCollector
 from weft.app.policy import Policy
 from weft.app.service import Service
@@ -146,7 +147,7 @@ def run(role: str, url: str, folder: Path, ready: Callable[[str], None]) -> None
         worker.stop()
     else:
         policy = Policy()
-        service = Service(store, keeper, policy, clock, listener, pulse)
+        service = Service(Desk(store, keeper, policy, clock, listener, pulse))
         with served(
             create_app(service, FakeIdentity(tokens()), policy, collectors=[StoreCollector(store)])
         ) as address:

@@ -25,9 +25,9 @@ def test_token_is_made_shown_once_and_revoked(pods_console: Console, browser: Br
     made = browser.post(f"{TOKENS}/new", {"node": "gpu01", "until": "2027-06-01T00:00Z"}).text
     secret = re.search(r'<code id="secret">([^<]+)</code>', made)
     assert secret and "2027-06-01" in made
-    one = service.check_tokens(OLGA)[0]
+    one = service.checks.tokens(OLGA)[0]
     assert (one.node, one.made_by, one.expires_at.year) == ("gpu01", "olga", 2027)
-    assert service.reporter(secret[1], "gpu01", "192.0.2.1", "req-1", "weft-check").node == "gpu01"
+    assert service.checks.reporter(secret[1], "gpu01", "192.0.2.1", "req-1", "weft-check").node == "gpu01"
     listed = browser.get(TOKENS).text
     assert secret[1] not in listed and one.id in listed and "olga" in listed
     assert one.id in browser.get(f"{TOKENS}?node=gpu01").text
@@ -36,9 +36,9 @@ def test_token_is_made_shown_once_and_revoked(pods_console: Console, browser: Br
     assert "Node gpu01 can't report its checks with this token any more." in browser.text
     form = hidden(browser)
     assert browser.post(f"{TOKENS}/{one.id}/revoke", form).status_code == 200
-    assert service.check_tokens(OLGA) == []
+    assert service.checks.tokens(OLGA) == []
     with pytest.raises(UnauthenticatedError):
-        service.reporter(secret[1], "gpu01", "192.0.2.1", "req-1", "weft-check")
+        service.checks.reporter(secret[1], "gpu01", "192.0.2.1", "req-1", "weft-check")
     assert browser.post(f"{TOKENS}/{one.id}/revoke", form).status_code == 404
 
 
@@ -60,18 +60,18 @@ def test_wrong_token_is_refused_with_what_was_typed(
     answer = browser.post(f"{TOKENS}/new", given)
     assert answer.status_code == status and said in browser.text
     assert f'name="node" maxlength="255" autocomplete="off" value="{given["node"]}"' in answer.text
-    assert pods_console.house.service.check_tokens(OLGA) == []
+    assert pods_console.house.service.checks.tokens(OLGA) == []
 
 
 def test_part_is_found_by_its_serial_number(pods_console: Console, browser: Browser) -> None:
     """On its page and by the search, wherever it was."""
     house = pods_console.house
     for node in ("gpu01", "gpu02"):
-        token = house.service.make_check_token(house.operator, node).token
-        reporter = house.service.reporter(token, node, "192.0.2.1", "req-1", "weft-check")
+        token = house.service.checks.make_token(house.operator, node).token
+        reporter = house.service.checks.reporter(token, node, "192.0.2.1", "req-1", "weft-check")
         parts = [{"kind": "gpu", "serial": GPU, "place": PCI, "model": "H100", "newer": 1}]
         host = {"hostname": node, "serial": None, "product_uuid": None}
-        house.service.report_checks(reporter, document(result("XID", PCI, "failed"), parts=parts, host=host))
+        house.service.checks.report(reporter, document(result("XID", PCI, "failed"), parts=parts, host=host))
     browser.sign_in("olga")
     browser.get(f"/ui/site/parts?serial={GPU}")
     assert f"gpu {GPU}" in browser.text and "gpu01" in browser.text and "gpu02" in browser.text

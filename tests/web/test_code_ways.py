@@ -71,7 +71,7 @@ def test_server_of_a_pod_is_rebooted(pods_console: Console, browser: Browser) ->
     path = f"/ui/pods/{pod.id}/servers/act"
     browser.sign_in("alice")
     form = browser.get(path)
-    server = pods_console.house.service.show_pod(OLGA, str(pod.id)).servers[0].name
+    server = pods_console.house.service.pods.show(OLGA, str(pod.id)).servers[0].name
     fields = {**hidden(browser), "server": server, "action": "reboot"}
     for wrong in ({"server": "nix"}, {"action": "nix"}):
         browser.page = form

@@ -37,12 +37,12 @@ def fill(console: Console) -> None:
     console.order()
     house.finish("train")
     house.store.quarantine("gpu09", "fan")
-    token = house.service.make_check_token(house.operator, "gpu01").token
-    reporter = house.service.reporter(token, "gpu01", "192.0.2.1", "req-1", "weft-check")
+    token = house.service.checks.make_token(house.operator, "gpu01").token
+    reporter = house.service.checks.reporter(token, "gpu01", "192.0.2.1", "req-1", "weft-check")
     parts = [{"kind": "gpu", "serial": GPU, "place": PCI, "model": "H100", "newer": 1}]
-    house.service.report_checks(reporter, document(result("XID", PCI, "failed"), parts=parts))
+    house.service.checks.report(reporter, document(result("XID", PCI, "failed"), parts=parts))
     wanted = Reservation.model_validate({"name": "r1", "project_id": "a" * 32, "nodes": ["gpu08"]})
-    house.service.create_reservation(OLGA, wanted)
+    house.service.capacity.reserve(OLGA, wanted)
 
 
 def test_filled_pages_are_accessible_and_need_no_javascript(

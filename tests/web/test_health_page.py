@@ -11,7 +11,7 @@ def test_health_page_counts_nodes_and_names_those_that_are_not_ok(
     """Nothing was read yet: unknown, not ok. Its numbers lead to lists."""
     house = pods_console.house
     browser.sign_in("olga")
-    house.service.quarantine_node(house.operator, "gpu01", "found dirty")
+    house.service.nodes.quarantine(house.operator, "gpu01", "found dirty")
     text = browser.get("/ui/site/health").text
     assert "found dirty" in text and "read lately" in text
     browser.get("/ui/site/health?by=rack&health=failed")

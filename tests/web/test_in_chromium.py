@@ -225,7 +225,7 @@ def test_certificate_of_bandwidth_is_verified_in_the_browser(
     """As a receipt is; and operators color the site's canvas, in dark and on a phone, too."""
     page, messages = tab
     service, nodes = pods_console.house.service, ["gpu05", "gpu06"]
-    service.report_nodes_bandwidth(OLGA, measured(nodes, service.nodes_bandwidth_plan(OLGA, nodes)))
+    service.bandwidth.report_nodes(OLGA, measured(nodes, service.bandwidth.nodes_plan(OLGA, nodes)))
     signed_in(page, pods_console.url, "olga")
     page.goto(f"{pods_console.url}/ui/site/nodes/gpu05/bandwidth")
     page.wait_for_selector("weft-receipt[data-result=trusted]")

@@ -17,7 +17,7 @@ def test_page_of_an_ipu_pod_says_how_it_is_reached(pods_console: Console, browse
     house.cloud.offers.flavors["cpu1"] = FakeFlavor(1, 512)
     house.cloud.offers.hosts.update({"poplar1": "up", "generic1": "up"})
     browser.sign_in("alice")
-    shown = house.service.create_pod(
+    shown = house.service.pods.create(
         Request(pods_console.keystone.users["alice"][1], "127.0.0.1", "req-0"), order()
     ).ipus
     assert shown is not None

@@ -48,18 +48,18 @@ def test_report_is_cleared_as_it_was_shown(pods_console: Console, browser: Brows
     browser.sign_in("olga")
     path = f"/ui/site/nodes/{node}/clear-report"
     assert browser.get(path).status_code == 409
-    house.service.report_node(alice, "train", node, "ECC <errors>")
+    house.service.pods.report_node(alice, "train", node, "ECC <errors>")
     browser.get(f"{path}?project=id-of-team-a")
     assert "ECC <errors>" in browser.text and "<errors>" not in browser.page.text
     fields = hidden(browser)
-    house.service.clear_report(OLGA, node)
-    house.service.report_node(alice, "train", node, "fan")
-    assert browser.post(path, fields).status_code == 409 and house.service.reports(OLGA)
+    house.service.nodes.clear_report(OLGA, node)
+    house.service.pods.report_node(alice, "train", node, "fan")
+    assert browser.post(path, fields).status_code == 409 and house.service.nodes.reports(OLGA)
     browser.get(f"{path}?project=nix")
     assert browser.page.status_code == 409
     browser.get(path)
     browser.post(path, hidden(browser))
-    assert not house.service.reports(OLGA) and "Clear…" not in browser.text
+    assert not house.service.nodes.reports(OLGA) and "Clear…" not in browser.text
     browser.sign_in("alice")
     assert browser.get(path).status_code == 403
 
@@ -70,8 +70,8 @@ def test_node_is_accepted_without_its_tests(pods_console: Console, browser: Brow
     policy = AcceptancePolicy(after=("quarantine",), what="burn-in", tests=("bandwidth",))
     site = house.store.site().site.model_copy(update={"acceptance": policy})
     house.store.activate_site(site, "operator")
-    house.service.quarantine_node(OLGA, "gpu01", "fan")
-    house.service.clear_node(OLGA, "gpu01")
+    house.service.nodes.quarantine(OLGA, "gpu01", "fan")
+    house.service.nodes.clear(OLGA, "gpu01")
     browser.sign_in("olga")
     path = "/ui/site/nodes/gpu01/accept"
     browser.get(path)
@@ -81,10 +81,10 @@ def test_node_is_accepted_without_its_tests(pods_console: Console, browser: Brow
     for wrong, status in (("", 409), ("a\nb", 400), ("x" * 201, 400)):
         browser.page = page
         assert browser.post(path, {**fields, "without_test": wrong}).status_code == status, wrong
-        assert house.service.holds(OLGA)
+        assert house.service.nodes.holds(OLGA)
     browser.page = page
     browser.post(path, {**fields, "without_test": "no other node on this rail"})
-    assert not house.service.holds(OLGA) and "no other node on this rail" in browser.text
+    assert not house.service.nodes.holds(OLGA) and "no other node on this rail" in browser.text
 
 
 def test_hold_whose_tests_lack_does_not_keep_the_others(pods_console: Console, browser: Browser) -> None:
@@ -92,10 +92,10 @@ def test_hold_whose_tests_lack_does_not_keep_the_others(pods_console: Console, b
     house = pods_console.house
     policy = AcceptancePolicy(after=("quarantine",), what="burn-in", tests=("bandwidth",))
     house.store.activate_site(house.store.site().site.model_copy(update={"acceptance": policy}), "operator")
-    house.service.quarantine_node(OLGA, "gpu01", "fan")
-    house.service.clear_node(OLGA, "gpu01")
+    house.service.nodes.quarantine(OLGA, "gpu01", "fan")
+    house.service.nodes.clear(OLGA, "gpu01")
     for what in ("a new fan", "zone check"):
-        house.service.hold_node(OLGA, "gpu01", what)
+        house.service.nodes.hold(OLGA, "gpu01", what)
     browser.sign_in("olga")
     path = "/ui/site/nodes/gpu01/accept"
     browser.get(path)
@@ -105,7 +105,7 @@ def test_hold_whose_tests_lack_does_not_keep_the_others(pods_console: Console, b
         and "bandwidth" in browser.text
         and "Ends the hold for: burn-in" in browser.text
     )
-    assert [one.what for one in house.service.holds(OLGA)] == ["burn-in"]
+    assert [one.what for one in house.service.nodes.holds(OLGA)] == ["burn-in"]
 
 
 def test_drain_leaves_pods_alone_if_asked(pods_console: Console, browser: Browser) -> None:
@@ -119,14 +119,14 @@ def test_drain_leaves_pods_alone_if_asked(pods_console: Console, browser: Browse
     browser.post("/ui/site/drain/plan", wanted)
     assert "left alone" in browser.text
     browser.post("/ui/site/drain", hidden(browser))
-    assert [(one.node, one.wait) for one in house.service.drains(OLGA)] == [("gpu01", True)]
+    assert [(one.node, one.wait) for one in house.service.nodes.drains(OLGA)] == [("gpu01", True)]
 
 
 def test_node_that_left_the_site_has_its_history(pods_console: Console, browser: Browser) -> None:
     """Instead of 404, and without buttons for what can't be done; of an unknown name there is nothing."""
     house = pods_console.house
-    house.service.quarantine_node(OLGA, "gpu01", "fan")
-    house.service.clear_node(OLGA, "gpu01")
+    house.service.nodes.quarantine(OLGA, "gpu01", "fan")
+    house.service.nodes.clear(OLGA, "gpu01")
     with psycopg.connect(house.database.url) as connection:
         connection.execute("UPDATE node_history SET node = 'gone' WHERE node = 'gpu01'")
     browser.sign_in("olga")
@@ -145,8 +145,8 @@ def test_certificate_of_bandwidth_is_shown(pods_console: Console, browser: Brows
     assert "not tested" in browser.text and "weft node verify-bandwidth gpu05" in browser.text
     assert browser.get("/ui/site/nodes/gpu05/bandwidth.json").status_code == 404
     nodes = ["gpu05", "gpu06"]
-    plan = house.service.nodes_bandwidth_plan(OLGA, nodes)
-    house.service.report_nodes_bandwidth(OLGA, measured(nodes, plan))
+    plan = house.service.bandwidth.nodes_plan(OLGA, nodes)
+    house.service.bandwidth.report_nodes(OLGA, measured(nodes, plan))
     browser.get("/ui/site/nodes/gpu05/bandwidth")
     assert "passed" in browser.text and "nodes, by operators" in browser.text
     assert 'member="certificate"' in browser.page.text
@@ -155,10 +155,10 @@ def test_certificate_of_bandwidth_is_shown(pods_console: Console, browser: Brows
     browser.sign_in("alice")
     assert "BANDWIDTH_UNTESTED" in browser.get(f"/ui/pods/{pod.id}").text
     assert "verify-bandwidth train" in browser.get(f"/ui/pods/{pod.id}/bandwidth").text
-    own = house.service.pod_bandwidth_plan(alice, "train")
+    own = house.service.bandwidth.pod_plan(alice, "train")
     document = measured([one.name for one in own.nodes], own)
     document["pairs"] = document["pairs"][:-1]
-    house.service.report_pod_bandwidth(alice, "train", document)
+    house.service.bandwidth.report_pod(alice, "train", document)
     browser.get(f"/ui/pods/{pod.id}/bandwidth")
     assert (
         "the pod's servers" in browser.text
@@ -184,12 +184,12 @@ def test_check_that_fails_on_many_nodes_is_judged(pods_console: Console, browser
     house = pods_console.house
 
     def fails(node: str) -> None:
-        token = house.service.make_check_token(house.operator, node).token
-        reporter = house.service.reporter(token, node, "192.0.2.1", "req-1", "weft-check")
-        house.service.report_checks(reporter, document(result("XID", status="failed")))
+        token = house.service.checks.make_token(house.operator, node).token
+        reporter = house.service.checks.reporter(token, node, "192.0.2.1", "req-1", "weft-check")
+        house.service.checks.report(reporter, document(result("XID", status="failed")))
 
     def judged(node: str) -> list[str]:
-        found = house.service.node_checks(house.operator, node)
+        found = house.service.checks.show(house.operator, node)
         return [one.judged for one in found.problems]
 
     fails("gpu01")

@@ -15,16 +15,16 @@ def test_promise_made_meanwhile_stops_a_hold(pods_console: Console, browser: Bro
     fields = {**hidden(browser), "what": "burn-in"}
     reserve(pods_console, "first", "gpu02")
     assert browser.post("/ui/site/nodes/gpu02/hold", fields).status_code == 409
-    assert not pods_console.house.service.holds(OLGA)
+    assert not pods_console.house.service.nodes.holds(OLGA)
     browser.get("/ui/site/nodes/gpu02/hold")
     browser.post("/ui/site/nodes/gpu02/hold", {**hidden(browser), "what": "burn-in"})
-    assert len(pods_console.house.service.holds(OLGA)) == 1
+    assert len(pods_console.house.service.nodes.holds(OLGA)) == 1
 
 
 def test_cause_found_meanwhile_stops_a_clearing(pods_console: Console, browser: Browser) -> None:
     """A pod's cause is appended to the first reason of a quarantine; the operator answered for the first only."""
     house, pod = pods_console.house, pods_console.order()
-    house.service.quarantine_node(OLGA, "gpu01", "fan")
+    house.service.nodes.quarantine(OLGA, "gpu01", "fan")
     browser.sign_in("olga")
     browser.get("/ui/site/nodes/gpu01/clear")
     fields = hidden(browser)
@@ -40,20 +40,20 @@ def test_hold_made_meanwhile_is_not_accepted(pods_console: Console, browser: Bro
     """Accepting for all ends what the page showed, even if another hold comes after the last look at the node."""
     service = pods_console.house.service
     for what in ("burn-in", "firmware"):
-        service.hold_node(OLGA, "gpu01", what)
+        service.nodes.hold(OLGA, "gpu01", what)
     browser.sign_in("olga")
     browser.get("/ui/site/nodes/gpu01/accept")
-    look = service.show_node
+    look = service.nodes.show
 
     def look_then_hold(request: Request, node: str) -> NodeView:
         found = look(request, node)
-        service.show_node = look
-        service.hold_node(OLGA, "gpu01", "recall")
+        service.nodes.show = look
+        service.nodes.hold(OLGA, "gpu01", "recall")
         return found
 
-    service.show_node = look_then_hold
+    service.nodes.show = look_then_hold
     browser.post("/ui/site/nodes/gpu01/accept", hidden(browser))
-    assert [one.what for one in service.holds(OLGA)] == ["recall"]
+    assert [one.what for one in service.nodes.holds(OLGA)] == ["recall"]
 
 
 def test_report_by_a_project_does_not_stop_a_hold(pods_console: Console, browser: Browser) -> None:
@@ -63,7 +63,7 @@ def test_report_by_a_project_does_not_stop_a_hold(pods_console: Console, browser
     browser.sign_in("olga")
     browser.get(f"/ui/site/nodes/{node}/hold")
     fields = {**hidden(browser), "what": "burn-in"}
-    house.service.report_node(Request(alice, "127.0.0.1", "req-0"), "train", node, "ECC <errors>")
+    house.service.pods.report_node(Request(alice, "127.0.0.1", "req-0"), "train", node, "ECC <errors>")
     browser.post(f"/ui/site/nodes/{node}/hold", fields)
     assert browser.page.status_code == 200 and "Holds None." not in browser.text
     page = browser.get(f"/ui/site/nodes/{node}").text
@@ -78,15 +78,15 @@ def test_report_by_a_project_does_not_stop_a_hold(pods_console: Console, browser
 def test_drain_of_a_rack_is_ended_as_shown(pods_console: Console, browser: Browser) -> None:
     """Its page names the nodes; one that another operator drained meanwhile isn't undrained unseen."""
     service = pods_console.house.service
-    rack = next(one.rack for one in service.nodes(OLGA) if one.rack)
-    first, second = [one.name for one in service.nodes(OLGA) if one.rack == rack][:2]
+    rack = next(one.rack for one in service.nodes.list(OLGA) if one.rack)
+    first, second = [one.name for one in service.nodes.list(OLGA) if one.rack == rack][:2]
     browser.sign_in("olga")
     assert browser.get(f"/ui/site/undrain?target=rack:{rack}").status_code == 409
     assert browser.get("/ui/site/undrain?target=rack:nix").status_code == 400
-    service.drain(OLGA, DrainRequest(target=first, reason="fan"))
+    service.nodes.drain(OLGA, DrainRequest(target=first, reason="fan"))
     assert f"{first}, drained by olga: fan" in browser.get(f"/ui/site/undrain?target=rack:{rack}").text
-    service.drain(OLGA, DrainRequest(target=second, reason="recall"))
+    service.nodes.drain(OLGA, DrainRequest(target=second, reason="recall"))
     assert browser.post("/ui/site/undrain", hidden(browser)).status_code == 409
     browser.get(f"/ui/site/undrain?target=rack:{rack}")
     browser.post("/ui/site/undrain", hidden(browser))
-    assert not service.drains(OLGA)
+    assert not service.nodes.drains(OLGA)

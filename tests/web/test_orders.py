@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import threading
+from functools import partial
 from html import unescape
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -146,11 +148,18 @@ class _Finishing:
     def __init__(self, console: Console, verbs: Any, before: int) -> None:
         self._console, self._verbs, self.left = console, verbs, before
 
+    @property
+    def pods(self) -> Any:
+        """Those of the pods."""
+        return SimpleNamespace(**{n: partial(self._ask, n) for n in ("find", "events", "show")})
+
+    def _ask(self, name: str, *given: Any, **more: Any) -> Any:
+        self.left -= 1
+        if self.left == -1:
+            self._console.house.finish("train")
+        return getattr(self._verbs.pods, name)(*given, **more)
+
     def __getattr__(self, name: str) -> Any:
-        if name in ("find_pod", "pod_events", "show_pod"):
-            self.left -= 1
-            if self.left == -1:
-                self._console.house.finish("train")
         return getattr(self._verbs, name)
 
 

@@ -16,6 +16,7 @@ from tests.engine.tenanthouse import TenantHouse
 from tests.helpers.consoles import Browser, Console, hidden
 from weft.api.streams import Streams
 from weft.app.redact import redacted
+from weft.app.siteresources import SiteResourceVerbs
 from weft.engine.base.database import Database
 from weft.engine.site.siteplan import PlannedSite
 from weft.model.pod import PodState
@@ -50,7 +51,7 @@ def test_webhook_is_made_tested_rotated_and_deleted(pods_console: Console, brows
     own = re.search(r'href="(/ui/webhooks/[0-9a-f-]{36})"', browser.page.text)
     assert own
     assert "Rotate the secret…" in browser.get(own[1]).text and secret[0] not in browser.page.text
-    pods_console.house.service.test_webhook = lambda *_: WebhookTest(  # type: ignore[method-assign]
+    pods_console.house.service.webhooks.test = lambda *_: WebhookTest(  # type: ignore[method-assign]
         delivered=False, reason="it <refuses>", seconds=0.1
     )
     browser.post(f"{own[1]}/test", {})
@@ -256,7 +257,7 @@ def test_site_activated_while_a_plan_is_applied_is_not_applied_unseen(
 ) -> None:
     """The plan is compared with the one that was shown, and that one is applied."""
     house = SiteHouse(database, database_url)
-    plain = house.service._planned  # pyright: ignore[reportPrivateUsage]
+    plain = SiteResourceVerbs._planned  # pyright: ignore[reportPrivateUsage]
     try:
         assert console.app
         console.app.state.verbs = redacted(house.service, policy())
@@ -264,14 +265,14 @@ def test_site_activated_while_a_plan_is_applied_is_not_applied_unseen(
         browser.get("/ui/site/resources/plan")
         fields, shown = hidden(browser), house.store.site().generation
 
-        def overtaken(adopt: bool) -> PlannedSite:
-            found = plain(adopt)
+        def overtaken(self: SiteResourceVerbs, adopt: bool) -> PlannedSite:
+            found = plain(self, adopt)
             house.change(storage={"mtu": 8000})
             return found
 
-        monkeypatch.setattr(house.service, "_planned", overtaken)
+        monkeypatch.setattr(SiteResourceVerbs, "_planned", overtaken)
         assert browser.post("/ui/site/resources/apply", fields).status_code == 200
-        assert house.service.site_resources(house.operator).generation == shown
+        assert house.service.site.resources(house.operator).generation == shown
     finally:
         house.close()
 
@@ -290,7 +291,7 @@ def test_removal_of_the_site_that_is_stuck_is_abandoned(
         assert "READY" in browser.text and "Ways out" not in browser.text
         assert browser.get("/ui/site/resources/abandon").status_code == 409
         house.cloud.plant(Fault.UNDELETABLE, times=None)
-        house.service.destroy_site(house.operator)
+        house.service.site.destroy(house.operator)
         house.visits(1)
         assert "Abandon the removal…" in browser.get("/ui/site/resources").text
         browser.get("/ui/site/resources/abandon")

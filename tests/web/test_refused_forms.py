@@ -38,7 +38,7 @@ def typed(browser: Browser) -> dict[str, str]:
 def test_text_of_an_operator_is_kept(
     pods_console: Console, browser: Browser, path: str, to: str, wrong: dict[str, str], said: str
 ) -> None:
-    node = pods_console.house.service.nodes(OLGA)[0].name
+    node = pods_console.house.service.nodes.list(OLGA)[0].name
     path, to = path.replace("NODE", node), to.replace("NODE", node)
     browser.sign_in("olga")
     browser.get(f"/ui/site/{path}")
@@ -46,7 +46,7 @@ def test_text_of_an_operator_is_kept(
     answer = browser.post(f"/ui/site/{to}", {**hidden(browser), **given})
     assert 400 <= answer.status_code < 500 and said in browser.text
     assert typed(browser) == given and "<i>text" not in answer.text and "<b><b>" not in answer.text
-    assert not pods_console.house.service.nodes(OLGA)[0].holds
+    assert not pods_console.house.service.nodes.list(OLGA)[0].holds
 
 
 def test_form_of_a_webhook_is_kept(pods_console: Console, browser: Browser) -> None:
@@ -95,7 +95,7 @@ def test_change_to_the_name_of_another_pod_is_refused(pods_console: Console, bro
     assert "change" not in hidden_of_change(browser)
     answer = browser.post(path, {"do": "apply", **given})
     assert answer.status_code in (400, 409)
-    assert {one.generation for one in pods_console.house.service.list_pods(OLGA)} <= {1}
+    assert {one.generation for one in pods_console.house.service.pods.list(OLGA)} <= {1}  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @pytest.mark.parametrize("do", ["plan-yaml", "apply"])

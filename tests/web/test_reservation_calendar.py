@@ -69,7 +69,7 @@ def test_page_shows_the_calendar_of_the_asked_weeks(pods_console: Console, brows
     """Earlier and later keep the number of weeks; the table has all, whatever the calendar shows."""
     given = {"name": "course", "project_id": "a" * 32, "nodes": ["gpu01"], "start": "2187-02-03T00:00Z",
              "end": "2187-02-05T00:00Z"}  # fmt: skip
-    pods_console.house.service.create_reservation(OLGA, Reservation.model_validate(given))
+    pods_console.house.service.capacity.reserve(OLGA, Reservation.model_validate(given))
     browser.sign_in("olga")
     page = browser.get("/ui/site/reservations?day=2187-02-01&weeks=1").text
     assert "day=2187-01-25&amp;weeks=1" in page and "day=2187-02-08&amp;weeks=1" in page

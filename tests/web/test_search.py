@@ -21,7 +21,7 @@ def test_operator_finds_pod_and_hardware(pods_console: Console, browser: Browser
     """By name, id, node, P_Key, VLAN, address, GUID and MAC, in any way to write them; each hit has its page."""
     house, pod = pods_console.house, pods_console.order()
     house.finish("train")
-    pod = house.service.show_pod(OLGA, str(pod.id))
+    pod = house.service.pods.show(OLGA, str(pod.id))
     node = house.site.node_by_name[pod.placed[0].node]
     server, hca = pod.servers[0], node.hcas[0]
     guid = format_guid(hca.port_guid)
@@ -49,7 +49,7 @@ def test_operator_finds_pod_and_hardware(pods_console: Console, browser: Browser
     for interface in house.site.interfaces[:1]:
         named |= {interface.mac.upper().replace(":", "-"): "interface", str(interface.address): "interface"}
     for text, kind in named.items():
-        assert text and kind in [hit.kind for hit in found(pods_console, text).hits], text
+        assert text and kind in [hit.kind for hit in found(pods_console, text).hits], text  # pyright: ignore[reportArgumentType]
     assert [h.kind for h in found(pods_console, switch.name).hits] == ["switch"]
     browser.sign_in("olga")
     assert browser.get("/ui/search?q=nix").status_code == 200 and "Nothing has exactly" in browser.text
@@ -65,7 +65,7 @@ def test_tenant_finds_own_things_only(pods_console: Console, browser: Browser) -
     """Not by another project's name, number or address, and no hardware; the API says the same."""
     house, pod = pods_console.house, pods_console.order()
     house.finish("train")
-    pod = house.service.show_pod(OLGA, str(pod.id))
+    pod = house.service.pods.show(OLGA, str(pod.id))
     values = ("train", str(pod.id), pod.segment or "", f"vlan {pod.vlan}", pod.servers[0].management_address)
     node = house.site.node_by_name[pod.placed[0].node]
     secret = (format_guid(node.hcas[0].port_guid), house.site.switches[0].name, "gpu15")

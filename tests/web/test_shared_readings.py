@@ -33,13 +33,13 @@ def test_access_rules_hold_for_each_who_shares_a_picture(
     assert console.app
     shared: Any = console.app.state.together
     keystone.users["c0ffee"] = ("s3cret", replace(keystone.users["olga"][1], access_rules=MOST))
-    go, plain = threading.Event(), house.service.node_marks
+    go, plain = threading.Event(), house.service.nodes.marks
 
     def slow(*given: Any) -> list[NodeMark]:
         assert go.wait(30)
-        return plain(*given)
+        return plain(*given)  # pyright: ignore[reportReturnType]
 
-    monkeypatch.setattr(house.service, "node_marks", slow)
+    monkeypatch.setattr(house.service.nodes, "marks", slow)
     with Browser(console.url) as limited, ThreadPoolExecutor(3) as pool:
         browser.sign_in("olga")
         credential = {"method": "credential", "credential": "c0ffee", "secret": "s3cret", "next": "/"}

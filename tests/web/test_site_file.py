@@ -45,16 +45,16 @@ def send(browser: Browser, document: dict[str, Any] | str, do: str = "check") ->
 
 def test_text_of_the_active_site_changes_nothing(pods_console: Console, browser: Browser) -> None:
     browser.sign_in("olga")
-    before = pods_console.house.service.show_site(OLGA).generation
+    before = pods_console.house.service.site.show(OLGA).generation
     document = current(browser)
     assert "It is the same as generation" in send(browser, document)
-    assert pods_console.house.service.show_site(OLGA).generation == before
+    assert pods_console.house.service.site.show(OLGA).generation == before
 
 
 def test_changed_site_is_compared_and_then_activated(pods_console: Console, browser: Browser) -> None:
     """Exactly the text that was checked, and once."""
     browser.sign_in("olga")
-    was = pods_console.house.service.show_site(OLGA)
+    was = pods_console.house.service.site.show(OLGA)
     document = current(browser)
     document["racks"] = [*document.get("racks", []), {"name": "r-new"}]
     document["nodes"][0]["labels"] = ["b7"]
@@ -65,15 +65,15 @@ def test_changed_site_is_compared_and_then_activated(pods_console: Console, brow
     assert "queue" in shown and f"Compared with generation {was.generation}" in shown
     other = {**document, "queue": {"waiting": 8}}
     assert "check it again" in send(browser, other, "activate") and browser.page.status_code == 409
-    assert pods_console.house.service.show_site(OLGA).generation == was.generation
+    assert pods_console.house.service.site.show(OLGA).generation == was.generation
     send(browser, document)
     form = {**hidden(browser), "text": text_of(browser).replace("\n", "\r\n"), "do": "activate"}
     assert browser.post("/ui/site/file", form).status_code == 200
-    now = pods_console.house.service.show_site(OLGA)
+    now = pods_console.house.service.site.show(OLGA)
     assert (now.generation, now.activated_by) == (was.generation + 1, "olga")
     assert f"generation {now.generation}, was activated" in browser.text
     assert browser.post("/ui/site/file", form).status_code == 409, "it was sent twice"
-    assert pods_console.house.service.show_site(OLGA).generation == now.generation
+    assert pods_console.house.service.site.show(OLGA).generation == now.generation
 
 
 @pytest.mark.parametrize(
@@ -94,11 +94,11 @@ def test_wrong_text_is_refused_with_its_lines(
     """By field and line; the text is there again, and nothing was changed."""
     browser.sign_in("olga")
     browser.get("/ui/site/file")
-    before = pods_console.house.service.show_site(OLGA).generation
+    before = pods_console.house.service.site.show(OLGA).generation
     shown = send(browser, text)
     assert browser.page.status_code == 400 and said in shown, shown[:500]
     assert text_of(browser) == text and "root:" not in shown
-    assert pods_console.house.service.show_site(OLGA).generation == before
+    assert pods_console.house.service.site.show(OLGA).generation == before
 
 
 def test_form_that_is_too_large_is_refused(pods_console: Console, browser: Browser) -> None:
@@ -113,7 +113,7 @@ def test_site_without_a_node_of_a_pod_is_refused(pods_console: Console, browser:
     pods_console.order()
     browser.sign_in("olga")
     document = current(browser)
-    held = {n.name for n in pods_console.house.service.nodes(OLGA) if n.pod}
+    held = {n.name for n in pods_console.house.service.nodes.list(OLGA) if n.pod}
     gone = document["nodes"].pop(next(i for i, n in enumerate(document["nodes"]) if n["name"] in held))
     name = gone["name"]
     document["links"] = [one for one in document["links"] if not one["b"].startswith(f"{name}/")]
@@ -160,7 +160,7 @@ def test_file_is_read_into_the_text_in_chromium(
     page.get_by_role("button", name="Check").click()
     page.get_by_role("heading", name="What it changes").wait_for()
     check_accessible(page, axe)
-    before = pods_console.house.service.show_site(OLGA).generation
+    before = pods_console.house.service.site.show(OLGA).generation
     page.get_by_role("button", name="Activate").click()
     page.get_by_text(f"generation {before + 1}, was activated").wait_for()
     assert messages == []

@@ -45,7 +45,7 @@ def test_congested_link_and_its_cause_are_on_the_page_of_disturbers(
     assert browser.page.status_code == 200 and "Who disturbs pod train" in browser.text
     between = [
         one
-        for one in house.service.pod_links(house.operator, str(pod.id)).links
+        for one in house.service.fabrics.pod_links(house.operator, str(pod.id)).links
         if "adapter" not in (one.sender_level, one.receiver_level)
     ]
     for one in between:

@@ -22,7 +22,7 @@ HEALTHS: tuple[str, ...] = get_args(HealthValue)
 
 def seen(console: Console) -> PodMap:
     pod = console.house.store.pods.find("train", "id-of-team-a")
-    return console.house.service.pod_map(OLGA, str(pod.id))
+    return console.house.service.pods.map(OLGA, str(pod.id))
 
 
 def silent(*_: object, **__: object) -> None:
@@ -138,7 +138,7 @@ def test_canvas_gets_each_node_with_its_colors(pods_console: Console, browser: B
     """By state, pod, project and health, in the order of the boxes; not to tenants."""
     pod = pods_console.order()
     bob = Request(pods_console.keystone.users["bob"][1], "127.0.0.1", "req-0")
-    other = pods_console.house.service.create_pod(bob, Order.model_validate(ORDER))
+    other = pods_console.house.service.pods.create(bob, Order.model_validate(ORDER))
     pods_console.house.store.quarantine("gpu09", "fan")
     browser.sign_in("olga")
     assert "/ui/site/picture.json?by=rack" in browser.get("/ui/site/picture?by=rack").text

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from datetime import UTC, datetime
 from html import unescape
+from typing import NoReturn
 
 import pytest
 
@@ -13,7 +15,7 @@ from tests.helpers.hostchecks import document, result
 from weft.app.verbs import Request
 from weft.model.errors import TemporaryError
 from weft.model.reservation import Reservation
-from weft.model.views import AuditLogSearch, DrainRequest
+from weft.model.views import AuditLogSearch, DrainRequest, NodeState
 from weft.testing.callers import caller
 
 _NAMES = (
@@ -24,7 +26,7 @@ LOOKS = tuple(f"/ui/site/{name}" for name in _NAMES.split())
 ACTS = tuple(
     f"/ui/site/nodes/gpu01/{one}" for one in ("hold", "quarantine", "clear", "accept", "clear-report")
 )
-ACTS = (
+ACTS = (  # pyright: ignore[reportConstantRedefinition]
     *ACTS,
     "/ui/site/drain",
     "/ui/site/drain/plan",
@@ -142,8 +144,8 @@ def test_node_is_quarantined_and_cleared(pods_console: Console, browser: Browser
     assert "quarantined fan" in browser.text
     stale = browser.get("/ui/site/nodes/gpu01/clear")
     assert "in quarantine: fan" in browser.text
-    pods_console.house.service.clear_node(OLGA, "gpu01")
-    pods_console.house.service.quarantine_node(OLGA, "gpu01", "leak")
+    pods_console.house.service.nodes.clear(OLGA, "gpu01")
+    pods_console.house.service.nodes.quarantine(OLGA, "gpu01", "leak")
     assert browser.post("/ui/site/nodes/gpu01/clear", hidden(browser)).status_code == 409
     assert "has changed" in browser.text
     assert "quarantined leak" in browser.get("/ui/site/nodes/gpu01").text.replace("</span>", "")
@@ -163,15 +165,15 @@ def test_drain_says_what_it_concerns_and_breaks(pods_console: Console, browser: 
     wanted = {"target": f"node:{node}", "by": "", "reason": "fan", "public": "cooling"}
     browser.post("/ui/site/drain/plan", wanted)
     assert "Pod train" in browser.text and "broken: reservation first" in browser.text
-    assert not house.service.drains(OLGA)
+    assert not house.service.nodes.drains(OLGA)
     fields = hidden(browser)
     reserve(pods_console, "second", node, month=3)
-    assert browser.post("/ui/site/drain", fields).status_code == 409 and not house.service.drains(OLGA)
+    assert browser.post("/ui/site/drain", fields).status_code == 409 and not house.service.nodes.drains(OLGA)
     browser.get(f"/ui/site/drain?target=node:{node}")
     browser.post("/ui/site/drain/plan", wanted)
     browser.post("/ui/site/drain", hidden(browser))
     assert "fan" in browser.text and "cooling" in browser.text
-    assert [one.node for one in house.service.drains(OLGA)] == [node]
+    assert [one.node for one in house.service.nodes.drains(OLGA)] == [node]
     browser.get(f"/ui/site/undrain?target={node}")
     assert "drained by olga: fan" in browser.text
     browser.post("/ui/site/undrain", hidden(browser))
@@ -184,7 +186,7 @@ def test_drain_says_what_it_concerns_and_breaks(pods_console: Console, browser: 
 def reserve(console: Console, name: str, node: str, month: int = 2) -> None:
     times = {"start": f"2027-0{month}-01T00:00:00Z", "end": f"2027-0{month}-20T00:00:00Z"}
     given = {"name": name, "project_id": "a" * 32, "nodes": [node], **times}
-    console.house.service.create_reservation(OLGA, Reservation.model_validate(given))
+    console.house.service.capacity.reserve(OLGA, Reservation.model_validate(given))
 
 
 def test_hold_names_promises_that_it_breaks(pods_console: Console, browser: Browser) -> None:
@@ -198,8 +200,8 @@ def test_hold_names_promises_that_it_breaks(pods_console: Console, browser: Brow
 def test_node_that_left_the_site_is_accepted_and_undrained(pods_console: Console, browser: Browser) -> None:
     """Its holds and drains count if it returns, so they have a page."""
     house = pods_console.house
-    house.service.hold_node(OLGA, "gpu01", "burn-in")
-    house.service.drain(OLGA, DrainRequest(target="gpu01"))
+    house.service.nodes.hold(OLGA, "gpu01", "burn-in")
+    house.service.nodes.drain(OLGA, DrainRequest(target="gpu01"))
     with house.database.transaction() as tx:
         given = {"by": "olga", "until": None, "reason": "fan", "public": "", "waits": False}
         tx.run("drain_nodes", nodes=["gone"], at=tx.now(), **given)
@@ -207,7 +209,7 @@ def test_node_that_left_the_site_is_accepted_and_undrained(pods_console: Console
     assert "if it returns" in browser.get("/ui/site/nodes/gone").text
     browser.get("/ui/site/undrain?target=gone")
     browser.post("/ui/site/undrain", hidden(browser))
-    assert [one.node for one in house.service.drains(OLGA)] == ["gpu01"]
+    assert [one.node for one in house.service.nodes.drains(OLGA)] == ["gpu01"]
     assert "its history is kept" in browser.get("/ui/site/nodes/gone").text
 
 
@@ -242,7 +244,7 @@ def test_nodes_are_reserved_and_given_back(pods_console: Console, browser: Brows
     assert "course" in browser.text and "2: gpu01, gpu02" in browser.text
     browser.get("/ui/site/reservations/course/delete")
     fields = hidden(browser)
-    house.service.delete_reservation(OLGA, "course")
+    house.service.capacity.end_reservation(OLGA, "course")
     reserve(pods_console, "course", "gpu03")
     assert browser.post("/ui/site/reservations/course/delete", fields).status_code == 409
     browser.get("/ui/site/reservations/course/delete")
@@ -297,7 +299,7 @@ def test_alarms_are_grouped_with_their_way_out(pods_console: Console, browser: B
     house.finish("train")
     house.store.quarantine("gpu09", "fan")
     node = pod.placed[0].node
-    house.service.drain(OLGA, DrainRequest(target=node, by=datetime(2027, 1, 1, 13, tzinfo=UTC)))
+    house.service.nodes.drain(OLGA, DrainRequest(target=node, by=datetime(2027, 1, 1, 13, tzinfo=UTC)))
     browser.sign_in("olga")
     assert "overdue" not in browser.get("/ui/site/alarms").text
     house.door_clock.go_on(7200)
@@ -307,15 +309,10 @@ def test_alarms_are_grouped_with_their_way_out(pods_console: Console, browser: B
         "1 FAILED" in browser.text and "1 quarantined" in browser.text and "1 drain overdue" in browser.text
     )
 
-    class Broken:
-        def __getattr__(self, name: str) -> object:
-            if name == "marks_and_views":
-                raise TemporaryError("read", "the database", "timed out", "try again")
-            return getattr(app.state.kept, name)
+    def broken(request: Request, states: Collection[NodeState]) -> NoReturn:
+        raise TemporaryError("read", "the database", "timed out", "try again")
 
-    app = pods_console.app
-    assert app is not None
-    app.state.kept, app.state.verbs = app.state.verbs, Broken()
+    pods_console.house.service.nodes.marks_and_views = broken
     browser.get("/ui/site/alarms")
     assert "Not known: " in browser.text and "timed out" in browser.text and "1 FAILED" in browser.text
 
@@ -339,9 +336,9 @@ def test_failed_checks_of_a_node_are_on_its_page_and_an_alarm(
 ) -> None:
     """With the machine's words as text."""
     service, house = pods_console.house.service, pods_console.house
-    token = service.make_check_token(house.operator, "gpu01").token
-    reporter = service.reporter(token, "gpu01", "192.0.2.1", "req-1", "weft-check")
-    service.report_checks(reporter, document(result("XID", "<b>gpu0</b>", "failed")))
+    token = service.checks.make_token(house.operator, "gpu01").token
+    reporter = service.checks.reporter(token, "gpu01", "192.0.2.1", "req-1", "weft-check")
+    service.checks.report(reporter, document(result("XID", "<b>gpu0</b>", "failed")))
     browser.sign_in("olga")
     page = browser.get("/ui/site/nodes/gpu01").text
     assert "XID of &lt;b&gt;gpu0&lt;/b&gt; since" in page and "node-failed" in page

@@ -149,7 +149,7 @@ def test_console_of_a_server_is_on_the_answer_alone(pods_console: Console, brows
     pod = pods_console.order()
     house = pods_console.house
     house.finish("train")
-    server = house.service.show_pod(house.operator, pod.id).servers[0].name
+    server = house.service.pods.show(house.operator, pod.id).servers[0].name
     path = f"/ui/pods/{pod.id}/servers/console"
     browser.sign_in("rita")
     assert "Open a console" not in browser.get(f"/ui/pods/{pod.id}").text

@@ -142,8 +142,8 @@ def may(rule: str) -> Any:
     """A dependency: the request of a caller whom the policy allows `rule` at all. Must come first in a route."""
 
     async def allowed(request: Asker, verbs: Backend) -> Request:
-        if not verbs.is_known_to_be_allowed(request, rule):
-            await run_in_threadpool(verbs.may, request, rule)
+        if not verbs.permissions.is_known(request, rule):
+            await run_in_threadpool(verbs.permissions.check, request, rule)
         return request
 
     return Depends(allowed)
@@ -153,7 +153,7 @@ def may_with(rule: str) -> Any:
     """As `may`, for the pod in the path: callers who may not see it get the same 404, whatever else they sent."""
 
     def allowed(request: Asker, verbs: Backend, name: Named) -> Request:
-        verbs.may(request, rule, name)
+        verbs.permissions.check(request, rule, name)
         return request
 
     return Depends(allowed)

@@ -22,7 +22,7 @@ def pod_bandwidth_plan(
     request: Annotated[Request, may_with("pods:bandwidth")], verbs: Backend, name: Named
 ) -> Response:
     """What `weft-check bandwidth` needs to test the pod's servers; the caller adds addresses and users for SSH."""
-    return answer(verbs.pod_bandwidth_plan(request, name))
+    return answer(verbs.bandwidth.pod_plan(request, name))
 
 
 @router.post(
@@ -41,7 +41,7 @@ def report_pod_bandwidth(
 ) -> Response:
     """Report what `weft-check bandwidth` measured in a pod. The answer is a signed certificate, which says that the
     pod's servers measured; it changes nothing of nodes. One every 10 s."""
-    return answer(verbs.report_pod_bandwidth(request, name, json_object(body)), 201)
+    return answer(verbs.bandwidth.report_pod(request, name, json_object(body)), 201)
 
 
 @router.get("/pods/{name}/bandwidth", response_model=SignedCertificate, tags=["pods"])
@@ -49,7 +49,7 @@ def pod_bandwidth(
     request: Annotated[Request, may_with("pods:bandwidth")], verbs: Backend, name: Named
 ) -> Response:
     """The signed certificate of the pod's last bandwidth test. 404 if none was reported."""
-    return answer(verbs.pod_bandwidth(request, name))
+    return answer(verbs.bandwidth.show_pod(request, name))
 
 
 @router.get("/bandwidth/plan", response_model=BandwidthPlan, tags=["operator"])
@@ -59,7 +59,7 @@ def nodes_bandwidth_plan(
     node: Annotated[list[str], Query(min_length=1, max_length=MOST_NODES, description="Names of the nodes.")],
 ) -> Response:
     """What `weft-check bandwidth` needs to test these nodes."""
-    return answer(verbs.nodes_bandwidth_plan(request, node))
+    return answer(verbs.bandwidth.nodes_plan(request, node))
 
 
 @router.post(
@@ -75,7 +75,7 @@ def report_nodes_bandwidth(
 ) -> Response:
     """Report what `weft-check bandwidth` measured on nodes. Where the site wants a bandwidth test, nodes that passed it
     can be accepted."""
-    return answer(verbs.report_nodes_bandwidth(request, json_object(body)), 201)
+    return answer(verbs.bandwidth.report_nodes(request, json_object(body)), 201)
 
 
 @router.get("/nodes/{name}/bandwidth", response_model=SignedCertificate, tags=["operator"])
@@ -83,4 +83,4 @@ def node_bandwidth(
     request: Annotated[Request, may("nodes:bandwidth")], verbs: Backend, name: Named
 ) -> Response:
     """The signed certificate of the last bandwidth test of a node that operators reported. 404 if there is none."""
-    return answer(verbs.node_bandwidth(request, name))
+    return answer(verbs.bandwidth.show_node(request, name))

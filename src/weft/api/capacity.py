@@ -38,7 +38,7 @@ def capacity(
     duration: Annotated[Duration, Query(description="How long an order must be able to run.")] = "24h",
 ) -> Response:
     """What can be ordered now, by locality level and accelerator, and when more will be available."""
-    return answer(verbs.capacity(request, accelerator, level, duration))
+    return answer(verbs.capacity.show(request, accelerator, level, duration))
 
 
 @router.get("/reservations", response_model=ReservationList)
@@ -46,7 +46,7 @@ def reservations(
     request: Annotated[Request, may("reservations:list")], verbs: Backend, wanted: Annotated[PageOf, Query()]
 ) -> Response:
     """List reservations, current and future, by name, in pages."""
-    found, after = page(verbs.reservations(request), lambda one: (one.name,), wanted)
+    found, after = page(verbs.capacity.reservations(request), lambda one: (one.name,), wanted)
     return answer(ReservationList(reservations=found, next=after))
 
 
@@ -58,7 +58,7 @@ def create_reservation(
     request: Annotated[Request, may("reservations:change")], verbs: Backend, body: SmallBody
 ) -> Response:
     """Reserve nodes for a project."""
-    made = verbs.create_reservation(request, document(Reservation, body))
+    made = verbs.capacity.reserve(request, document(Reservation, body))
     return answer(made, 201, f"/v1/reservations/{made.name}")
 
 
@@ -67,4 +67,4 @@ def delete_reservation(
     request: Annotated[Request, may("reservations:change")], verbs: Backend, name: Named
 ) -> Response:
     """Delete a reservation."""
-    return answer(verbs.delete_reservation(request, name))
+    return answer(verbs.capacity.end_reservation(request, name))

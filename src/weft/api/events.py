@@ -52,14 +52,14 @@ async def events(
         given = http.headers.get("last-event-id", "").strip()
         if given:
             search = search.model_copy(update={"after": given[:255], "newest": None})
-        await run_in_threadpool(verbs.may_read_events, request, search)
+        await run_in_threadpool(verbs.events.may_read, request, search)
         stream = _stream(http, request, verbs, search)
         return streams.streams_of(http).response(request.caller.user_id, stream)
-    found = await run_in_threadpool(verbs.events, request, search)
+    found = await run_in_threadpool(verbs.events.page, request, search)
     if search.wait and not found.events and search.newest is None:
         await _wait(http, request, verbs, search, found.position, search.wait)
         request = await asker_again(http, request)
-        found = await run_in_threadpool(verbs.events, request, search)
+        found = await run_in_threadpool(verbs.events.page, request, search)
     return answer(found)
 
 
@@ -67,7 +67,7 @@ async def _wait(
     http: HttpRequest, request: Request, verbs: Service, search: EventSearch, position: str, seconds: float
 ) -> bool:
     """Wait for events after a position; whether the room needed the place. Raises `ClientDisconnect`."""
-    watch = partial(verbs.watching_events, request, search, position)
+    watch = partial(verbs.events.watching, request, search, position)
     return await room_of(http).until(http, watch, seconds)
 
 
@@ -82,7 +82,7 @@ async def _stream(
             yield text
             search = search.model_copy(update={"after": page.position, "newest": None})
             if not page.more:
-                watch = partial(verbs.watching_events, request, search, page.position)
+                watch = partial(verbs.events.watching, request, search, page.position)
                 if await streams.wait_together(http, request, search, watch):
                     return
             request = await asker_again(http, request)
@@ -101,7 +101,7 @@ async def _news(
     that are there."""
 
     def look() -> tuple[EventPage, bytes]:
-        page = verbs.events(request, search)
+        page = verbs.events.page(request, search)
         return page, (_removed() if page.removed else b"") + _written(page)
 
     async def read() -> tuple[EventPage, bytes]:

@@ -35,13 +35,13 @@ def pod_health(request: Asker, verbs: Backend, name: Named) -> Response:
 
     Unknown is not healthy: something wasn't read, or not lately.
     """
-    return answer(verbs.pod_health(request, name))
+    return answer(verbs.pods.health(request, name))
 
 
 @router.get("/nodes/{name}/health", response_model=NodeHealth)
 def node_health(request: Annotated[Request, may("nodes:list")], verbs: Backend, name: Named) -> Response:
     """Whether a node is well, and what that follows from, with the age of each. No cloud or fabric is asked."""
-    return answer(verbs.node_health(request, name))
+    return answer(verbs.nodes.health(request, name))
 
 
 @router.get("/site/health", response_model=SiteHealth)
@@ -51,7 +51,7 @@ def site_health(
     by: Annotated[HealthGroup, Query(description="What nodes of a group have in common.")] = "type",
 ) -> Response:
     """How many nodes are ok, have a warning, failed, or are unknown, in groups of which each node is in one."""
-    return answer(verbs.site_health(request, by))
+    return answer(verbs.site.health(request, by))
 
 
 @router.get("/site/health/nodes", response_model=NodeHealths)
@@ -61,7 +61,7 @@ def node_healths(
     health: Annotated[HealthValue | None, Query(description="Only nodes of this health.")] = None,
 ) -> Response:
     """All nodes with their health, in the site's order."""
-    found = verbs.node_healths(request)
+    found = verbs.nodes.healths(request)
     return answer(NodeHealths(nodes=tuple(one for one in found if health in (None, one.health))))
 
 
@@ -70,4 +70,4 @@ def part_history(
     request: Annotated[Request, may("nodes:history")], verbs: Backend, serial: Serial
 ) -> Response:
     """In which nodes a GPU or adapter was, by its number, and which of its checks failed there, newest first."""
-    return answer(verbs.part_history(request, serial))
+    return answer(verbs.nodes.part_history(request, serial))

@@ -64,7 +64,9 @@ async def _reporter(
             raise ForbiddenError("nodes report with tokens of their own, as Authorization: Bearer")
         raise UnauthenticatedError("no token: send the node's token as Authorization: Bearer")
     address = address_of(http)
-    work = partial(verbs.reporter, bearer.credentials, name, address, http.state.request_id, user_agent(http))
+    work = partial(
+        verbs.checks.reporter, bearer.credentials, name, address, http.state.request_id, user_agent(http)
+    )
     shares = cast(ThreadShares, http.app.state.strangers)
     return await shares.run(neighbourhood(address), work, READ_SECONDS)
 
@@ -82,7 +84,7 @@ def report_checks(
 ) -> Response:
     """Report what weft-check found on a node. For the node's own token alone; members that weft doesn't know are left
     out, and named in the answer."""
-    return answer(verbs.report_checks(reporter, json_object(body)))
+    return answer(verbs.checks.report(reporter, json_object(body)))
 
 
 @router.get(
@@ -94,7 +96,7 @@ def expected_of_node(
     reporter: Annotated[Reporter, Depends(_reporter)], verbs: Backend, name: Named
 ) -> Response:
     """What the site expects of a node's machine type, for weft-check. For the node's own token alone."""
-    return Response(verbs.expected_of_node(reporter), media_type="application/json")
+    return Response(verbs.checks.expected(reporter), media_type="application/json")
 
 
 @router.get("/nodes/{name}/checks", response_model=NodeChecks)
@@ -102,7 +104,7 @@ def node_checks(
     request: Annotated[Request, may("nodes:list_checks")], verbs: Backend, name: Named
 ) -> Response:
     """What a node's own checks reported last."""
-    return answer(verbs.node_checks(request, name))
+    return answer(verbs.checks.show(request, name))
 
 
 @router.delete("/nodes/{name}/checks", response_model=NodeChecks)
@@ -110,7 +112,7 @@ def forget_checks(
     request: Annotated[Request, may("nodes:forget_checks")], verbs: Backend, name: Named
 ) -> Response:
     """Forget what a node reported, failed checks included, until it reports again. 409 if there is nothing."""
-    return answer(verbs.forget_checks(request, name))
+    return answer(verbs.checks.forget(request, name))
 
 
 @router.put("/checks/{name}/judgement", response_model=JudgedCheck, openapi_extra=body_schema(CheckJudgement))
@@ -118,7 +120,7 @@ def judge_check(
     request: Annotated[Request, may("nodes:judge_checks")], verbs: Backend, name: Named, body: SmallBody
 ) -> Response:
     """Say whether a check that began to fail on many nodes is real or a mistake. 409 if it fails on no node."""
-    return answer(verbs.judge_check(request, name, document(CheckJudgement, body).judged))
+    return answer(verbs.checks.judge(request, name, document(CheckJudgement, body).judged))
 
 
 @router.post(
@@ -136,7 +138,7 @@ def report_test(
     409 if the result counts for no hold: the node isn't held for tests, a pod has it, the test began before, or another
     machine was tested.
     """
-    return answer(verbs.report_test(request, name, test, document(NodeTestReport, body)))
+    return answer(verbs.checks.report_test(request, name, test, document(NodeTestReport, body)))
 
 
 @router.post(
@@ -150,7 +152,7 @@ def make_check_token(
 ) -> Response:
     """Make a token with which the node reports its checks, and which does nothing else. It is shown in this answer
     alone."""
-    return answer(verbs.make_check_token(request, name, document(CheckTokenRequest, body).until), 201)
+    return answer(verbs.checks.make_token(request, name, document(CheckTokenRequest, body).until), 201)
 
 
 class TokensOf(PageOf):
@@ -166,7 +168,7 @@ def check_tokens(
     wanted: Annotated[TokensOf, Query()],
 ) -> Response:
     """List the tokens with which nodes report their checks, without their secrets; by node, in pages."""
-    found, after = page(verbs.check_tokens(request, wanted.node), lambda one: (one.node, one.id), wanted)
+    found, after = page(verbs.checks.tokens(request, wanted.node), lambda one: (one.node, one.id), wanted)
     return answer(CheckTokenList(tokens=found, next=after))
 
 
@@ -175,4 +177,4 @@ def revoke_check_token(
     request: Annotated[Request, may("nodes:check_tokens")], verbs: Backend, name: Named
 ) -> Response:
     """Revoke a token of a node by its id."""
-    return answer(verbs.revoke_check_token(request, name))
+    return answer(verbs.checks.revoke_token(request, name))

@@ -34,7 +34,7 @@ def show_link(
     pattern: Sending = "rail",
 ) -> Response:
     """Which pods' paths use a cable, in both directions, and what it carries now."""
-    return answer(verbs.show_link(request, target, pattern))
+    return answer(verbs.fabrics.show_link(request, target, pattern))
 
 
 @router.get("/pods/{name}/links", response_model=PodLinks, tags=["pods"])
@@ -47,7 +47,7 @@ def pod_links(
 ) -> Response:
     """Links of the fabric that a pod's paths use, and with how many others it shares each; tenants aren't shown whose,
     nor switches above leaves."""
-    return answer(verbs.pod_links(request, name, pattern))
+    return answer(verbs.fabrics.pod_links(request, name, pattern))
 
 
 @router.get("/site/who-disturbs", response_model=Disturbers, tags=["operator"])
@@ -59,4 +59,4 @@ def who_disturbs(
     pattern: Sending = "rail",
 ) -> Response:
     """Which other pods share links between switches with a pod, and which of them explains congestion there."""
-    return answer(verbs.who_disturbs(request, pod, pattern))
+    return answer(verbs.fabrics.who_disturbs(request, pod, pattern))

@@ -29,7 +29,7 @@ def nodes(
     request: Annotated[Request, may("nodes:list")], verbs: Backend, wanted: Annotated[PageOf, Query()]
 ) -> Response:
     """List nodes and who holds them, by name, in pages."""
-    found, after = page(verbs.nodes(request), lambda one: (one.name,), wanted)
+    found, after = page(verbs.nodes.list(request), lambda one: (one.name,), wanted)
     return answer(NodeList(nodes=found, next=after))
 
 
@@ -38,19 +38,19 @@ def quarantine_node(
     request: Annotated[Request, may("nodes:quarantine")], verbs: Backend, name: Named, body: SmallBody
 ) -> Response:
     """Take a node out of service."""
-    return answer(verbs.quarantine_node(request, name, document(QuarantineRequest, body).reason))
+    return answer(verbs.nodes.quarantine(request, name, document(QuarantineRequest, body).reason))
 
 
 @router.delete("/nodes/{name}/quarantine", response_model=NodeView)
 def clear_node(request: Annotated[Request, may("nodes:quarantine")], verbs: Backend, name: Named) -> Response:
     """Take a node out of quarantine."""
-    return answer(verbs.clear_node(request, name))
+    return answer(verbs.nodes.clear(request, name))
 
 
 @router.get("/nodes/{name}", response_model=NodeView)
 def show_node(request: Annotated[Request, may("nodes:list")], verbs: Backend, name: Named) -> Response:
     """Show a node, who holds it, and what keeps it from new orders."""
-    return answer(verbs.show_node(request, name))
+    return answer(verbs.nodes.show(request, name))
 
 
 @router.get("/nodes/{name}/history", response_model=NodeHistory)
@@ -67,7 +67,7 @@ def node_history(
 ) -> Response:
     """What happened to a node, newest first: pods, replacements, failures, holds, drains, quarantines. Also of one that
     left the site."""
-    return answer(verbs.node_history(request, name, before, limit))
+    return answer(verbs.nodes.history(request, name, before, limit))
 
 
 @router.put("/nodes/{name}/hold", response_model=NodeView, openapi_extra=body_schema(HoldRequest))
@@ -75,7 +75,7 @@ def hold_node(
     request: Annotated[Request, may("nodes:hold")], verbs: Backend, name: Named, body: SmallBody
 ) -> Response:
     """Keep a node from being assigned until it is accepted. A pod that has it keeps it until it is released."""
-    return answer(verbs.hold_node(request, name, document(HoldRequest, body).what))
+    return answer(verbs.nodes.hold(request, name, document(HoldRequest, body).what))
 
 
 @router.delete("/nodes/{name}/hold", response_model=Acceptance)
@@ -99,7 +99,7 @@ def accept_node(
 ) -> Response:
     """Accept a node. 409 if it isn't held for this, or for several things and none is named, or if a test that the site
     wants isn't proved."""
-    return answer(verbs.accept_node(request, name, what, every, without_test))
+    return answer(verbs.nodes.accept(request, name, what, every, without_test))
 
 
 @router.get("/holds", response_model=HoldList)
@@ -107,7 +107,7 @@ def holds(
     request: Annotated[Request, may("nodes:list_holds")], verbs: Backend, wanted: Annotated[PageOf, Query()]
 ) -> Response:
     """List what nodes are held for, by whom, since when; by node, in pages."""
-    found, after = page(verbs.holds(request), lambda one: (one.node, one.what), wanted)
+    found, after = page(verbs.nodes.holds(request), lambda one: (one.node, one.what), wanted)
     return answer(HoldList(holds=found, next=after))
 
 
@@ -116,7 +116,7 @@ def reports(
     request: Annotated[Request, may("nodes:list")], verbs: Backend, wanted: Annotated[PageOf, Query()]
 ) -> Response:
     """List nodes that projects have reported, and why; by node, in pages."""
-    found, after = page(verbs.reports(request), lambda one: (one.node, one.project_id), wanted)
+    found, after = page(verbs.nodes.reports(request), lambda one: (one.node, one.project_id), wanted)
     return answer(ReportPage(reports=found, next=after))
 
 
@@ -130,7 +130,7 @@ def clear_report(
     ] = None,
 ) -> Response:
     """Clear the reports of a node. 409 if there is none."""
-    return answer(ReportList(reports=tuple(verbs.clear_report(request, name, project))))
+    return answer(ReportList(reports=tuple(verbs.nodes.clear_report(request, name, project))))
 
 
 @router.get("/drains", response_model=DrainList)
@@ -138,7 +138,7 @@ def drains(
     request: Annotated[Request, may("nodes:list")], verbs: Backend, wanted: Annotated[PageOf, Query()]
 ) -> Response:
     """List drained nodes, by whom, since when, and when they should be empty; by node, in pages."""
-    found, after = page(verbs.drains(request), lambda one: (one.node,), wanted)
+    found, after = page(verbs.nodes.drains(request), lambda one: (one.node,), wanted)
     return answer(DrainList(drains=found, next=after))
 
 
@@ -148,10 +148,10 @@ def drain(request: Annotated[Request, may("nodes:drain")], verbs: Backend, body:
 
     409 if a reservation or booking can't be kept then. Again: the new time and reasons count.
     """
-    return answer(verbs.drain(request, document(DrainRequest, body)))
+    return answer(verbs.nodes.drain(request, document(DrainRequest, body)))
 
 
 @router.delete("/drains/{name}", response_model=DrainResult)
 def undrain(request: Annotated[Request, may("nodes:drain")], verbs: Backend, name: Named) -> Response:
     """Give new orders to a node again, or to the nodes of a rack or leaf. 409 if none of them is drained."""
-    return answer(verbs.undrain(request, name))
+    return answer(verbs.nodes.undrain(request, name))

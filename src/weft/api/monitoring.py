@@ -51,7 +51,7 @@ async def _scraper(
         raise UnauthenticatedError("Authorization without its scheme, or with another one: send it as Bearer")
     if bearer is None:
         request = await asker(http, token)
-        return await run_in_threadpool(verbs.scraper, request)
+        return await run_in_threadpool(verbs.monitoring.scraper, request)
     known = cast(str | None, http.app.state.monitoring_token)
     if known is None or not secrets.compare_digest(bearer.credentials.encode(), known.encode()):
         raise UnauthenticatedError("not the token of weft serve --monitoring-token")
@@ -77,7 +77,7 @@ def monitoring_targets(
     ] = None,
 ) -> Response:
     """Targets of a job for Prometheus' HTTP service discovery, with where they are as labels."""
-    found = verbs.monitoring_targets(scraper, job)
+    found = verbs.monitoring.targets(scraper, job)
     rows = [{"targets": [target], "labels": dict(labels)} for target, labels in found.groups]
     body = json.dumps(rows).encode()
     tag = f'"{sha256(body).hexdigest()[:32]}"'
@@ -91,7 +91,7 @@ def monitoring_targets(
 @router.get("/info", response_class=Response, responses={200: _text})
 def monitoring_info(scraper: MayScrape, verbs: Backend) -> Response:
     """Metrics whose labels say which pod is on which node, and where adapters are cabled, to be joined with others."""
-    return Response(verbs.monitoring_info(scraper), media_type=CONTENT_TYPE_LATEST)
+    return Response(verbs.monitoring.info(scraper), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/switches", response_class=Response, responses={200: _text})
@@ -99,5 +99,5 @@ async def monitoring_switches(http: HttpRequest, scraper: MayScrape, verbs: Back
     """Counters of the ports of Ethernet switches, which are asked now. A switch that doesn't answer within 20 s has
     `weft_switch_up` 0."""
     shares = cast(ThreadShares, http.app.state.shares)
-    text = await shares.run("monitoring", partial(verbs.monitoring_switches, scraper))
+    text = await shares.run("monitoring", partial(verbs.monitoring.switches, scraper))
     return Response(text, media_type=CONTENT_TYPE_LATEST)

@@ -22,14 +22,14 @@ def list_networks(
     search: Annotated[NetworkSearch, Query()],
 ) -> Response:
     """List tenants' networks that have a partition, by id, in pages."""
-    found = tuple(verbs.list_networks(request, search))
+    found = tuple(verbs.networks.list(request, search))
     return answer(NetworkList(networks=found, next=found[-1].id if len(found) == search.limit else None))
 
 
 @router.get("/{name}", response_model=NetworkView)
 def show_network(request: Annotated[Request, may("networks:list")], verbs: Backend, name: Named) -> Response:
     """One network, by id or name in Neutron, with its ports: in the partition, or why not."""
-    return answer(verbs.show_network(request, name))
+    return answer(verbs.networks.show(request, name))
 
 
 @router.get("/{name}/events", response_model=EventList)
@@ -40,7 +40,7 @@ def network_events(
     after: Annotated[int, Query(ge=0, description="Only events with a higher sequence number.")] = 0,
 ) -> Response:
     """What happened to a network, including when each port was first and last seen in its partition."""
-    return answer(EventList.of(verbs.network_events(request, name, after)))
+    return answer(EventList.of(verbs.networks.events(request, name, after)))
 
 
 @router.post(
@@ -50,7 +50,7 @@ def abandon_network(
     request: Annotated[Request, may("networks:abandon")], verbs: Backend, name: Named, body: SmallBody
 ) -> Response:
     """End the release of a network that can't finish: the receipt says so and is never clean. For operators."""
-    return answer(verbs.abandon_network(request, name, document(AbandonRequest, body).reason), 202)
+    return answer(verbs.networks.abandon(request, name, document(AbandonRequest, body).reason), 202)
 
 
 @router.get("/{name}/receipt", response_model=SignedReceipt)
@@ -58,4 +58,4 @@ def network_receipt(
     request: Annotated[Request, may("networks:receipt")], verbs: Backend, name: Named
 ) -> Response:
     """The signed receipt of the last release of a network, by its id or name in Neutron. For operators."""
-    return answer(verbs.network_receipt(request, name))
+    return answer(verbs.networks.receipt(request, name))

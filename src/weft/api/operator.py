@@ -63,7 +63,7 @@ router = APIRouter(prefix="/v1", tags=["operator"])
 @outside(None)
 def show_site(request: Annotated[Request, may("site:show")], verbs: Backend) -> Response:
     """The active site, with the live state of its fabrics' managers."""
-    return _tagged(verbs.show_site(request))
+    return _tagged(verbs.site.show(request))
 
 
 @router.put("/site", response_model=SiteView, openapi_extra=body_schema(SiteDocument))
@@ -81,7 +81,7 @@ def activate_site(
     """
     exists = existence_of("site", if_match, if_none_match)
     base = 0 if exists is False else generation_of(if_match)
-    return _tagged(verbs.activate_site(request, plain_object(body), base, exists is True))
+    return _tagged(verbs.site.activate(request, plain_object(body), base, exists is True))
 
 
 @router.post("/site/parts/missing", response_model=MissingParts, openapi_extra=body_schema(PartsQuestion))
@@ -89,7 +89,7 @@ def missing_parts(
     request: Annotated[Request, may("site:activate")], verbs: Backend, body: ListBody
 ) -> Response:
     """Ask which parts must be uploaded before a site document that names them."""
-    return answer(verbs.missing_parts(request, document(PartsQuestion, body).parts))
+    return answer(verbs.site.missing_parts(request, document(PartsQuestion, body).parts))
 
 
 @router.put("/site/parts/{name}", response_model=StoredPart, openapi_extra=ROWS_SCHEMA)
@@ -99,13 +99,13 @@ def send_part(
 ) -> Response:
     """Upload rows of a table, a JSON list, under the SHA-256 of the body; this activates nothing."""
     json_rows(body)
-    return answer(verbs.send_part(request, name, body))
+    return answer(verbs.site.send_part(request, name, body))
 
 
 @router.get("/site/parts/{name}", response_model=PartRows)
 def site_part(request: Annotated[Request, may("site:show")], verbs: Backend, name: Named) -> Response:
     """Rows of a table of the active site, by the digest in its document."""
-    return Response(b'{"rows":%b}' % verbs.site_part(request, name), media_type="application/json")
+    return Response(b'{"rows":%b}' % verbs.site.part(request, name), media_type="application/json")
 
 
 def _tagged(view: SiteView) -> Response:
@@ -118,13 +118,13 @@ Fabric = Annotated[str | None, Query(description="Name of the fabric; default: t
 @router.get("/site/fabrics", response_model=FabricReadings)
 def fabric_readings(request: Annotated[Request, may("site:show")], verbs: Backend) -> Response:
     """What workers read last of each fabric's managers, with its age; no manager is asked."""
-    return answer(FabricReadings(fabrics=tuple(verbs.fabric_readings(request))))
+    return answer(FabricReadings(fabrics=tuple(verbs.fabrics.readings(request))))
 
 
 @router.get("/site/leaves", response_model=LeafList)
 def leaves(request: Annotated[Request, may("site:show")], verbs: Backend) -> Response:
     """The leaves of the site's fabrics that nodes are on, in tree order, with their block and uplinks."""
-    return answer(LeafList(leaves=tuple(verbs.leaves(request))))
+    return answer(LeafList(leaves=tuple(verbs.fabrics.leaves(request))))
 
 
 @router.get("/site/certificates", response_model=AgentCertificateList)
@@ -136,7 +136,7 @@ def agent_certificates(
     """List certificates of the site's agents, and weft's own for them: when they end, and whether they are renewed. As
     workers saw them last, within six hours; no agent is asked."""
     found, after = page(
-        verbs.agent_certificates(request), lambda one: (one.fabric, one.kind, one.name), wanted
+        verbs.site.certificates(request), lambda one: (one.fabric, one.kind, one.name), wanted
     )
     return answer(AgentCertificateList(certificates=found, next=after))
 
@@ -162,7 +162,7 @@ def site_impact(
 ) -> Response:
     """What an outage would touch: nodes, pods and where they would have room, promises. Nothing is changed, no cloud or
     fabric manager is asked."""
-    return answer(verbs.site_impact(request, target, limit, place))
+    return answer(verbs.site.impact(request, target, limit, place))
 
 
 @router.get("/site/differences", response_model=FabricComparison)
@@ -171,7 +171,7 @@ def compare_fabric(
     request: Annotated[Request, may("site:show")], verbs: Backend, fabric: Fabric = None
 ) -> Response:
     """Compare the cabling of the active site with the one that the fabric manager discovers now."""
-    return answer(verbs.compare_fabric(request, fabric))
+    return answer(verbs.fabrics.compare(request, fabric))
 
 
 @router.post("/site/adopt-cabling", response_model=SiteView)
@@ -180,14 +180,14 @@ def adopt_cabling(
     request: Annotated[Request, may("site:activate")], verbs: Backend, fabric: Fabric = None
 ) -> Response:
     """Activate a new generation of the site with the discovered cabling."""
-    return answer(verbs.adopt_cabling(request, fabric))
+    return answer(verbs.fabrics.adopt_cabling(request, fabric))
 
 
 @router.get("/audit", response_model=AuditReport)
 @outside(None)
 def audit(request: Annotated[Request, may("audit:check")], verbs: Backend) -> Response:
     """Compare cloud and fabric with what pods own; changes nothing."""
-    return answer(verbs.audit(request))
+    return answer(verbs.audits.run(request))
 
 
 @router.post("/audit", response_model=AuditReport, openapi_extra=body_schema(RepairRequest))
@@ -195,14 +195,14 @@ def audit(request: Annotated[Request, may("audit:check")], verbs: Backend) -> Re
 def repair(request: Annotated[Request, may("audit:repair")], verbs: Backend, body: SmallBody) -> Response:
     """Audit, and repair what is weft's."""
     wanted = document(RepairRequest, body)
-    return answer(verbs.audit(request, wanted.repair, wanted.unknown_pods, wanted.findings or ()))
+    return answer(verbs.audits.run(request, wanted.repair, wanted.unknown_pods, wanted.findings or ()))
 
 
 @router.post("/audit/accept", response_model=AuditReport)
 @outside(None)
 def accept(request: Annotated[Request, may("audit:repair")], verbs: Backend) -> Response:
     """Audit without changes, and allow placement and changes again after the database was restored or recreated."""
-    return answer(verbs.accept_database(request))
+    return answer(verbs.audits.accept_database(request))
 
 
 @router.get("/audit-log", response_model=AuditLog)
@@ -212,4 +212,4 @@ def audit_log(
     search: Annotated[AuditLogSearch, Query()],
 ) -> Response:
     """Who did what, when, from where, with what result; newest first."""
-    return answer(AuditLog(entries=tuple(verbs.audit_log(request, search))))
+    return answer(AuditLog(entries=tuple(verbs.audits.log(request, search))))

@@ -52,20 +52,20 @@ async def pod_events(
     most: int | None = None
 
     def read(name: str) -> Response:
-        found = verbs.pod_events(request, name, last, most)
+        found = verbs.pods.events(request, name, last, most)
         return answer(EventList.of(found) if most is None else EventList(events=tuple(found)))
 
     def look() -> Response | FoundPod:
         """The events if no wait is needed, else the pod."""
         nonlocal last, seconds, together, most
-        pod = verbs.find_pod(request, "pods:events", name)
+        pod = verbs.pods.find(request, "pods:events", name)
         most = None if newest is None else count_of("newest", newest, MOST_EVENTS)
         last, seconds = sequence_of("after", after), seconds_of("wait", wait, LONGEST_WAIT)
         together = seconds_of("gather", gather, LONGEST_GATHER, GATHER)
         return pod if seconds and pod.last_event <= last else read(str(pod.id))
 
     if streams.is_asked_for(http):
-        pod = await run_in_threadpool(verbs.find_pod, request, "pods:events", name)
+        pod = await run_in_threadpool(verbs.pods.find, request, "pods:events", name)
         for field, given in (("wait", wait), ("gather", gather), ("newest", newest)):
             if given is not None:
                 raise InputError(field, given, instead("must be omitted for a stream"))

@@ -21,4 +21,4 @@ def pod_map(request: Annotated[Request, may_with("pods:show")], verbs: Backend, 
 
     For operators.
     """
-    return answer(verbs.pod_map(request, name))
+    return answer(verbs.pods.map(request, name))

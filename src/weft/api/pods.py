@@ -100,7 +100,7 @@ def _key_of(text: str | None) -> str:
 
 def _may_apply(request: Asker, verbs: Backend, name: Named) -> Request:
     """Check permission: an id is of an existing pod, a name may be of a new one."""
-    verbs.may_apply(request, name)
+    verbs.pods.may_apply(request, name)
     return request
 
 
@@ -114,7 +114,7 @@ def plan_pod(
     request: Annotated[Request, may("pods:plan")], verbs: Backend, body: SmallBody, remove: Remove = _NOBODY
 ) -> Response:
     """Plan an order without changing anything; for an existing pod, `change` has the difference."""
-    return answer(verbs.plan_pod(request, load_order(plain_object(body)), remove))
+    return answer(verbs.pods.plan(request, load_order(plain_object(body)), remove))
 
 
 @router.put(
@@ -138,7 +138,7 @@ def apply_pod(
     """Create the pod, or change it to match the order; what already matches is left alone."""
     order = load_order(plain_object(body))
     exists = existence_of("pod", if_match, if_none_match)
-    found = verbs.apply_pod(request, name, order, remove, generation_of(if_match), exists)
+    found = verbs.pods.apply(request, name, order, remove, generation_of(if_match), exists)
     location = f"/v1/pods/{found.pod.id}" if found.outcome == "created" else None
     status = 200 if found.outcome == "unchanged" else 202
     return answer(found, status, location, found.pod.generation)
@@ -163,8 +163,8 @@ async def create_pod(
     def create() -> Response | UUID:
         order = load_order(plain_object(body))
         if aim:
-            return UUID(verbs.order_pod(request, order, key))
-        pod = verbs.create_pod(request, order, key)
+            return UUID(verbs.pods.order(request, order, key))
+        pod = verbs.pods.create(request, order, key)
         return answer(pod, 202, f"/v1/pods/{pod.id}", pod.generation)
 
     made = await run_outside(http, request, create)
@@ -176,7 +176,7 @@ def list_pods(
     request: Annotated[Request, may("pods:list")], verbs: Backend, search: Annotated[PodSearch, Query()]
 ) -> Response:
     """Live pods, and those released during the last day, by name, in pages."""
-    pods = tuple(verbs.list_pods(request, search))
+    pods = tuple(verbs.pods.list(request, search))
     return answer(PodList(pods=pods, next=pods[-1].marker if len(pods) == search.limit else None))
 
 
@@ -192,11 +192,11 @@ async def show_pod(
         nonlocal aim
         found = name
         if until is not None or wait is not None:
-            pod = verbs.find_pod(request, "pods:show", name)
+            pod = verbs.pods.find(request, "pods:show", name)
             aim, found = aim_of(until, wait), str(pod.id)
             if aim and not aim.over(pod):
                 return pod.id
-        shown = verbs.show_pod(request, found)
+        shown = verbs.pods.show(request, found)
         return answer(shown, generation=shown.generation)
 
     return await when_there(http, request, verbs, await run_in_threadpool(look), aim)
@@ -221,11 +221,13 @@ async def release_pod(
         try:
             aim, generation = aim_of(until, wait), generation_of(if_match)
         except (InputError, PreconditionError):
-            verbs.may(request, "pods:release", name)  # errors are shown only to callers who may release it
+            verbs.permissions.check(
+                request, "pods:release", name
+            )  # errors are shown only to callers who may release it
             raise
         if aim:
-            return UUID(verbs.begin_release(request, name, generation))
-        return _accepted(verbs.release_pod(request, name, generation))
+            return UUID(verbs.pods.begin_release(request, name, generation))
+        return _accepted(verbs.pods.release(request, name, generation))
 
     return await when_there(http, request, verbs, await run_in_threadpool(release), aim, 202, done=True)
 
@@ -242,7 +244,7 @@ def extend_pod(
 ) -> Response:
     """Extend a pod's lease."""
     until, generation = document(ExtendRequest, body).until, generation_of(if_match)
-    return _accepted(verbs.extend_pod(request, name, until, generation))
+    return _accepted(verbs.pods.extend(request, name, until, generation))
 
 
 @router.post(
@@ -258,7 +260,7 @@ def replace_node(
 ) -> Response:
     """Replace a node by the pod's spare, or by the nearest free node; the other servers go on."""
     asked = document(ReplaceRequest, body).asked
-    found = verbs.replace_node(request, name, asked, generation_of(if_match))
+    found = verbs.pods.replace_node(request, name, asked, generation_of(if_match))
     return answer(found, 202, generation=found.pod.generation)
 
 
@@ -268,7 +270,7 @@ def report_node(
 ) -> Response:
     """Report a node as faulty: the project's next orders do without it until an operator clears the report."""
     asked = document(ReportRequest, body)
-    return answer(verbs.report_node(request, name, asked.node, asked.reason))
+    return answer(verbs.pods.report_node(request, name, asked.node, asked.reason))
 
 
 @router.post("/{name}/replace/plan", response_model=Plan, openapi_extra=body_schema(ReplaceRequest))
@@ -277,13 +279,13 @@ def plan_replacement(
     request: Annotated[Request, may_with("pods:plan")], verbs: Backend, name: Named, body: SmallBody
 ) -> Response:
     """Plan the replacement of a node without changing anything; `change` has the difference."""
-    return answer(verbs.plan_replacement(request, name, document(ReplaceRequest, body).asked))
+    return answer(verbs.pods.plan_replacement(request, name, document(ReplaceRequest, body).asked))
 
 
 @router.post("/{name}/retry", response_model=PodView, status_code=202)
 def retry_pod(request: Asker, verbs: Backend, name: Named) -> Response:
     """Resume a FAILED pod where it failed."""
-    return _accepted(verbs.retry_pod(request, name))
+    return _accepted(verbs.pods.retry(request, name))
 
 
 @router.post(
@@ -293,7 +295,7 @@ def abandon_pod(
     request: Annotated[Request, may_with("pods:abandon")], verbs: Backend, name: Named, body: SmallBody
 ) -> Response:
     """End a release that can't finish: the receipt says so and is never clean. For operators."""
-    return _accepted(verbs.abandon_pod(request, name, document(AbandonRequest, body).reason))
+    return _accepted(verbs.pods.abandon(request, name, document(AbandonRequest, body).reason))
 
 
 @router.post(
@@ -311,14 +313,14 @@ def act_on_server(
     body: SmallBody,
 ) -> Response:
     """Reboot a server, or boot it into a rescue system."""
-    return answer(verbs.act_on_server(request, name, server, document(ActionRequest, body).action), 202)
+    return answer(verbs.pods.act_on_server(request, name, server, document(ActionRequest, body).action), 202)
 
 
 @router.post("/{name}/servers/{server}/console", response_model=ConsoleView)
 @outside()
 def pod_console(request: Asker, verbs: Backend, name: Named, server: Served) -> Response:
     """A console of a server: serial for bare metal, graphical for virtual machines."""
-    return answer(verbs.pod_console(request, name, server))
+    return answer(verbs.pods.console(request, name, server))
 
 
 @router.get("/{name}/topology", response_class=Response, responses={200: TOPOLOGY_SCHEMA, 304: UNCHANGED})
@@ -330,13 +332,13 @@ def pod_topology(
     if_none_match: Annotated[str | None, Header(description="`ETag` of an earlier answer.")] = None,
 ) -> Response:
     """The places of a pod's servers as a file for Slurm, Kubernetes, MPI, NCCL and others."""
-    return topology_answer(verbs.pod_topology(request, name, format_), if_none_match)
+    return topology_answer(verbs.pods.topology(request, name, format_), if_none_match)
 
 
 @router.get("/{name}/receipt", response_model=SignedReceipt)
 def pod_receipt(request: Asker, verbs: Backend, name: Named) -> Response:
     """The signed receipt of a released pod."""
-    return answer(verbs.pod_receipt(request, name))
+    return answer(verbs.pods.receipt(request, name))
 
 
 @receipts.get("/receipt-key", response_model=ReceiptKey)

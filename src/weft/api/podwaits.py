@@ -103,7 +103,7 @@ async def when_there(
         request = before
 
     def show() -> Response:
-        shown = verbs.show_pod(request, str(found))
+        shown = verbs.pods.show(request, str(found))
         return answer(shown, status, location, shown.generation)
 
     return await run_in_threadpool(show)

@@ -31,20 +31,20 @@ def plan_site(
     ] = False,
 ) -> Response:
     """Compare what the active site needs in its clouds with what is there; changes nothing."""
-    return answer(verbs.plan_site(request, adopt))
+    return answer(verbs.site.plan(request, adopt))
 
 
 @router.post("/apply", response_model=SitePlan, status_code=202, openapi_extra=body_schema(ApplySiteRequest))
 @outside(None)
 def apply_site(request: Annotated[Request, may("site:apply")], verbs: Backend, body: SmallBody) -> Response:
     """Apply what the active site needs, in the background. The answer is the plan; 409 if something is in the way."""
-    return answer(verbs.apply_site(request, document(ApplySiteRequest, body).adopt), 202)
+    return answer(verbs.site.apply(request, document(ApplySiteRequest, body).adopt), 202)
 
 
 @router.get("/resources", response_model=SiteResources)
 def site_resources(request: Annotated[Request, may("site:plan")], verbs: Backend) -> Response:
     """What was last applied, and its state."""
-    return answer(verbs.site_resources(request))
+    return answer(verbs.site.resources(request))
 
 
 @router.get("/events", response_model=EventList)
@@ -57,12 +57,12 @@ async def site_events(
 ) -> Response:
     """What happened to the site's resources; with `wait`, once there is an event after `after`."""
     ends = anyio.current_time() + wait
-    owner, found = await run_in_threadpool(verbs.site_events, request, after)
+    owner, found = await run_in_threadpool(verbs.site.events, request, after)
     if wait and not found:
         await room_of(http).wait(http, verbs, owner, lambda now: now.last_event > after, wait)
         await anyio.sleep(max(0.0, min(GATHER, ends - anyio.current_time())))
         request = await asker_again(http, request)
-        _, found = await run_in_threadpool(verbs.site_events, request, after)
+        _, found = await run_in_threadpool(verbs.site.events, request, after)
     return answer(EventList.of(found))
 
 
@@ -70,7 +70,7 @@ async def site_events(
 @outside(None)
 def destroy_site(request: Annotated[Request, may("site:destroy")], verbs: Backend) -> Response:
     """Remove everything that was applied, in the background; ends with a signed receipt."""
-    return answer(verbs.destroy_site(request), 202)
+    return answer(verbs.site.destroy(request), 202)
 
 
 @router.post(
@@ -80,10 +80,10 @@ def abandon_site(
     request: Annotated[Request, may("site:destroy")], verbs: Backend, body: SmallBody
 ) -> Response:
     """End a removal that can't finish; its receipt is clean only if it did finish after all."""
-    return answer(verbs.abandon_site(request, document(AbandonRequest, body).reason), 202)
+    return answer(verbs.site.abandon(request, document(AbandonRequest, body).reason), 202)
 
 
 @router.get("/receipt", response_model=SignedReceipt)
 def site_receipt(request: Annotated[Request, may("site:plan")], verbs: Backend) -> Response:
     """The signed receipt of what was last destroyed."""
-    return answer(verbs.site_receipt(request))
+    return answer(verbs.site.receipt(request))

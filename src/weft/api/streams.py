@@ -141,7 +141,7 @@ async def _pod_news(
     """The events after one as a stream sends them, and the last of them."""
 
     def look() -> tuple[int, bytes]:
-        found = verbs.pod_events(request, str(pod_id), after)
+        found = verbs.pods.events(request, str(pod_id), after)
         return (found[-1].sequence, _written(found)) if found else (after, b":\n\n")
 
     async def read() -> tuple[int, bytes]:

@@ -43,7 +43,7 @@ async def _asker(
 
 
 def _may(request: Annotated[Request, Depends(_asker)], verbs: Backend, name: Named) -> Request:
-    verbs.may(request, "pods:topology", name)
+    verbs.permissions.check(request, "pods:topology", name)
     return request
 
 
@@ -70,7 +70,7 @@ def topology(
     offset: Annotated[int, Query(ge=0, description="Rows before the page.")] = 0,
 ) -> Response:
     """Places of a pod's servers, for topograph's provider `nscale`; past the last one, an empty page."""
-    file = verbs.pod_topology(request, name, "topograph")
+    file = verbs.pods.topology(request, name, "topograph")
     graph = json.loads(file.text)
     rows: list[dict[str, Any]] = [
         {
@@ -87,7 +87,7 @@ def topology(
 @router.get("/v2/instances", response_class=Response, responses={200: _list}, name="topograph_instances")
 def instances(request: MayReadTopology, verbs: Backend, name: Named) -> Response:
     """Ids and host names of a pod's servers, for topograph's provider `nscale`."""
-    file = verbs.pod_topology(request, name, "topograph")
+    file = verbs.pods.topology(request, name, "topograph")
     found = json.loads(file.text)["instances"]
     return _answer([{"metadata": {"id": one["id"], "name": one["name"]}} for one in found], file)
 

@@ -205,7 +205,7 @@ def watch_of(
             if pod is None or over(pod):
                 end()
 
-        return verbs.watching(pod_id, seen)
+        return verbs.pods.watching(pod_id, seen)
 
     return watch
 

@@ -22,7 +22,7 @@ def webhooks(
     all_projects: Annotated[bool, Query(description="Of all projects (operators).")] = False,
 ) -> Response:
     """List webhooks, whether they are delivered, and why not."""
-    return answer(WebhookList(webhooks=tuple(verbs.webhooks(request, all_projects))))
+    return answer(WebhookList(webhooks=tuple(verbs.webhooks.list(request, all_projects))))
 
 
 @router.post(
@@ -38,35 +38,35 @@ def make_webhook(
 
     Each is sent at least once, in order, until the receiver answers 2xx; the `webhook-id` stays the same.
     """
-    return answer(verbs.make_webhook(request, document(WebhookRequest, body)), 201)
+    return answer(verbs.webhooks.make(request, document(WebhookRequest, body)), 201)
 
 
 @router.get("/webhooks/{name}", response_model=WebhookView)
 def show_webhook(request: Asker, verbs: Backend, name: Named) -> Response:
     """Show a webhook, by name or id."""
-    return answer(verbs.show_webhook(request, name))
+    return answer(verbs.webhooks.show(request, name))
 
 
 @router.delete("/webhooks/{name}", response_model=WebhookView)
 def delete_webhook(request: Asker, verbs: Backend, name: Named) -> Response:
     """Delete a webhook; the answer is what it was."""
-    return answer(verbs.delete_webhook(request, name))
+    return answer(verbs.webhooks.delete(request, name))
 
 
 @router.post("/webhooks/{name}/rotate", response_model=NewWebhook)
 def rotate_webhook(request: Asker, verbs: Backend, name: Named) -> Response:
     """Make a new secret; for a day messages have a signature by the one before, too."""
-    return answer(verbs.rotate_webhook(request, name))
+    return answer(verbs.webhooks.rotate(request, name))
 
 
 @router.post("/webhooks/{name}/enable", response_model=WebhookView)
 def enable_webhook(request: Asker, verbs: Backend, name: Named) -> Response:
     """Send again, at once, from the first event on that wasn't delivered and is still kept."""
-    return answer(verbs.enable_webhook(request, name))
+    return answer(verbs.webhooks.enable(request, name))
 
 
 @router.post("/webhooks/{name}/test", response_model=WebhookTest)
 @outside()
 def test_webhook(request: Asker, verbs: Backend, name: Named) -> Response:
     """Send a message of type `webhook.test` now; says whether it was delivered, or why not."""
-    return answer(verbs.test_webhook(request, name))
+    return answer(verbs.webhooks.test(request, name))

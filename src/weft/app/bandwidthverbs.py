@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
 
+from weft.app.desk import Desk
 from weft.app.explain import validate
 from weft.app.linkverbs import ROUTES_AGE
-from weft.app.topologyverbs import TopologyVerbs, topology_of
+from weft.app.topologyverbs import topology_of
 from weft.app.verbs import Request
 from weft.app.yamltext import Positions
 from weft.engine.nodes.nodetests import AHEAD, record_bandwidth
@@ -45,10 +46,13 @@ MOST_NAMED = 10
 """Nodes that a refusal names."""
 
 
-class BandwidthVerbs(TopologyVerbs):
+class BandwidthVerbs:
     """See `weft.app.verbs`."""
 
-    def pod_bandwidth_plan(self, request: Request, name: str) -> BandwidthPlan:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def pod_plan(self, request: Request, name: str) -> BandwidthPlan:
         """What `weft-check bandwidth` needs to test a pod's servers.
 
         Raises `ConflictError` for a pod that has none in force, has parts of nodes, or fewer than two with adapters.
@@ -57,16 +61,14 @@ class BandwidthVerbs(TopologyVerbs):
         planned, _ = _of_pod(pod, site)
         return plan_document(planned, pod.type, pod.segment, f"{pod.id} {pod.generation}", floor)
 
-    def report_pod_bandwidth(
-        self, request: Request, name: str, given: dict[str, object]
-    ) -> SignedCertificate:
-        """Certify what a pod's servers measured. Raises as `pod_bandwidth_plan`, and `InputErrors` for the document."""
+    def report_pod(self, request: Request, name: str, given: dict[str, object]) -> SignedCertificate:
+        """Certify what a pod's servers measured. Raises as `pod_plan`, and `InputErrors` for the document."""
         document = validate(BandwidthDocument, given, Positions())
-        with self._logged(request, "pod report-bandwidth", name):
+        with self._desk.logged(request, "pod report-bandwidth", name):
             pod, site, floor = self._pod(request, "pods:report_bandwidth", name)
             planned, named = _of_pod(pod, site)
             _check_names(document, planned)
-            found = self._whose(request, "pods:report_bandwidth", name)
+            found = self._desk.whose(request, "pods:report_bandwidth", name)
             links_of = self._links_of(site, pod.fabric, planned, named, hidden=True)
             user = request.caller.named_to(found.project_id)
 
@@ -79,35 +81,35 @@ class BandwidthVerbs(TopologyVerbs):
                 }
                 return certify(document, planned, said, links_of, previous=last, floor=floor)
 
-            sign = Signer(self._store).certificate
+            sign = Signer(self._desk.store).certificate
             hosts = [named[node.name] for node in planned.nodes]
-            return store_certificate(self._store.database, sign, make, pod_id=found.id, hosts=hosts)
+            return store_certificate(self._desk.store.database, sign, make, pod_id=found.id, hosts=hosts)
 
-    def pod_bandwidth(self, request: Request, name: str) -> SignedCertificate:
+    def show_pod(self, request: Request, name: str) -> SignedCertificate:
         """The newest certificate of a pod, also of one that ended. Raises `NotFoundError`."""
-        pod = self._whose(request, "pods:bandwidth", name)
-        signed = certificate_of_pod(self._store.database, pod.id)
+        pod = self._desk.whose(request, "pods:bandwidth", name)
+        signed = certificate_of_pod(self._desk.store.database, pod.id)
         if signed is None:
             raise NotFoundError(messages.BANDWIDTH_NOT_REPORTED(name=name))
         return signed
 
-    def nodes_bandwidth_plan(self, request: Request, nodes: Sequence[str]) -> BandwidthPlan:
+    def nodes_plan(self, request: Request, nodes: Sequence[str]) -> BandwidthPlan:
         """What `weft-check bandwidth` needs to test nodes, which operators log in to. Raises `ConflictError`."""
-        self._policy.check("nodes:bandwidth", request.caller)
-        record = self._store.site()
+        self._desk.policy.check("nodes:bandwidth", request.caller)
+        record = self._desk.store.site()
         planned = _of_nodes(record.site, nodes)[0]
-        if held := sorted(set(nodes) & self._store.capacity().held):
+        if held := sorted(set(nodes) & self._desk.store.capacity().held):
             raise ConflictError(messages.BANDWIDTH_NODES_HELD(nodes=held[:MOST_NAMED]))
         seed = sha256(" ".join(sorted(nodes)).encode()).hexdigest()[:16]
         return plan_document(planned, "", None, seed)
 
-    def report_nodes_bandwidth(self, request: Request, given: dict[str, object]) -> SignedCertificate:
+    def report_nodes(self, request: Request, given: dict[str, object]) -> SignedCertificate:
         """Certify what operators measured on nodes; each node's history gets an entry. Raises as the plan, and
         `InputErrors`."""
         document = validate(BandwidthDocument, given, Positions())
-        with self._logged(request, "node report-bandwidth", " ".join(document.nodes)):
-            self._policy.check("nodes:report_bandwidth", request.caller)
-            site = self._store.site().site
+        with self._desk.logged(request, "node report-bandwidth", " ".join(document.nodes)):
+            self._desk.policy.check("nodes:report_bandwidth", request.caller)
+            site = self._desk.store.site().site
             planned, fabric, named = _of_nodes(site, document.nodes)
             _check_names(document, planned)
             links_of = self._links_of(site, fabric, planned, named)
@@ -125,8 +127,8 @@ class BandwidthVerbs(TopologyVerbs):
                 return certify(document, planned, said, links_of, errors_of, last)
 
             signed = store_certificate(
-                self._store.database,
-                Signer(self._store).certificate,
+                self._desk.store.database,
+                Signer(self._desk.store).certificate,
                 make,
                 nodes=[node.name for node in planned.nodes],
                 kept=span(site.retention.node_history),
@@ -134,22 +136,25 @@ class BandwidthVerbs(TopologyVerbs):
             )
             found = signed.certificate
             results = {node.name: node.result for node in found.nodes}
-            record_bandwidth(self._store.database, site, results, found.began, user)
+            record_bandwidth(self._desk.store.database, site, results, found.began, user)
             return signed
 
-    def node_bandwidth(self, request: Request, node: str) -> SignedCertificate:
+    def show_node(self, request: Request, node: str) -> SignedCertificate:
         """The newest certificate that operators reported of a node. Raises `NotFoundError`."""
-        self._policy.check("nodes:bandwidth", request.caller)
-        signed = certificate_of_node(self._store.database, node)
+        self._desk.policy.check("nodes:bandwidth", request.caller)
+        signed = certificate_of_node(self._desk.store.database, node)
         if signed is None:
-            if node not in self._store.site().site.node_by_name:
+            if node not in self._desk.store.site().site.node_by_name:
                 raise NotFoundError(maintenance.NODE_UNKNOWN(node=node))
             raise NotFoundError(messages.BANDWIDTH_NOT_REPORTED(name=node))
         return signed
 
     def _pod(self, request: Request, rule: str, name: str) -> tuple[PodTopology, Site, float | None]:
         """The pod, the site, and the floor that its order wants."""
-        shown, record = self._allowed(request, rule, name, self._store.pods.find_shown), self._store.site()
+        shown, record = (
+            self._desk.allowed(request, rule, name, self._desk.store.pods.find_shown),
+            self._desk.store.site(),
+        )
         pod = topology_of(shown, record)
         plan = shown.pod.placed
         if plan is not None and shape_of(plan.order).shares_nodes:
@@ -157,7 +162,7 @@ class BandwidthVerbs(TopologyVerbs):
         return pod, record.site, None if plan is None else plan.order.verify_floor
 
     def _said(self, id_: str, at: datetime, user: str, site: Site) -> dict[str, object]:
-        record = self._store.site()
+        record = self._desk.store.site()
         return {
             "id": id_,
             "site": site.name,
@@ -171,7 +176,7 @@ class BandwidthVerbs(TopologyVerbs):
     ) -> LinksOf | None:
         """None: cables between switches are no candidates, because paths can't be read, or a pair has several."""
         try:
-            driver = self._keeper.world().fabric(fabric)
+            driver = self._desk.keeper.world().fabric(fabric)
             if not isinstance(driver, FollowsRoutes):
                 return None
             return links_of_pairs(
@@ -183,7 +188,7 @@ class BandwidthVerbs(TopologyVerbs):
     def _port_errors(self, site: Site, fabric: str) -> tuple[tuple[PortErrors, ...], bool]:
         """Ports with errors, as far as the fabric's manager says, and whether all others are known to have none."""
         try:
-            status = self._keeper.world().fabric(fabric).status()
+            status = self._desk.keeper.world().fabric(fabric).status()
         except WeftError:
             return (), False
         found = status.port_errors or ()

@@ -8,12 +8,15 @@ from weft.engine.rows.agentcertificates import AgentCertificates
 from weft.model.views import AgentCertificateView
 
 
-class CertificateVerbs(Desk):
+class CertificateVerbs:
     """Of operators; see `weft.app.verbs`."""
 
-    def agent_certificates(self, request: Request) -> list[AgentCertificateView]:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def certificates(self, request: Request) -> list[AgentCertificateView]:
         """Certificates of the site's agents, and weft's own for them, as workers saw them last."""
-        self._policy.check("site:certificates", request.caller)
+        self._desk.policy.check("site:certificates", request.caller)
         return [
             AgentCertificateView(
                 fabric=row.fabric,
@@ -25,5 +28,5 @@ class CertificateVerbs(Desk):
                 issued_at=row.issued_at,
                 state=row.message,
             )
-            for row in AgentCertificates(self._store.database).list()
+            for row in AgentCertificates(self._desk.store.database).list()
         ]

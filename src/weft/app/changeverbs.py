@@ -8,11 +8,13 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
+from weft.app.desk import Desk
 from weft.app.generations import Generations, NextGeneration
-from weft.app.orderdesk import check_extension, check_longest
+from weft.app.newpods import NewPods
+from weft.app.orderdesk import Orders, check_extension, check_longest
 from weft.app.verbs import Request
 from weft.app.waitingchanges import WaitingChanges
-from weft.engine.book.capacity import Capacity, read_capacity, seconds_of
+from weft.engine.book.capacity import Capacity, read_capacity
 from weft.engine.book.claimrows import name_taken
 from weft.engine.queue.changes import (
     check_confirmed,
@@ -21,10 +23,10 @@ from weft.engine.queue.changes import (
     overtaken,
     write_change,
 )
-from weft.engine.queue.gather import PlanningInput, Window, refused
+from weft.engine.queue.gather import PlanningInput
 from weft.engine.queue.waiting import lengthen_waiting
 from weft.engine.rows.records import PodRecord
-from weft.model.change import PodChange, Replacement
+from weft.model.change import PodChange
 from weft.model.errors import (
     ConflictError,
     InputError,
@@ -37,45 +39,49 @@ from weft.model.ids import is_uuid
 from weft.model.messages import orders, pods
 from weft.model.messages.orders import instead
 from weft.model.order import LeaseOrder, Order
-from weft.model.placement import Refusal
 from weft.model.plan import Plan
 from weft.model.pod import ENDED
 from weft.model.views import Applied, PodView
 from weft.planning.shapes.graph import new_names
 from weft.planning.shapes.orderdiff import order_change
-from weft.planning.shapes.resolve import as_placed
 from weft.planning.shapes.storage import check_storage
 
 
-class ChangeVerbs(Generations, WaitingChanges):
+class ChangeVerbs:
     """Verbs of tenants that change pods; see `weft.app.verbs`."""
 
-    def plan_pod(self, request: Request, order: Order, remove: Sequence[str] = ()) -> Plan:
+    def __init__(self, desk: Desk, orders: Orders, new: NewPods, generations: Generations) -> None:
+        self._desk, self._orders, self._new, self._generations = desk, orders, new, generations
+        self._waiting = WaitingChanges(desk, orders)
+
+    def plan(self, request: Request, order: Order, remove: Sequence[str] = ()) -> Plan:
         """Plan an order; for an existing pod of that name in the caller's project, `Plan.change` has the difference."""
         plan = self._plan_of(request, order, remove)
-        names, facts = new_names(plan), self._keeper.world().clouds.get(plan.cloud)
+        names, facts = new_names(plan), self._desk.keeper.world().clouds.get(plan.cloud)
         if not names or facts is None:
             return plan
         taken = facts.servers_named(plan.project, names)
         return plan.model_copy(update={"names_taken": tuple(sorted(taken))})
 
     def _plan_of(self, request: Request, order: Order, remove: Sequence[str]) -> Plan:
-        project = self._project(request, "pods:plan")
+        project = self._desk.project(request, "pods:plan")
         pod = self._live(project, order.name)
         if pod is None or pod.wanted == "absent":
             _nobody_to_remove(remove)
-            return self._plan_new(request, order)
+            return self._new.plan(request, order)
         if pod.placed is None:
             _nobody_to_remove(remove)
-            return self._plan_waiting(request, pod, order)
+            return self._waiting.plan(request, pod, order)
         order = self._named(request, pod, order)
-        able = order_change(pod.plan, order, self._store.site().site).order
-        found = self._next(pod, order, self._given_for(pod, able), self._store.capacity(), remove)
-        with self._store.database.statement() as tx:
+        able = order_change(pod.plan, order, self._desk.store.site().site).order
+        found = self._generations.next(
+            pod, order, self._given_for(pod, able), self._desk.store.capacity(), remove
+        )
+        with self._desk.store.database.statement() as tx:
             check_gone(tx, pod.id, found.plan.graph)
         return found.plan
 
-    def apply_pod(
+    def apply(
         self,
         request: Request,
         name: str,
@@ -93,28 +99,28 @@ class ChangeVerbs(Generations, WaitingChanges):
 
         Raises `InputErrors` with everything that can't be changed in place, before anything is changed.
         """
-        with self._logged(request, "pod apply", order.name):
+        with self._desk.logged(request, "pod apply", order.name):
             pod = self._target(request, name)
             _check_named(pod, name, order)
             _check_there(pod, name, generation, exists)
             if pod is None:
                 _nobody_to_remove(remove)
                 try:
-                    made = UUID(self._create(request, order))
+                    made = UUID(self._new.order(request, order))
                 except (ConflictError, RefusedError):
                     # Two concurrent requests created it: the second one changes it.
                     pod = None if exists is False else self._target(request, name)
                     if pod is None:
                         raise
                 else:
-                    return Applied(outcome="created", pod=self._view(made))
+                    return Applied(outcome="created", pod=self._desk.view(made))
             change = self._change(request, pod, order, remove, generation)
             outcome = "unchanged" if change.nothing else "changed"
-            return Applied(outcome=outcome, change=change, pod=self._view(pod.id))
+            return Applied(outcome=outcome, change=change, pod=self._desk.view(pod.id))
 
     def may_apply(self, request: Request, name: str) -> None:
-        """As `may`: `pods:change` for the pod of this name or id, `pods:create` for a free name."""
-        with self._refusals(request, "pods:change", name):
+        """As `Permissions.check`: `pods:change` for the pod of this name or id, `pods:create` for a free name."""
+        with self._desk.refusals(request, "pods:change", name):
             self._target(request, name)
 
     def _change(
@@ -123,32 +129,32 @@ class ChangeVerbs(Generations, WaitingChanges):
         if pod.wanted == "absent":
             raise ConflictError(orders.APPLY_AFTERWARDS(pod=pod.name))
         if generation is not None and generation != pod.generation:
-            with self._store.database.transaction() as tx:
+            with self._desk.store.database.transaction() as tx:
                 raise PreconditionError(overtaken(tx, replace(pod, generation=generation)))
         if pod.placed is None:
             _nobody_to_remove(remove)
-            return self._by_active_site(lambda: self._apply_waiting(request, pod, order), order.name)
-        with self._store.database.statement() as tx:
+            return self._orders.by_active_site(lambda: self._waiting.apply(request, pod, order), order.name)
+        with self._desk.store.database.statement() as tx:
             check_confirmed(tx, pod)
-        return self._by_active_site(lambda: self._apply_placed(request, pod, order, remove), order.name)
+        return self._orders.by_active_site(
+            lambda: self._apply_placed(request, pod, order, remove), order.name
+        )
 
-    def extend_pod(
-        self, request: Request, name: str, until: datetime, generation: int | None = None
-    ) -> PodView:
+    def extend(self, request: Request, name: str, until: datetime, generation: int | None = None) -> PodView:
         """Set a later end of the lease, unless bookings of others conflict with it.
 
         Args:
             generation: `PreconditionError` unless the pod has this one.
         """
-        with self._logged(request, "pod extend", name):
-            pod = self._find(request, "pods:extend", name)
+        with self._desk.logged(request, "pod extend", name):
+            pod = self._desk.find(request, "pods:extend", name)
             by = request.caller.named_to(pod.project_id)
-            with self._store.database.placing() as tx:
+            with self._desk.store.database.placing() as tx:
                 # No other site becomes active while the lock is held.
-                capacity, at, site = read_capacity(tx), tx.now(), self._store.site().site
+                capacity, at, site = read_capacity(tx), tx.now(), self._desk.store.site().site
                 check_longest("until", until, until.timestamp(), at.timestamp(), site)
                 # As read under the lock: another extension may have come first, and the later end wins.
-                pod = self._store.pods.under(tx, pod.id)
+                pod = self._desk.store.pods.under(tx, pod.id)
                 if generation is not None and generation != pod.generation:
                     raise PreconditionError(orders.CHANGED_MEANWHILE(pod=pod.name, now=pod.generation))
                 if pod.placed is None and pod.state not in ENDED:
@@ -161,10 +167,10 @@ class ChangeVerbs(Generations, WaitingChanges):
                         raise ConflictError(orders.NOT_EXTENDABLE(pod=pod.name, state="being released"))
                     lease = LeaseOrder(start=pod.order.lease.start, end=until)
                     order = pod.order.model_copy(update={"lease": lease})
-                    found = self._next(pod, order, self._blank(), capacity, ())
+                    found = self._generations.next(pod, order, self._generations.blank(), capacity, ())
                     write_change(tx, pod, found.plan, site, found.lease_end, by)
                 note_change(tx, pod.id, "lease", pods.EXTENDED(end=until, user=by))
-            return self._view(pod.id)
+            return self._desk.view(pod.id)
 
     # -- a pod that has nodes ------------------------------------------------------------------------------------
 
@@ -172,79 +178,34 @@ class ChangeVerbs(Generations, WaitingChanges):
         self, request: Request, pod: PodRecord, order: Order, remove: Sequence[str]
     ) -> PodChange:
         order = self._named(request, pod, order)
-        asked = order_change(pod.plan, order, self._store.site().site)
+        asked = order_change(pod.plan, order, self._desk.store.site().site)
         if asked.impossible:
             raise InputErrors([InputError(i.field, i.value, i.allowed) for i in asked.impossible])
         given = self._given_for(pod, order)
 
         def following(pod: PodRecord, given: PlanningInput, capacity: Capacity) -> NextGeneration:
-            return self._next(pod, order, given, capacity, remove)
+            return self._generations.next(pod, order, given, capacity, remove)
 
-        return self._write_next(request, pod, given, following)
-
-    def _next(
-        self,
-        pod: PodRecord,
-        order: Order,
-        given: PlanningInput,
-        capacity: Capacity,
-        remove: Sequence[str] = (),
-        replaces: Replacement | None = None,
-    ) -> NextGeneration:
-        """Raises `RefusedError` if there is no capacity for more nodes, `InputError` for an impossible lease."""
-        order, end = self._lease(pod, order, capacity)
-        now = self._clock.now().timestamp()
-        window = Window(now, now, seconds_of(end), seconds_of(end), str(pod.id))
-        made = given.change(pod.plan, order, capacity, window, remove, replaces)
-        if isinstance(made, Refusal):
-            raise refused(made)
-        return NextGeneration(made, end)
-
-    def _lease(self, pod: PodRecord, order: Order, capacity: Capacity) -> tuple[Order, datetime | None]:
-        """The order with its lease, and when that ends; an unchanged lease stays as it was."""
-        before, lease = pod.plan.order.lease, order.lease
-        end = lease.ends(pod.placed_at or pod.created_at)
-        if lease == before or end == pod.lease_end:
-            same = order.model_copy(update={"lease": before.model_copy(update={"start": lease.start})})
-            return same, pod.lease_end
-        site, now = self._store.site().site, self._clock.now()
-        field, given = ("lease.duration", lease.duration) if lease.duration else ("lease.end", lease.end)
-        check_longest(field, given, seconds_of(end), now.timestamp(), site)
-        if end is not None and end <= now:
-            value = given.isoformat() if isinstance(given, datetime) else given
-            raise InputError(field, value, instead("a time in the future"))
-        if seconds_of(end) > seconds_of(pod.lease_end):
-            check_extension(pod, end, capacity, site)
-        return order, end
+        return self._generations.write(request, pod, given, following)
 
     def _given_for(self, pod: PodRecord, order: Order) -> PlanningInput:
         """The planning input; the cloud is read only if nodes are added."""
         before, nodes = pod.plan.order.nodes, order.nodes
         if nodes.count <= before.count and nodes.spare <= before.spare:
-            return self._blank()
-        return self._given_now(pod, order)
-
-    def _given_now(self, pod: PodRecord, order: Order) -> PlanningInput:
-        """The planning input for nodes that are added to a pod."""
-        order = as_placed(order, pod.plan)
-        given, _ = self._gather(pod.project_id, order)
-        cloud = pod.plan.cloud
-        given.world.clouds[cloud].check_order(pod.project_id, order, pod.plan.flavor)
-        return given
-
-    def _blank(self) -> PlanningInput:
-        record = self._store.site()
-        return PlanningInput(record.site, self._keeper.world_of(record), {}, {}, generation=record.generation)
+            return self._generations.blank()
+        return self._generations.given_now(pod, order)
 
     def _named(self, request: Request, pod: PodRecord, order: Order) -> Order:
         """The order with its key pair resolved, projects and existing storage by id."""
         if order.locality.exclusive or order.locality.apart_from:
-            self._check_exclusive(request, pod.project_id, order)
-        world, cloud, site = self._keeper.world(), pod.plan.cloud, self._store.site().site
+            self._orders.check_exclusive(request, pod.project_id, order)
+        world, cloud, site = self._desk.keeper.world(), pod.plan.cloud, self._desk.store.site().site
         if order.storage != pod.order.storage:
             check_storage(order, cloud, site.clouds[cloud], site.clouds[cloud].flavors[pod.plan.flavor])
         offer = site.clouds[cloud].storage
-        return self._by_id(request.caller, pod.project_id, order, world.clouds[cloud], offer, pod.order)
+        return self._orders.by_id(
+            request.caller, pod.project_id, order, world.clouds[cloud], offer, pod.order
+        )
 
     # -- which pod -----------------------------------------------------------------------------------------------
 
@@ -253,17 +214,17 @@ class ChangeVerbs(Generations, WaitingChanges):
         of its own project. None: the name is free, and the caller may create a pod.
         """
         if is_uuid(name):
-            return self._find(request, "pods:change", name)
+            return self._desk.find(request, "pods:change", name)
         caller = request.caller
         pod = self._live(caller.project_id, name) if caller.project_id else None
-        if pod is None or not self._policy.allows("pods:show", caller, pod.project_id):
-            self._project(request, "pods:create")
-        return pod and self._find(request, "pods:change", str(pod.id))
+        if pod is None or not self._desk.policy.allows("pods:show", caller, pod.project_id):
+            self._desk.project(request, "pods:create")
+        return pod and self._desk.find(request, "pods:change", str(pod.id))
 
     def _live(self, project: str, name: str) -> PodRecord | None:
         """The project's live pod with this name; None: the name is free."""
         try:
-            pod = self._store.pods.find(name, project)
+            pod = self._desk.store.pods.find(name, project)
         except NotFoundError:
             return None
         return None if pod.state in ENDED or pod.name != name else pod

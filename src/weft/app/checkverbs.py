@@ -49,23 +49,26 @@ class Reporter:
     request: Request
 
 
-class CheckVerbs(Desk):
+class CheckVerbs:
     """See `weft.app.verbs`; nodes' own verbs take a `Reporter`, which no user is."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
 
     def reporter(self, token: str, node: str, address: str, request_id: str, agent: str) -> Reporter:
         """The node that this token is bound to. Raises `UnauthenticatedError` for a token that isn't valid now,
         `ForbiddenError` for another node, whether there is one or not."""
-        name, own = node_of(self._store.database, token)
+        name, own = node_of(self._desk.store.database, token)
         caller = Caller(
             f"check-token {name}", f"node {own}", None, None, frozenset(), datetime.max.replace(tzinfo=UTC)
         )
         request = Request(caller, address, request_id, agent)
-        with self._refusals(request, "node report-checks", node):
+        with self._desk.refusals(request, "node report-checks", node):
             if own != node:
                 raise ForbiddenError(hostchecks.OTHER_NODE(node=node))
         return Reporter(own, name, request)
 
-    def report_checks(self, reporter: Reporter, given: dict[str, object]) -> CheckReceipt:
+    def report(self, reporter: Reporter, given: dict[str, object]) -> CheckReceipt:
         """Store what a node's checks found. Members that aren't known are left out, and named.
 
         Raises:
@@ -76,14 +79,14 @@ class CheckVerbs(Desk):
         # Not in the audit log: what isn't valid has texts that a database can't have.
         known, left_out = known_members(given)
         document = validate(CheckDocument, known, Positions())
-        with self._refusals(reporter.request, "node report-checks", reporter.node):
-            site = self._store.site().site
+        with self._desk.refusals(reporter.request, "node report-checks", reporter.node):
+            site = self._desk.store.site().site
             if (node := site.node_by_name.get(reporter.node)) is None:
                 raise NotFoundError(maintenance.NODE_UNKNOWN(node=reporter.node))
             _check_machine(node, document.host)
             policy, current = site.checks, is_current(document.expected, site, node.name)
             store_report(
-                self._store.database,
+                self._desk.store.database,
                 node.name,
                 reporter.token,
                 document,
@@ -92,22 +95,22 @@ class CheckVerbs(Desk):
                 frees=policy.missing == "exclude",
                 site=site,
             )
-        state = self.state_of(node.name)
+        state = self._state_of(node.name)
         if state == "failed":
             self._say_suspended(node.name, site)
         return CheckReceipt(node=node.name, state=state, outdated=not current, left_out=tuple(left_out))
 
-    def expected_of_node(self, reporter: Reporter) -> bytes:
+    def expected(self, reporter: Reporter) -> bytes:
         """The file of expected values for the node's weft-check. Raises `NotFoundError` for one that left the site."""
-        site = self._store.site().site
+        site = self._desk.store.site().site
         if reporter.node not in site.node_by_name:
             raise NotFoundError(maintenance.NODE_UNKNOWN(node=reporter.node))
         return expected_file(site, reporter.node)
 
-    def node_checks(self, request: Request, node: str) -> NodeChecks:
+    def show(self, request: Request, node: str) -> NodeChecks:
         """What a node's checks reported last. Raises `NotFoundError` if neither the site nor a report has the node."""
-        self._policy.check("nodes:list_checks", request.caller)
-        row, now = last_report(self._store.database, node), self._clock.now()
+        self._desk.policy.check("nodes:list_checks", request.caller)
+        row, now = last_report(self._desk.store.database, node), self._desk.clock.now()
         tests = self._tests_of(node)
         if row is None:
             self._known_host(node)
@@ -118,7 +121,7 @@ class CheckVerbs(Desk):
             document = None
         return NodeChecks(
             node=node,
-            state=self.state_of(node),
+            state=self._state_of(node),
             at=row["at"],
             age=max(0.0, (now - row["at"]).total_seconds()),
             problems=tuple(problems_in(row["problems"]).values()),
@@ -126,20 +129,20 @@ class CheckVerbs(Desk):
             tests=tests,
         )
 
-    def judge_check(self, request: Request, check: str, judged: Judged) -> JudgedCheck:
+    def judge(self, request: Request, check: str, judged: Judged) -> JudgedCheck:
         """Say whether a check that fails on many nodes is real, or a mistake. `ConflictError` if it fails nowhere."""
-        with self._logged(request, "node judge-check", f"{check[:40]} {judged}"):
-            self._policy.check("nodes:judge_checks", request.caller)
+        with self._desk.logged(request, "node judge-check", f"{check[:40]} {judged}"):
+            self._desk.policy.check("nodes:judge_checks", request.caller)
             if re.fullmatch(CODE, check) is None:
                 raise InputError("check", check[:80], "the code of a check, such as GPU_COUNT")
-            nodes = judge_check(self._store.database, check, judged, request.caller.user_name)
+            nodes = judge_check(self._desk.store.database, check, judged, request.caller.user_name)
             return JudgedCheck(check=check, judged=judged, nodes=tuple(nodes))
 
-    def forget_checks(self, request: Request, node: str) -> NodeChecks:
+    def forget(self, request: Request, node: str) -> NodeChecks:
         """Forget what a node reported, failed checks included. Raises `ConflictError` if there is nothing."""
-        with self._logged(request, "node forget-checks", node):
-            self._policy.check("nodes:forget_checks", request.caller)
-            forget_report(self._store.database, node, request.caller.user_name)
+        with self._desk.logged(request, "node forget-checks", node):
+            self._desk.policy.check("nodes:forget_checks", request.caller)
+            forget_report(self._desk.store.database, node, request.caller.user_name)
         return NodeChecks(node=node, state="never")
 
     def report_test(self, request: Request, node: str, test: str, given: NodeTestReport) -> NodeTestReceipt:
@@ -150,9 +153,9 @@ class CheckVerbs(Desk):
             ConflictError: another machine was tested, or the result counts for no hold: see
                 `weft.engine.nodes.nodetests.record_test`.
         """
-        with self._logged(request, "node report-test", f"{node}: {test} {given.status}"):
-            self._policy.check("nodes:report_tests", request.caller)
-            site = self._store.site().site
+        with self._desk.logged(request, "node report-test", f"{node}: {test} {given.status}"):
+            self._desk.policy.check("nodes:report_tests", request.caller)
+            site = self._desk.store.site().site
             if node not in site.units:
                 raise NotFoundError(maintenance.NODE_UNKNOWN(node=node))
             if test in (OWN_CHECKS, BANDWIDTH):
@@ -161,44 +164,47 @@ class CheckVerbs(Desk):
                 )
             if (host := site.node_by_name.get(node)) is not None:
                 _check_machine(host, given)
-            by, db = request.caller.user_name, self._store.database
+            by, db = request.caller.user_name, self._desk.store.database
             return record_test(db, site, node, test, given.status, given.started, given.reason, by)
 
-    def make_check_token(self, request: Request, node: str, until: datetime | None = None) -> NewCheckToken:
+    def make_token(self, request: Request, node: str, until: datetime | None = None) -> NewCheckToken:
         """A token with which a node reports its checks and does nothing else; its secret is in this answer alone."""
-        with self._logged(request, "node check-token", node):
-            self._policy.check("nodes:check_tokens", request.caller)
+        with self._desk.logged(request, "node check-token", node):
+            self._desk.policy.check("nodes:check_tokens", request.caller)
             self._known_host(node)
-            now = self._clock.now()
+            now = self._desk.clock.now()
             ends = now + USUAL_END if until is None else until
             if not now < ends <= now + LONGEST_END:
                 raise InputError("until", ends.isoformat(), "a time in the future, at most in three years")
-            token, row = make_token(self._store.database, node, ends, request.caller.user_name)
+            token, row = make_token(self._desk.store.database, node, ends, request.caller.user_name)
         return NewCheckToken(token=token, **row)
 
-    def check_tokens(self, request: Request, node: str | None = None) -> list[CheckTokenView]:
+    def tokens(self, request: Request, node: str | None = None) -> list[CheckTokenView]:
         """The tokens of all nodes, or of one, also of nodes that left the site; without their secrets."""
-        self._policy.check("nodes:list_check_tokens", request.caller)
-        return [CheckTokenView(**row) for row in list_tokens(self._store.database, node)]
+        self._desk.policy.check("nodes:list_check_tokens", request.caller)
+        return [CheckTokenView(**row) for row in list_tokens(self._desk.store.database, node)]
 
-    def revoke_check_token(self, request: Request, token: str) -> CheckTokenView:
+    def revoke_token(self, request: Request, token: str) -> CheckTokenView:
         """End a token by its id. Raises `NotFoundError`."""
-        with self._logged(request, "node revoke-check-token", token):
-            self._policy.check("nodes:check_tokens", request.caller)
-            return CheckTokenView(**revoke_token(self._store.database, token))
+        with self._desk.logged(request, "node revoke-check-token", token):
+            self._desk.policy.check("nodes:check_tokens", request.caller)
+            return CheckTokenView(**revoke_token(self._desk.store.database, token))
 
-    def state_of(self, node: str) -> CheckState:
+    def _state_of(self, node: str) -> CheckState:
         """The state of a node by its own checks."""
-        capacity = self._store.capacity()
+        capacity = self._desk.store.capacity()
         checked = capacity.stops.get(node, NO_STOPS).checks
-        return check_state(checked, self._store.site().site, node, capacity.at)
+        return check_state(checked, self._desk.store.site().site, node, capacity.at)
 
     def _tests_of(self, node: str) -> tuple[NodeTest, ...]:
-        holds, site = self._store.capacity().stops.get(node, NO_STOPS).holds, self._store.site().site
+        holds, site = (
+            self._desk.store.capacity().stops.get(node, NO_STOPS).holds,
+            self._desk.store.site().site,
+        )
         return tuple(test for row in holds for test in hold_view(row, site).tests)
 
     def _say_suspended(self, node: str, site: Site) -> None:
-        capacity = self._store.capacity()
+        capacity = self._desk.store.capacity()
         found = verdict(capacity.stops, site, capacity.at)
         for code, nodes in found.suspended.items():
             if node in nodes:
@@ -209,7 +215,7 @@ class CheckVerbs(Desk):
                 )
 
     def _known_host(self, node: str) -> None:
-        if node not in self._store.site().site.node_by_name:
+        if node not in self._desk.store.site().site.node_by_name:
             raise NotFoundError(maintenance.NODE_UNKNOWN(node=node))
 
 

@@ -25,8 +25,11 @@ from weft.model.views import DrainedPod, DrainRequest, DrainResult, DrainView
 from weft.planning.fabric.places import nodes_at
 
 
-class DrainVerbs(Desk):
+class DrainVerbs:
     """Of operators; see `weft.app.verbs`."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
 
     def drain(self, request: Request, wanted: DrainRequest) -> DrainResult:
         """Give no new orders to the nodes of a place; pods there stay, and their projects read of it. With `plan` only
@@ -42,13 +45,13 @@ class DrainVerbs(Desk):
         drain = Drain(wanted.by, wanted.reason, wanted.public, wanted.wait)
         if wanted.plan:
             site, nodes = self._drainable(request, wanted)
-            capacity, broken = planned_drain(self._store.database, site, nodes)
+            capacity, broken = planned_drain(self._desk.store.database, site, nodes)
             return self._drained(wanted.target, nodes, capacity, drain, broken)
-        with self._logged(request, "node drain", wanted.target):
+        with self._desk.logged(request, "node drain", wanted.target):
             site, nodes = self._drainable(request, wanted)
             user = request.caller.user_name
             capacity, broken = drain_nodes(
-                self._store.database, site, nodes, drain, user, wanted.break_promises
+                self._desk.store.database, site, nodes, drain, user, wanted.break_promises
             )
         return self._drained(wanted.target, nodes, capacity, drain, broken)
 
@@ -57,7 +60,7 @@ class DrainVerbs(Desk):
     ) -> DrainResult:
         """What a drain concerns, and what happens to each pod at its time."""
         pods = _pods(capacity, nodes)
-        orders = orders_on(self._store.database, pods) if drain.until is not None else {}
+        orders = orders_on(self._desk.store.database, pods) if drain.until is not None else {}
         said = {
             pod: then_of(orders[pod], drain, one.nodes, _spares(capacity, pod, one.nodes)) or ""
             for pod, one in pods.items()
@@ -68,21 +71,21 @@ class DrainVerbs(Desk):
 
     def _drainable(self, request: Request, wanted: DrainRequest) -> tuple[Site, tuple[str, ...]]:
         """The active site, and the nodes of the place. Raises as `drain` does."""
-        self._policy.check("nodes:drain", request.caller)
-        site = self._store.site().site
+        self._desk.policy.check("nodes:drain", request.caller)
+        site = self._desk.store.site().site
         nodes = nodes_at(site, wanted.target)
-        if wanted.by is not None and wanted.by <= self._clock.now():
+        if wanted.by is not None and wanted.by <= self._desk.clock.now():
             raise InputError("by", wanted.by.isoformat(), "a time in the future")
         return site, nodes
 
     def undrain(self, request: Request, target: str) -> DrainResult:
         """End the drains of a place's nodes. Raises `ConflictError` if none of them is drained."""
-        with self._logged(request, "node undrain", target):
-            self._policy.check("nodes:drain", request.caller)
-            one = self._store.capacity().stops.get(target)
+        with self._desk.logged(request, "node undrain", target):
+            self._desk.policy.check("nodes:drain", request.caller)
+            one = self._desk.store.capacity().stops.get(target)
             # A node that left the site may still be drained.
-            nodes = (target,) if one and one.drain else nodes_at(self._store.site().site, target)
-            capacity, ended = undrain_nodes(self._store.database, nodes, request.caller.user_name)
+            nodes = (target,) if one and one.drain else nodes_at(self._desk.store.site().site, target)
+            capacity, ended = undrain_nodes(self._desk.store.database, nodes, request.caller.user_name)
             if not ended:
                 raise ConflictError(maintenance.NOT_DRAINED(target=target))
         pods = tuple(_pods(capacity, ended).values())
@@ -90,13 +93,13 @@ class DrainVerbs(Desk):
 
     def drains(self, request: Request) -> list[DrainView]:
         """All drained nodes, by name; also those that left the site."""
-        self._policy.check("nodes:list", request.caller)
-        stops = self._store.capacity().stops
+        self._desk.policy.check("nodes:list", request.caller)
+        stops = self._desk.store.capacity().stops
         return [drain_view(one.drain) for _, one in sorted(stops.items()) if one.drain]
 
     def overdue_drains(self, request: Request) -> list[DrainView]:
         """Drained nodes that should be empty by now, whether they are or not."""
-        now = self._clock.now()
+        now = self._desk.clock.now()
         return [one for one in self.drains(request) if one.by is not None and one.by <= now]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from weft.app.orderdesk import OrderDesk
+from weft.app.desk import Desk
 from weft.app.verbs import Request
 from weft.engine.book.capacity import Capacity
 from weft.engine.nodes.nodehealth import Signs, health_counts, health_of_nodes, health_values, worst
@@ -33,56 +33,61 @@ _WARNING = frozenset({Aspect.MAINTENANCE, Aspect.CHECKS_FAIL})
 _SERVING = frozenset({PodState.READY, PodState.DEGRADED, PodState.FAILED})
 
 
-class HealthVerbs(OrderDesk):
+class HealthVerbs:
     """See `weft.app.verbs`."""
 
-    def node_healths(self, request: Request, names: Collection[str] | None = None) -> list[NodeHealth]:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def of_nodes(self, request: Request, names: Collection[str] | None = None) -> list[NodeHealth]:
         """Of these nodes and IPU-Machines, or of every one; nothing outside is asked."""
-        self._policy.check("nodes:list", request.caller)
+        self._desk.policy.check("nodes:list", request.caller)
         return list(self._healths(names))
 
-    def health_values(self, request: Request) -> Mapping[str, HealthValue]:
-        """Node -> its health alone, as `node_healths` has it; the same object while none changes."""
-        self._policy.check("nodes:list", request.caller)
+    def values(self, request: Request) -> Mapping[str, HealthValue]:
+        """Node -> its health alone, as `of_nodes` has it; the same object while none changes."""
+        self._desk.policy.check("nodes:list", request.caller)
         return health_values(*self._read())
 
-    def health_page(
+    def page(
         self, request: Request, by: HealthGroup, health: HealthValue | None, limit: int
     ) -> tuple[SiteHealth, list[NodeHealth], int]:
-        """`site_health`, the first nodes with this health (None: all that aren't ok), and how many there are, by one
+        """`of_site`, the first nodes with this health (None: all that aren't ok), and how many there are, by one
         reading."""
-        self._policy.check("nodes:list", request.caller)
+        self._desk.policy.check("nodes:list", request.caller)
         site, capacity, signs = self._read()
         values = health_values(site, capacity, signs)
         found = [name for name, value in values.items() if (value == health if health else value != "ok")]
         nodes = list(health_of_nodes(site, capacity, signs, found[:limit]))
         return _site_health(health_counts(site, capacity, values, by), by), nodes, len(found)
 
-    def node_health(self, request: Request, node: str) -> NodeHealth:
+    def of_node(self, request: Request, node: str) -> NodeHealth:
         """Of one. Raises `NotFoundError`."""
-        self._policy.check("nodes:list", request.caller)
+        self._desk.policy.check("nodes:list", request.caller)
         found = next(self._healths({node}), None)
         if found is None:
             raise NotFoundError(maintenance.NODE_UNKNOWN(node=node))
         return found
 
-    def site_health(self, request: Request, by: HealthGroup = "type") -> SiteHealth:
+    def of_site(self, request: Request, by: HealthGroup = "type") -> SiteHealth:
         """All nodes, counted by health in groups."""
-        self._policy.check("nodes:list", request.caller)
+        self._desk.policy.check("nodes:list", request.caller)
         site, capacity, signs = self._read()
         return _site_health(health_counts(site, capacity, health_values(site, capacity, signs), by), by)
 
     def part_history(self, request: Request, serial: str) -> PartHistory:
         """Where a part with this number was, and what failed of it. Raises `NotFoundError`."""
-        self._policy.check("nodes:history", request.caller)
-        found = part_history(self._store.database, serial)
+        self._desk.policy.check("nodes:history", request.caller)
+        found = part_history(self._desk.store.database, serial)
         if found is None:
             raise NotFoundError(nodehealth.PART_UNKNOWN())
         return found
 
-    def pod_health(self, request: Request, name: str) -> PodHealth:
+    def of_pod(self, request: Request, name: str) -> PodHealth:
         """Of a pod and its nodes. Of one that doesn't serve yet, or any more, it is unknown."""
-        pod = self._view_of(self._allowed(request, "pods:show", name, self._store.pods.find_shown))
+        pod = self._desk.view_of(
+            self._desk.allowed(request, "pods:show", name, self._desk.store.pods.find_shown)
+        )
         mine = {one.node for one in (*pod.placed, *pod.spares)}
         nodes = tuple(self._nodes(mine)) if pod.state in _SERVING else ()
         reasons = tuple(self._reasons(pod))
@@ -100,7 +105,7 @@ class HealthVerbs(OrderDesk):
         if pod.state not in _SERVING:
             yield _reason("unknown", STATE(state=str(pod.state), why=pod.reason or None), pod)
             return
-        if not self._store.count_workers():
+        if not self._desk.store.count_workers():
             yield _reason("unknown", nodehealth.NO_WORKERS(seconds=round(WORKER_SECONDS)), None)
         if pod.state is not PodState.READY:
             ready = next((c for c in pod.conditions if c.type is Aspect.READY), None)
@@ -125,7 +130,11 @@ class HealthVerbs(OrderDesk):
                 yield PodNodeHealth(node=name, health="unknown", reasons=(reason,))
 
     def _read(self) -> tuple[Site, Capacity, Signs]:
-        return self._store.site().site, self._store.capacity(), Signs.read(self._store.database)
+        return (
+            self._desk.store.site().site,
+            self._desk.store.capacity(),
+            Signs.read(self._desk.store.database),
+        )
 
     def _healths(self, names: Collection[str] | None = None) -> Iterator[NodeHealth]:
         return health_of_nodes(*self._read(), names)

@@ -27,10 +27,13 @@ from weft.planning.fabric.targets import target_of
 _WORST: tuple[Loss, ...] = ("everything", "fabric", "adapters", "network", "redundancy")
 
 
-class ImpactVerbs(Desk):
+class ImpactVerbs:
     """Of operators; see `weft.app.verbs`."""
 
-    def site_impact(
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def impact(
         self, request: Request, target: str, limit: int = SOME_IMPACT_PODS, place: bool = True
     ) -> ImpactView:
         """What an outage of a node, rack, switch or cable would touch: nodes, pods, promises; nothing is changed.
@@ -45,10 +48,10 @@ class ImpactVerbs(Desk):
         Raises:
             InputError: the site has nothing of that name, or several things.
         """
-        self._policy.check("site:impact", request.caller)
+        self._desk.policy.check("site:impact", request.caller)
         if not 1 <= limit <= MOST_IMPACT_PODS:
             raise InputError("limit", limit, f"1 to {MOST_IMPACT_PODS}")
-        record, database = self._store.site(), self._store.database
+        record, database = self._desk.store.site(), self._desk.store.database
         site, found = record.site, target_of(record.site, target)
         out = outage(site, found.failed)
         nodes = {name: _node(site, loss) for name, loss in out.nodes.items()}

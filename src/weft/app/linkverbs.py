@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from weft.app.desk import Desk
 from weft.app.linkpicture import Picture, in_gbps
-from weft.app.orderdesk import OrderDesk
 from weft.app.verbs import Request
 from weft.engine.rows.linkusers import read_fabric_users
 from weft.engine.rows.records import PodRecord
@@ -30,8 +30,11 @@ RATES_AGE = 20.0
 _LINK = "link:"
 
 
-class LinkVerbs(OrderDesk):
+class LinkVerbs:
     """See `weft.app.verbs`. Nothing is changed; the fabric's agent is asked unless it was a moment ago."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
 
     def show_link(self, request: Request, target: str, pattern: Pattern = "rail") -> LinkAnswer:
         """Who is on a cable of a fabric, in both directions, and what it carries now. For operators.
@@ -44,8 +47,8 @@ class LinkVerbs(OrderDesk):
             ConflictError: its fabric's links can't be followed, or nothing was discovered there.
             UnknownError: the fabric can't be read.
         """
-        self._policy.check("links:show", request.caller)
-        site = self._store.site().site
+        self._desk.policy.check("links:show", request.caller)
+        site = self._desk.store.site().site
         found = target_of(site, target if target.startswith(_LINK) else _LINK + target)
         ends = sorted(found.failed.ends, key=lambda e: (natural(e[0]), natural(e[1])))
         fabric = _fabric_of(site, ends[0][0])
@@ -61,7 +64,7 @@ class LinkVerbs(OrderDesk):
 
     def pod_links(self, request: Request, name: str, pattern: Pattern = "rail") -> PodLinks:
         """Links that a pod's paths use, and with how many others it shares each. Raises as `show_link`."""
-        pod = self._allowed(request, "pods:links", name, self._store.pods.find)
+        pod = self._desk.allowed(request, "pods:links", name, self._desk.store.pods.find)
         picture, user = self._of_pod(pod, pattern)
         mine, use = picture.use.links_of(user), picture.use
         links = [picture.pod_link(link, paths) for link, paths in mine.items()]
@@ -88,8 +91,8 @@ class LinkVerbs(OrderDesk):
 
         Raises as `show_link`.
         """
-        self._policy.check("links:show", request.caller)
-        pod = self._allowed(request, "pods:show", name, self._store.pods.find)
+        self._desk.policy.check("links:show", request.caller)
+        pod = self._desk.allowed(request, "pods:show", name, self._desk.store.pods.find)
         picture, user = self._of_pod(pod, pattern)
         between = [k for k in picture.use.links_of(user) if picture.is_between_switches(k)]
         state = {link: is_congested(picture.rate(link)) for link in between}
@@ -141,7 +144,7 @@ class LinkVerbs(OrderDesk):
 
     def _of_pod(self, pod: PodRecord, pattern: Pattern) -> tuple[Picture, int]:
         """The picture of a pod's fabric, and the pod's index among its users."""
-        site = self._store.site().site
+        site = self._desk.store.site().site
         plan = pod.placed
         if plan is None or plan.fabric not in site.fabrics:
             raise ConflictError(messages.POD_NOT_ON_FABRIC(pod=pod.name))
@@ -152,7 +155,7 @@ class LinkVerbs(OrderDesk):
         return picture, user
 
     def _picture(self, site: Site, fabric: str, pattern: Pattern) -> Picture:
-        driver = self._keeper.world().fabric(fabric)
+        driver = self._desk.keeper.world().fabric(fabric)
         if not isinstance(driver, FollowsRoutes):
             raise ConflictError(messages.LINKS_NOT_READ(fabric=fabric))
         routes = driver.routes(ROUTES_AGE)
@@ -162,7 +165,7 @@ class LinkVerbs(OrderDesk):
             rates = driver.rates(RATES_AGE)
         except UnknownError as error:
             unread = str(error)
-        users = read_fabric_users(self._store.database, fabric)
+        users = read_fabric_users(self._desk.store.database, fabric)
         return Picture(site, fabric, pattern, routes, rates, unread, users)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from weft.app.orderdesk import OrderDesk
+from weft.app.desk import Desk
 from weft.app.verbs import Request
 from weft.engine.book.capacity import Capacity
 from weft.engine.nodes.drains import pods_on
@@ -35,20 +35,23 @@ class _Seen:
     cables_unread: str
 
 
-class MapVerbs(OrderDesk):
+class MapVerbs:
     """Of operators; see `weft.app.verbs`."""
 
-    def pod_map(self, request: Request, name: str) -> PodMap:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def map(self, request: Request, name: str) -> PodMap:
         """A pod's order, nodes, servers, ports, membership, leaf ports. What can't be read now is unknown, with why."""
-        pod = self._allowed(request, "pods:show", name, self._store.pods.find)
-        site, plan = self._store.site().site, pod.placed
+        pod = self._desk.allowed(request, "pods:show", name, self._desk.store.pods.find)
+        site, plan = self._desk.store.site().site, pod.placed
         fabric = plan.fabric if plan is not None and plan.fabric in site.fabrics else None
-        started = self._clock.monotonic()
+        started = self._desk.clock.monotonic()
         seen = self._read_fabric(site, fabric) if fabric else _Seen(None, "the pod is on no fabric", None, "")
-        records = self._store.pods.resources(pod.id)
-        ports = list(_ports(pod, records, site, self._store.capacity(), fabric, seen)) if fabric else []
+        records = self._desk.store.pods.resources(pod.id)
+        ports = list(_ports(pod, records, site, self._desk.store.capacity(), fabric, seen)) if fabric else []
         ports.sort(key=lambda port: (not port.differs, port.node, port.adapter, port.port))
-        now = self._clock.monotonic()
+        now = self._desk.clock.monotonic()
         return PodMap(
             pod=pod.name,
             id=str(pod.id),
@@ -68,7 +71,7 @@ class MapVerbs(OrderDesk):
         )
 
     def _read_fabric(self, site: Site, fabric: str) -> _Seen:
-        world = self._keeper.world()
+        world = self._desk.keeper.world()
         members, why = _tried(lambda: world.fabric(fabric).snapshot(max_age=READING_AGE))
         observed, silent = _tried(lambda: world.fabric(fabric).topology())
         cables = seen_ports(site, fabric, observed) if observed is not None else None

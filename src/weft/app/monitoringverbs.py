@@ -40,15 +40,18 @@ class Scraper:
     """One who may read what is for monitoring, which isn't redacted: an operator, or the holder of the token."""
 
 
-class MonitoringVerbs(Desk):
+class MonitoringVerbs:
     """See `weft.app.verbs`; these verbs take a `Scraper`."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
 
     def scraper(self, request: Request) -> Scraper:
         """For an operator. Raises `ForbiddenError`."""
-        self._policy.check("monitoring:read", request.caller)
+        self._desk.policy.check("monitoring:read", request.caller)
         return Scraper()
 
-    def monitoring_targets(self, scraper: Scraper, job: str) -> Targets:
+    def targets(self, scraper: Scraper, job: str) -> Targets:
         """Targets of a job, as the site and the pods are now.
 
         Raises:
@@ -56,7 +59,7 @@ class MonitoringVerbs(Desk):
             TemporaryError: targets of pods while the gate is closed for all: pods of a restored database may have
                 gone, and others have their addresses.
         """
-        site = self._store.site().site
+        site = self._desk.store.site().site
         hosts, pods = site.monitoring.hosts, site.monitoring.pods
         if job == BMCS:
             return bmc_targets(site)
@@ -66,26 +69,26 @@ class MonitoringVerbs(Desk):
             raise InputError(
                 "job", job, f"a job of the site: {', '.join(sorted([*hosts, *pods, BMCS, CONTROLLERS]))}"
             )
-        if (closed := self._store.database.gate.closed(())) is not None:
+        if (closed := self._desk.store.database.gate.closed(())) is not None:
             raise closed
         if job == CONTROLLERS:
-            rows = self._store.monitored_controllers(ADDRESS_OF_CONTROLLERS, MOST_TARGETS + 1)
+            rows = self._desk.store.monitored_controllers(ADDRESS_OF_CONTROLLERS, MOST_TARGETS + 1)
             return controller_targets(site, [_server(site, row) for row in rows])
-        servers = [_server(site, row) for row in self._store.monitored_servers(MOST_TARGETS + 1)]
+        servers = [_server(site, row) for row in self._desk.store.monitored_servers(MOST_TARGETS + 1)]
         return pod_targets(site, pods[job], servers)
 
-    def monitoring_switches(self, scraper: Scraper) -> bytes:
+    def switches(self, scraper: Scraper) -> bytes:
         """Counters of Ethernet switches' ports, asked now, in Prometheus' text format."""
         registry = CollectorRegistry()
-        registry.register(SwitchCollector(self._keeper.world().fabrics))
+        registry.register(SwitchCollector(self._desk.keeper.world().fabrics))
         return generate_latest(registry)
 
-    def monitoring_info(self, scraper: Scraper) -> bytes:
+    def info(self, scraper: Scraper) -> bytes:
         """Which pod is on which node, and which adapter is cabled where, in Prometheus' text format."""
-        rows = self._store.monitored_nodes(MOST_TARGETS)
+        rows = self._desk.store.monitored_nodes(MOST_TARGETS)
         held = [HeldNode(r.node, r.pod, str(r.id), r.project_id, r.spare) for r in rows]
         registry = CollectorRegistry()
-        registry.register(_Infos(infos(self._store.site().site, held)))
+        registry.register(_Infos(infos(self._desk.store.site().site, held)))
         return generate_latest(registry)
 
 

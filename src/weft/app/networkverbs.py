@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
-from weft.app.orderdesk import OrderDesk
+from weft.app.desk import Desk
 from weft.app.verbs import Request
 from weft.engine.rows.tenantviews import TenantViews
 from weft.model.errors import ConflictError, NotFoundError
@@ -13,38 +14,41 @@ from weft.model.receipt import SignedReceipt
 from weft.model.views import FIRST_NETWORKS, EventView, NetworkSearch, NetworkSummary, NetworkView
 
 
-class NetworkVerbs(OrderDesk):
+class NetworkVerbs:
     """See `weft.app.verbs`."""
 
-    def list_networks(self, request: Request, search: NetworkSearch = FIRST_NETWORKS) -> list[NetworkSummary]:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def list(self, request: Request, search: NetworkSearch = FIRST_NETWORKS) -> Sequence[NetworkSummary]:
         """By id; no more than `search.limit`."""
         if search.all_projects:
-            self._policy.check("networks:list_all_projects", request.caller)
+            self._desk.policy.check("networks:list_all_projects", request.caller)
             return self._networks().summaries(search, None)
-        return self._networks().summaries(search, self._project(request, "networks:list"))
+        return self._networks().summaries(search, self._desk.project(request, "networks:list"))
 
-    def show_network(self, request: Request, name: str) -> NetworkView:
+    def show(self, request: Request, name: str) -> NetworkView:
         """A network by name or id, among those the caller may see. Raises `NotFoundError`."""
         return self._network(request, name)[1]
 
-    def network_events(self, request: Request, name: str, after: int = 0) -> list[EventView]:
+    def events(self, request: Request, name: str, after: int = 0) -> Sequence[EventView]:
         """Events with a sequence above `after`."""
-        return self._store.records.events(self._network(request, name)[0], after)
+        return self._desk.store.records.events(self._network(request, name)[0], after)
 
-    def abandon_network(self, request: Request, name: str, reason: str) -> NetworkView:
+    def abandon(self, request: Request, name: str, reason: str) -> NetworkView:
         """End a release that can't finish; its receipt is never clean. `ConflictError` in other states."""
-        with self._logged(request, "network abandon", name):
+        with self._desk.logged(request, "network abandon", name):
             owner, found = self._network(request, name)
-            self._policy.check("networks:abandon", request.caller, found.project_id)
-            if not self._store.abandon(owner, request.caller.named_to(found.project_id), reason):
+            self._desk.policy.check("networks:abandon", request.caller, found.project_id)
+            if not self._desk.store.abandon(owner, request.caller.named_to(found.project_id), reason):
                 raise ConflictError(_not_abandoned(self._network(request, name)[1]))
             return self._network(request, name)[1]
 
-    def network_receipt(self, request: Request, name: str) -> SignedReceipt:
+    def receipt(self, request: Request, name: str) -> SignedReceipt:
         """Receipt of a network's last release, for operators, as it names nodes. `ConflictError` if there is none."""
-        self._policy.check("networks:receipt", request.caller)
+        self._desk.policy.check("networks:receipt", request.caller)
         owner = self._networks().find_released(name)
-        receipt = self._store.records.receipt(owner) if owner else None
+        receipt = self._desk.store.records.receipt(owner) if owner else None
         if receipt is None:
             found = self._network(request, name)[1]
             raise ConflictError(
@@ -55,14 +59,14 @@ class NetworkVerbs(OrderDesk):
     def _network(self, request: Request, name: str) -> tuple[UUID, NetworkView]:
         """One that the caller may see: others don't exist."""
         caller = request.caller
-        everywhere = self._policy.allows("networks:list_all_projects", caller)
+        everywhere = self._desk.policy.allows("networks:list_all_projects", caller)
         found = self._networks().find(name, None if everywhere else caller.project_id or "")
-        if not self._policy.allows("networks:show", caller, found[1].project_id):
+        if not self._desk.policy.allows("networks:show", caller, found[1].project_id):
             raise NotFoundError(f"weft serves no network {name!r} in this project")
         return found
 
     def _networks(self) -> TenantViews:
-        return TenantViews(self._store.database, self._store.site().site)
+        return TenantViews(self._desk.store.database, self._desk.store.site().site)
 
 
 def _not_abandoned(network: NetworkView) -> str:

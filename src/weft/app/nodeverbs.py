@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.app.orderdesk import OrderDesk
+from weft.app.desk import Desk
 from weft.app.verbs import Request
 from weft.engine.rows.records import PodRecord, ResourceRecord
 from weft.model.errors import ConflictError, NotFoundError
@@ -17,8 +17,11 @@ from weft.ports.servers import Action
 IN_USE = frozenset({PodState.READY, PodState.DEGRADED})
 
 
-class NodeVerbs(OrderDesk):
+class NodeVerbs:
     """See `weft.app.verbs`. weft asks the cloud in the tenant's project; later visits observe the result."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
 
     def act_on_server(self, request: Request, name: str, server: str, action: Action) -> ActionView:
         """Request the action; the pod may be DEGRADED meanwhile.
@@ -26,40 +29,40 @@ class NodeVerbs(OrderDesk):
         Args:
             server: name of its node, or its own name where a pod has several on one node.
         """
-        with self._logged(request, f"pod {action}", f"{name} {server}"):
-            pod = self._find(request, "pods:operate", name)
+        with self._desk.logged(request, f"pod {action}", f"{name} {server}"):
+            pod = self._desk.find(request, "pods:operate", name)
             record = self._server(pod, server)
-            cloud = self._cloud(pod)
-            self._note(request, pod, record, action)
-            with self._store.pods.acting(pod, record) as fence:
+            cloud = self.cloud(pod)
+            self.note(request, pod, record, action)
+            with self._desk.store.pods.acting(pod, record) as fence:
                 password = cloud.act(pod.project_id, str(record.outside_id), action, fence)
             return ActionView(
                 server=record.resource.name, node=record.resource.node, action=action, password=password
             )
 
-    def pod_console(self, request: Request, name: str, server: str) -> ConsoleView:
+    def console(self, request: Request, name: str, server: str) -> ConsoleView:
         """A console of a server; its URL is the only credential it needs."""
-        with self._logged(request, "pod console", f"{name} {server}"):
-            pod = self._find(request, "pods:console", name)
+        with self._desk.logged(request, "pod console", f"{name} {server}"):
+            pod = self._desk.find(request, "pods:console", name)
             record = self._server(pod, server)
             spec = record.resource.spec
-            serial, cloud = isinstance(spec, ServerSpec) and spec.bare_metal, self._cloud(pod)
-            self._note(request, pod, record, "console")
-            with self._store.pods.acting(pod, record) as fence:
+            serial, cloud = isinstance(spec, ServerSpec) and spec.bare_metal, self.cloud(pod)
+            self.note(request, pod, record, "console")
+            with self._desk.store.pods.acting(pod, record) as fence:
                 return cloud.console(pod.project_id, str(record.outside_id), serial, fence)
 
-    def _note(self, request: Request, pod: PodRecord, record: ResourceRecord, what: str) -> None:
+    def note(self, request: Request, pod: PodRecord, record: ResourceRecord, what: str) -> None:
         """Record an event before the request, whose answer may be lost: the tenant sees operators' actions too."""
         who, node = request.caller.named_to(pod.project_id), record.resource.node
         if what == "console":
             text = pods.CONSOLE_REQUESTED(node=node, user=who)
         else:
             text = pods.ACTION_REQUESTED(action=what, node=node, user=who)
-        self._store.pods.note_event(pod.id, "action", text, record.key)
+        self._desk.store.pods.note_event(pod.id, "action", text, record.key)
 
-    def _cloud(self, pod: PodRecord) -> CloudFacts:
+    def cloud(self, pod: PodRecord) -> CloudFacts:
         cloud = pod.plan.cloud
-        if (found := self._keeper.world().clouds.get(cloud)) is None:
+        if (found := self._desk.keeper.world().clouds.get(cloud)) is None:
             raise ConflictError(f"pod {pod.name} is in cloud {cloud}, which the active site doesn't have")
         return found
 
@@ -68,7 +71,7 @@ class NodeVerbs(OrderDesk):
             state = "being released" if pod.wanted == "absent" else pod.state
             raise ConflictError(orders.NOT_IN_USE(pod=pod.name, state=str(state)))
         # Tenants have no access to servers that belong to the site, such as an IPU pod's controller.
-        rows = (r for r in self._store.pods.resources(pod.id) if r.resource.owner == "tenant")
+        rows = (r for r in self._desk.store.pods.resources(pod.id) if r.resource.owner == "tenant")
         servers = [r for r in rows if r.kind is Kind.SERVER and r.wanted]
         found = [r for r in servers if given in (r.resource.name, r.resource.node)]
         if not found:

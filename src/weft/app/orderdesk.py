@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
-from uuid import UUID
 
 from weft.app.desk import Desk, project_id
-from weft.app.show import pod_view
 from weft.app.verbs import Request
 from weft.engine.book.capacity import Capacity, seconds_of
 from weft.engine.queue.gather import PlanningInput, Window, gather, refused
 from weft.engine.queue.waiter import window_of
 from weft.engine.queue.waiting import check_later
 from weft.engine.rows.records import PodRecord
-from weft.engine.rows.shownrecords import FoundPod, ShownPod
 from weft.engine.rows.sitefence import SiteChangedError
-from weft.model.errors import ConflictError, InputError, NotFoundError, TemporaryError
-from weft.model.errortable import Shown
+from weft.model.errors import ConflictError, InputError, TemporaryError
 from weft.model.ids import span
 from weft.model.messages import orders
 from weft.model.messages.orders import instead
@@ -31,7 +26,6 @@ from weft.model.pod import ENDED
 from weft.model.site import Site, Storage
 from weft.model.sshkeys import shortened, wrong_ssh_key
 from weft.model.storageorder import StorageOrder
-from weft.model.views import PodView
 from weft.planning.queue.advice import when_at_most
 from weft.planning.queue.book import minute
 from weft.planning.queue.extension import why_not_longer
@@ -44,70 +38,31 @@ log = logging.getLogger(__name__)
 MOST_SITES = 4
 """How often an order is placed again because another site became active."""
 _T = TypeVar("_T")
-_Pod = TypeVar("_Pod", PodRecord, FoundPod, ShownPod)
 
 
-class OrderDesk(Desk):
-    """Base of the verbs of tenants."""
+class Orders:
+    """What verbs about orders share."""
 
-    def _project(self, request: Request, rule: str) -> str:
-        """The caller's own project. Raises `ForbiddenError` unless the caller may do this there."""
-        project = request.caller.project_id
-        if project is None:
-            scope = "the system" if request.caller.system else "no project"
-            raise InputError(
-                "scope", Shown(scope), instead("a token for a project, since pods belong to projects")
-            )
-        self._policy.check(rule, request.caller, project)
-        return project
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
 
-    def _find(self, request: Request, rule: str, name: str) -> PodRecord:
-        """A pod that the caller may see and is allowed to do this with; one that it may not see doesn't exist."""
-        return self._allowed(request, rule, name, self._store.pods.find)
-
-    def _whose(self, request: Request, rule: str, name: str) -> FoundPod:
-        """As `_find`, but only the pod's identity."""
-        return self._allowed(request, rule, name, self._store.pods.which)
-
-    def _allowed(
-        self, request: Request, rule: str, name: str, find: Callable[[str, str | None], _Pod]
-    ) -> _Pod:
-        caller = request.caller
-        everywhere = self._policy.allows("pods:list_all_projects", caller)
-        pod: _Pod | None = None
-        if caller.project_id is not None:
-            try:
-                pod = find(name, caller.project_id)
-            except NotFoundError:
-                if not everywhere:
-                    raise
-        elif not everywhere:
-            # Don't look it up: the count would reveal other projects' pods.
-            raise NotFoundError(orders.POD_NOT_FOUND(pod=name))
-        if pod is None:
-            pod = find(name, None)
-        if not self._policy.allows("pods:show", caller, pod.project_id):
-            raise NotFoundError(orders.POD_NOT_FOUND(pod=name))
-        self._policy.check(rule, caller, pod.project_id)
-        return pod
-
-    def _check_exclusive(self, request: Request, project: str, order: Order) -> None:
+    def check_exclusive(self, request: Request, project: str, order: Order) -> None:
         """Keeping others off leaves needs a separate rule; so does planning it, since the plan reveals where others
         are.
         """
         if order.locality.exclusive or order.locality.apart_from:
-            self._policy.check("pods:create_exclusive", request.caller, project)
+            self._desk.policy.check("pods:create_exclusive", request.caller, project)
 
-    def _gather(self, project: str, order: Order) -> tuple[PlanningInput, Resolved]:
+    def gather(self, project: str, order: Order) -> tuple[PlanningInput, Resolved]:
         """What an order is planned by, and the order as the site resolves it."""
-        record = self._store.site()
+        record = self._desk.store.site()
         asked = resolve(order, project, record.site)
-        given = gather(record, self._keeper.world_of(record), asked.cloud, Needs.of([asked]))
+        given = gather(record, self._desk.keeper.world_of(record), asked.cloud, Needs.of([asked]))
         if error := given.boot_error(asked):
             raise error
         return given, asked
 
-    def _by_active_site(self, decide: Callable[[], _T], order: str) -> _T:
+    def by_active_site(self, decide: Callable[[], _T], order: str) -> _T:
         """Run `decide` again if another site became active before its result was written."""
         for _ in range(MOST_SITES):
             try:
@@ -117,17 +72,17 @@ class OrderDesk(Desk):
         why = f"another site became active {MOST_SITES} times meanwhile"
         raise TemporaryError(f"place pod {order}", "weft", why, "order again")
 
-    def _checked(
+    def checked(
         self, caller: Caller, asked: Resolved, given: PlanningInput, before: Order | None = None
     ) -> Resolved:
         """The order with its key pair resolved and projects by id, after the cloud confirmed the names in it."""
         cloud, facts = given.site.clouds[asked.cloud], given.world.clouds[asked.cloud]
         part_of = cloud.flavors[asked.flavor] if asked.shape.shares_nodes else None
         facts.check_order(asked.project, asked.order, asked.flavor, part_of)
-        named = self._by_id(caller, asked.project, asked.order, facts, cloud.storage, before)
+        named = self.by_id(caller, asked.project, asked.order, facts, cloud.storage, before)
         return asked.naming(named)
 
-    def _by_id(
+    def by_id(
         self,
         caller: Caller,
         project: str,
@@ -145,7 +100,7 @@ class OrderDesk(Desk):
         _check_ssh_key(order, before)
         # Names of projects are looked up for operators only, and an unknown id is accepted silently: otherwise callers
         # could find out which projects exist.
-        if order.locality.apart_from and self._policy.is_operator(caller):
+        if order.locality.apart_from and self._desk.policy.is_operator(caller):
             known = facts.projects()
             ids = [project_id(one, known, "locality.apart_from") for one in order.locality.apart_from]
             apart = tuple(dict.fromkeys(ids))
@@ -167,7 +122,7 @@ class OrderDesk(Desk):
         access = order.access.model_copy(update={"key_pair": None, "ssh_key": noted})
         return order.model_copy(update={"access": access})
 
-    def _plan(
+    def plan(
         self, pod_id: str, asked: Resolved, given: PlanningInput, capacity: Capacity, window: Window
     ) -> Plan:
         plan = given.plan(pod_id, asked, capacity, window)
@@ -175,9 +130,9 @@ class OrderDesk(Desk):
             raise refused(plan)
         return plan
 
-    def _window(self, order: Order, site: Site) -> Window:
+    def window(self, order: Order, site: Site) -> Window:
         """Start and end. Raises `InputError` for a lease that would end before it begins."""
-        now = self._clock.now()
+        now = self._desk.clock.now()
         lease = order.lease
         if lease.end is not None and lease.end <= now:
             raise InputError("lease.end", lease.end.isoformat(), instead("a time in the future"))
@@ -186,17 +141,6 @@ class OrderDesk(Desk):
         field, given = ("lease.duration", lease.duration) if lease.duration else ("lease.end", lease.end)
         check_longest(field, given, window.end, window.now, site)
         return window
-
-    def _view(self, pod_id: UUID) -> PodView:
-        return self._view_of(self._store.pods.to_show(pod_id))
-
-    def _view_of(self, shown: ShownPod) -> PodView:
-        placed = shown.pod.placed
-        if shown.checks:
-            policy = self._store.site().site.checks
-            counted = tuple(row for row in shown.checks if policy.action(row["code"]) != "ignore")
-            shown = replace(shown, checks=counted)
-        return pod_view(shown, placed.site if placed else self._store.site().site.name)
 
 
 def check_longest(field: str, given: object, end: float, now: float, site: Site) -> None:

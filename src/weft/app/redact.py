@@ -7,19 +7,14 @@ allows. Of an answer, `weft.app.shown` decides what is shown, and of errors this
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any, cast
-from uuid import UUID
 
 from weft.app import tenanttext
-from weft.app.checkverbs import Reporter
-from weft.app.monitoringverbs import Scraper
 from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.app.shown import shown
 from weft.app.verbs import TENANTS, Request
-from weft.engine.rows.shownrecords import FoundPod
-from weft.engine.watch.lookout import PodCallback
 from weft.model.errors import (
     ConflictError,
     ForbiddenError,
@@ -33,8 +28,22 @@ from weft.model.errors import (
     WeftError,
 )
 from weft.model.messages import OPERATORS
-from weft.model.views import CheckReceipt, EventSearch, Health
-from weft.planning.site.monitoring import Targets
+
+UNTOUCHED = frozenset(
+    {
+        "pods.watching",  # only wakes a wait, whose answer comes from another verb
+        "events.watching",  # the same
+        "checks.reporter",  # what a node's own verbs answer is about what it has sent
+        "checks.report",
+        "checks.expected",
+        "monitoring.targets",  # for operators and the holder of their token alone
+        "monitoring.info",
+        "monitoring.switches",
+    }
+)
+"""Verbs that are passed on as they are."""
+_FOUND = "pods.find"
+"""Nothing in its answer is hidden from a caller who may see the pod."""
 
 
 def redacted(verbs: Service, policy: Policy) -> Service:
@@ -45,70 +54,31 @@ def redacted(verbs: Service, policy: Policy) -> Service:
 class _Redacted:
     """Wraps every verb by its name, so that none can be forgotten."""
 
-    def __init__(self, verbs: Service, policy: Policy) -> None:
-        self._verbs = verbs
-        self._policy = policy
+    def __init__(self, verbs: object, policy: Policy, part: str = "") -> None:
+        self._verbs, self._policy, self._part = verbs, policy, part
 
-    def health(self) -> Health:
-        """Needs no token."""
-        return shown(self._verbs.health())
-
-    def find_pod(self, request: Request, rule: str, name: str) -> FoundPod:
-        """Nothing in it is hidden from a caller who may see the pod."""
-        if self._policy.is_operator(request.caller):
-            return self._verbs.find_pod(request, rule, name)
-        with _errors_shown():
-            return self._verbs.find_pod(request, rule, name)
-
-    def watching(self, pod_id: UUID, seen: PodCallback) -> AbstractContextManager[None]:
-        """Not redacted: it only wakes a wait, whose answer comes from another verb."""
-        return self._verbs.watching(pod_id, seen)
-
-    def watching_events(
-        self, request: Request, search: EventSearch, position: str, seen: Callable[[], None]
-    ) -> AbstractContextManager[None]:
-        """See `watching`."""
-        return self._verbs.watching_events(request, search, position, seen)
-
-    def reporter(self, token: str, node: str, address: str, request_id: str, agent: str) -> Reporter:
-        """A node's own verbs aren't redacted: what they answer is about what it has sent."""
-        return self._verbs.reporter(token, node, address, request_id, agent)
-
-    def report_checks(self, reporter: Reporter, given: dict[str, object]) -> CheckReceipt:
-        """See `reporter`."""
-        return self._verbs.report_checks(reporter, given)
-
-    def expected_of_node(self, reporter: Reporter) -> bytes:
-        """See `reporter`."""
-        return self._verbs.expected_of_node(reporter)
-
-    def monitoring_targets(self, scraper: Scraper, job: str) -> Targets:
-        """For operators and the holder of their token alone."""
-        return self._verbs.monitoring_targets(scraper, job)
-
-    def monitoring_info(self, scraper: Scraper) -> bytes:
-        """See `monitoring_targets`."""
-        return self._verbs.monitoring_info(scraper)
-
-    def monitoring_switches(self, scraper: Scraper) -> bytes:
-        """See `monitoring_targets`."""
-        return self._verbs.monitoring_switches(scraper)
-
-    def __getattr__(self, name: str) -> Callable[..., object]:
+    def __getattr__(self, name: str) -> object:
         if name.startswith("_"):
             raise AttributeError(name)
-        verb = cast(Callable[..., object], getattr(self._verbs, name))
+        found, named = getattr(self._verbs, name), f"{self._part}{name}"
+        if not callable(found):
+            return _Redacted(found, self._policy, f"{named}.")
+        if named == "health":  # needs no token
+            return lambda: shown(found())
+        return found if named in UNTOUCHED else self._asked(named, found)
 
-        def ask(request: Request, *given: Any, **named: Any) -> object:
+    def _asked(self, named: str, verb: Callable[..., object]) -> Callable[..., object]:
+        def ask(request: Request, *given: Any, **more: Any) -> object:
             if self._policy.is_operator(request.caller):
-                return verb(request, *given, **named)
-            if name not in TENANTS:
+                return verb(request, *given, **more)
+            if named not in TENANTS:
                 who = request.caller.user_name
                 raise ForbiddenError(
-                    f"{who} may not see what {name} answers: the rule details:show is for operators"
+                    f"{who} may not see what {named} answers: the rule details:show is for operators"
                 )
             with _errors_shown():
-                return shown(verb(request, *given, **named))
+                answer = verb(request, *given, **more)
+                return answer if named == _FOUND else shown(answer)
 
         return ask
 

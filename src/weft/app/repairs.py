@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from uuid import uuid4
 
-from weft.app.generations import NextGeneration
+from weft.app.desk import Desk
+from weft.app.generations import Generations, NextGeneration
 from weft.app.nodeverbs import NodeVerbs
+from weft.app.orderdesk import Orders
 from weft.app.replaceverbs import ReplaceVerbs, Unasked
 from weft.app.verbs import Request
 from weft.engine.base.database import Database, Tx
@@ -62,13 +64,18 @@ MOST = 16
 """Attempts in one turn; the others are made in the next ones."""
 
 
-class Replacer(ReplaceVerbs, NodeVerbs):
+class Replacer:
     """Replaces one node. No policy is asked: the order is the permission, the site's limits bound it."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk, self._servers = desk, NodeVerbs(desk)
+        orders = Orders(desk)
+        self._replacements = ReplaceVerbs(desk, orders, Generations(desk, orders))
 
     @property
     def site(self) -> Site:
         """The active one."""
-        return self._store.site().site
+        return self._desk.store.site().site
 
     def replace_failed(self, failure: Failure) -> PodChange:
         """Put another node in the place of one that fails.
@@ -76,14 +83,16 @@ class Replacer(ReplaceVerbs, NodeVerbs):
         Raises `WeftError` if it doesn't fail any more, that isn't known, or nothing can take its place now; nothing is
         changed then.
         """
-        pod, request = self._store.pods.find(str(failure.pod_id), None), _as_weft()
+        pod, request = self._desk.store.pods.find(str(failure.pod_id), None), _as_weft()
         unasked = self._unasked(failure)
-        with self._store.database.transaction() as tx:
+        with self._desk.store.database.transaction() as tx:
             check_confirmed(tx, pod)
             unasked.check(tx, pod)
         asked = Replacement(node=self._check_seen(request, pod, failure), hold=not failure.sound)
-        done = self._replace(request, pod, asked, pod.project_id if failure.by_tenant else None, unasked)
-        self._write(
+        done = self._replacements.make(
+            request, pod, asked, pod.project_id if failure.by_tenant else None, unasked
+        )
+        self._desk.log(
             request, "pod replace", f"{pod.name} {failure.node}", f"done: {failure.cause}", counted=False
         )
         return done
@@ -108,8 +117,8 @@ class Replacer(ReplaceVerbs, NodeVerbs):
 
         Returns what is to be replaced: the node, or the one server in an error of several on a shared node.
         """
-        record, plan = self._store.site(), pod.plan
-        world = self._keeper.world_of(record)
+        record, plan = self._desk.store.site(), pod.plan
+        world = self._desk.keeper.world_of(record)
         facts, node = world.clouds.get(plan.cloud), record.site.node_by_name.get(failure.node)
         if facts is None or node is None:
             raise ConflictError(
@@ -117,7 +126,7 @@ class Replacer(ReplaceVerbs, NodeVerbs):
             )
         if failure.kind == "host" and facts.hosts().get(node.nova_host, "").partition(":")[0] != "down":
             raise ConflictError(repairs.HOST_NOT_DOWN())
-        servers = [r for r in self._store.pods.resources(pod.id) if r.wanted and r.kind is Kind.SERVER]
+        servers = [r for r in self._desk.store.pods.resources(pod.id) if r.wanted and r.kind is Kind.SERVER]
         ids = {r.key: r.outside_id for r in servers if r.outside_id is not None}
         driver = world.driver(plan.cloud)
         seen = seen_of(driver.find(pod.scope, [r.resource for r in servers], ids), servers)
@@ -127,7 +136,9 @@ class Replacer(ReplaceVerbs, NodeVerbs):
         if gone := sorted(r.resource.name for r in servers if r.key in ids and _is_deleted(seen[r.key])):
             raise ConflictError(repairs.SERVERS_DELETED(servers=gone))
         if failure.kind == "adapter":
-            _check_adapters(record.site, world, adapters_failing(self._store.database, failure, record.site))
+            _check_adapters(
+                record.site, world, adapters_failing(self._desk.store.database, failure, record.site)
+            )
         mine = sorted((r for r in servers if r.resource.node == failure.node), key=_in_state_since)
         off = any(seen[r.key].status is not Status.SETTLED or seen[r.key].differences for r in mine)
         if failure.kind == "adapter" and off:
@@ -137,7 +148,7 @@ class Replacer(ReplaceVerbs, NodeVerbs):
         broken = next((r for r in mine if seen[r.key].status is Status.BROKEN), None)
         if broken is None:
             raise ConflictError(repairs.SERVER_NOT_BROKEN())
-        since_reset = time_since_reset(self._store.database, seen[broken.key].id)
+        since_reset = time_since_reset(self._desk.store.database, seen[broken.key].id)
         if since_reset is None:
             self._reset(request, pod, broken, seen[broken.key].id)
         if since_reset is None or since_reset < min(span(self.site.repair.server_broken), RESET_LASTS):
@@ -147,7 +158,7 @@ class Replacer(ReplaceVerbs, NodeVerbs):
     def _reset(self, request: Request, pod: PodRecord, server: ResourceRecord, server_id: str) -> None:
         """Power a server off and on. Raises `TemporaryError` without an answer, and `ConflictError` if it must not be
         requested now; a refusal by the cloud counts as tried, and as done long ago."""
-        self._note(request, pod, server, Action.RESET)
+        self._servers.note(request, pod, server, Action.RESET)
         allowed, refused = True, False
 
         def may(fence: Fence) -> None:
@@ -157,14 +168,14 @@ class Replacer(ReplaceVerbs, NodeVerbs):
             allowed = True
 
         try:
-            with self._store.pods.acting(pod, server) as fence:
-                self._cloud(pod).act(pod.project_id, server_id, Action.RESET, lambda: may(fence))
+            with self._desk.store.pods.acting(pod, server) as fence:
+                self._servers.cloud(pod).act(pod.project_id, server_id, Action.RESET, lambda: may(fence))
         except (ConflictError, PermanentError):
             if not allowed:
                 raise
             refused = True
-        note_reset(self._store.database, server_id, refused)
-        self._write(request, "pod reset", f"{pod.name} {server.resource.node}", "done", counted=False)
+        note_reset(self._desk.store.database, server_id, refused)
+        self._desk.log(request, "pod reset", f"{pod.name} {server.resource.node}", "done", counted=False)
 
 
 class Repairs(Periodic):

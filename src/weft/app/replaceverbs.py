@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from weft.app.changeverbs import ChangeVerbs
-from weft.app.generations import NextGeneration, Replacing
+from weft.app.desk import Desk
+from weft.app.generations import Generations, NextGeneration, Replacing
+from weft.app.orderdesk import Orders
 from weft.app.verbs import Request
 from weft.engine.base.database import Tx
 from weft.engine.book.capacity import Capacity
@@ -41,24 +42,27 @@ class Unasked:
     also: Callable[[Tx, NextGeneration], None]
 
 
-class ReplaceVerbs(ChangeVerbs):
+class ReplaceVerbs:
     """See `weft.app.verbs`."""
+
+    def __init__(self, desk: Desk, orders: Orders, generations: Generations) -> None:
+        self._desk, self._orders, self._generations = desk, orders, generations
 
     def plan_replacement(self, request: Request, name: str, asked: Replacement) -> Plan:
         """The plan that `replace_node` would make now, with the difference in `change`; nothing is changed.
 
         Raises as `replace_node`.
         """
-        pod = self._find(request, "pods:plan", name)
+        pod = self._desk.find(request, "pods:plan", name)
         self._check_may_replace(request, pod, asked)
         given = self._given_to_replace(pod)
-        found = self._replacement(pod, given, self._store.capacity(), asked)
-        self._check_quotas(pod, found, given, beside=_is_shared(pod))
-        with self._store.database.transaction() as tx:
+        found = self._replacement(pod, given, self._desk.store.capacity(), asked)
+        self._generations.check_quotas(pod, found, given, beside=_is_shared(pod))
+        with self._desk.store.database.transaction() as tx:
             check_gone(tx, pod.id, found.plan.graph)
             check_lease(pod, found.lease_end, tx.now())
             for node in found.change.nodes_removed if _holds(pod, asked) else ():
-                check_unaccepted(tx, node, self._limited(request, pod), self._store.site().site)
+                check_unaccepted(tx, node, self._limited(request, pod), self._desk.store.site().site)
         return found.plan
 
     def replace_node(
@@ -74,24 +78,24 @@ class ReplaceVerbs(ChangeVerbs):
 
         Raises `InputError` for a node that can't be replaced or can't take the place, `RefusedError` if there is none.
         """
-        with self._logged(request, "pod replace", f"{name} {asked.node}"):
-            pod = self._find(request, "pods:replace", name)
+        with self._desk.logged(request, "pod replace", f"{name} {asked.node}"):
+            pod = self._desk.find(request, "pods:replace", name)
             self._check_may_replace(request, pod, asked)
             if generation is not None and generation != pod.generation:
-                with self._store.database.transaction() as tx:
+                with self._desk.store.database.transaction() as tx:
                     raise PreconditionError(overtaken(tx, replace(pod, generation=generation)))
-            with self._store.database.statement() as tx:
+            with self._desk.store.database.statement() as tx:
                 check_confirmed(tx, pod)
-            change = self._replace(request, pod, asked, self._limited(request, pod))
-            return Applied(outcome="changed", change=change, pod=self._view(pod.id))
+            change = self.make(request, pod, asked, self._limited(request, pod))
+            return Applied(outcome="changed", change=change, pod=self._desk.view(pod.id))
 
     def _check_may_replace(self, request: Request, pod: PodRecord, asked: Replacement) -> None:
         """Raise unless the pod has nodes and isn't ending, and the caller may choose the node if one is named, and may
         accept nodes if the replaced one isn't to be held."""
         if asked.by is not None:
-            self._policy.check("pods:choose_node", request.caller, pod.project_id)
+            self._desk.policy.check("pods:choose_node", request.caller, pod.project_id)
         if not asked.hold:
-            self._policy.check("nodes:accept", request.caller)
+            self._desk.policy.check("nodes:accept", request.caller)
         if pod.state in ENDED:
             raise ConflictError(orders.ORDER_AGAIN(pod=pod.name, state=str(pod.state)))
         if pod.wanted == "absent":
@@ -112,10 +116,10 @@ class ReplaceVerbs(ChangeVerbs):
         a repeated one, also once the old node is free."""
         if pod.ready_generation >= pod.generation:
             return False
-        rows = (r for r in self._store.pods.resources(pod.id) if r.wanted and r.resource.node == node)
+        rows = (r for r in self._desk.store.pods.resources(pod.id) if r.wanted and r.resource.node == node)
         return any(r.generation > pod.ready_generation for r in rows)
 
-    def _replace(
+    def make(
         self,
         request: Request,
         pod: PodRecord,
@@ -144,28 +148,28 @@ class ReplaceVerbs(ChangeVerbs):
         def write() -> PodChange:
             given = self._given_to_replace(pod)
             replacing = Replacing(also, check, beside=_is_shared(pod))
-            return self._write_next(request, pod, given, following, replacing)
+            return self._generations.write(request, pod, given, following, replacing)
 
-        gate = self._store.database.gate
+        gate = self._desk.store.database.gate
         if _holds(pod, asked):
             gate.foretell()
-        done = self._by_active_site(write, pod.name)
+        done = self._orders.by_active_site(write, pod.name)
         gate.hurry()
         return done
 
     def _given_to_replace(self, pod: PodRecord) -> PlanningInput:
         """The planning input for a replacement: nodes whose adapters their fabric doesn't show count as down."""
-        given = self._given_now(pod, pod.order)
-        return replace(given, down={**nodes_without_adapters(self._store.database), **given.down})
+        given = self._generations.given_now(pod, pod.order)
+        return replace(given, down={**nodes_without_adapters(self._desk.store.database), **given.down})
 
     def _limited(self, request: Request, pod: PodRecord) -> str | None:
         """The project whose limit of replaced nodes counts; None: an operator asks."""
-        return None if self._policy.allows("nodes:hold", request.caller) else pod.project_id
+        return None if self._desk.policy.allows("nodes:hold", request.caller) else pod.project_id
 
     def _replacement(
         self, pod: PodRecord, given: PlanningInput, capacity: Capacity, asked: Replacement
     ) -> NextGeneration:
-        return self._next(pod, pod.order, given, capacity, replaces=asked)
+        return self._generations.next(pod, pod.order, given, capacity, replaces=asked)
 
 
 def _holds(pod: PodRecord, asked: Replacement) -> bool:

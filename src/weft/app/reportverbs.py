@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.app.orderdesk import OrderDesk
+from weft.app.desk import Desk
 from weft.app.show import report_view
 from weft.app.verbs import Request
 from weft.engine.nodes.reports import clear_reports, report_node
@@ -16,8 +16,11 @@ from weft.planning.shapes.gpu.reassign import called
 from weft.planning.shapes.graph import servers_by_name
 
 
-class ReportVerbs(OrderDesk):
+class ReportVerbs:
     """See `weft.app.verbs`."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
 
     def report_node(self, request: Request, name: str, node: str, reason: str) -> ReportView:
         """Report a node of a pod as faulty: no further order of the project gets it until an operator clears it.
@@ -29,19 +32,19 @@ class ReportVerbs(OrderDesk):
 
         Raises `NotFoundError` if the pod has no such node, else as `weft.engine.nodes.reports.report_node`.
         """
-        with self._logged(request, "pod report", f"{name} {node}"):
-            pod = self._find(request, "pods:report", name)
+        with self._desk.logged(request, "pod report", f"{name} {node}"):
+            pod = self._desk.find(request, "pods:report", name)
             if pod.state in ENDED:
                 raise ConflictError(orders.ORDER_AGAIN(pod=pod.name, state=str(pod.state)))
             if pod.placed is None:
                 raise ConflictError(orders.NO_NODES_YET(pod=pod.name, why=pod.reason))
-            most = self._store.site().site.repair.reports
+            most = self._desk.store.site().site.repair.reports
             found, by = self._meant(pod, node), request.caller.named_to(pod.project_id)
-            return report_view(report_node(self._store.database, found, pod, reason, by, most))
+            return report_view(report_node(self._desk.store.database, found, pod, reason, by, most))
 
     def _meant(self, pod: PodRecord, given: str) -> str:
         """The node of this name, also one that the pod is leaving, or with a server of this name."""
-        holds = self._store.capacity().holds
+        holds = self._desk.store.capacity().holds
         if given in holds and holds[given]["pod_id"] == pod.id:
             return given
         placement = pod.plan.placement
@@ -57,13 +60,13 @@ class ReportVerbs(OrderDesk):
 
     def reports(self, request: Request) -> list[ReportView]:
         """All reports that aren't cleared, by node; also of nodes that left the site."""
-        self._policy.check("nodes:list", request.caller)
-        stops = self._store.capacity().stops
+        self._desk.policy.check("nodes:list", request.caller)
+        stops = self._desk.store.capacity().stops
         return [report_view(row) for _, one in sorted(stops.items()) for row in one.reports]
 
     def clear_report(self, request: Request, node: str, project: str | None = None) -> list[ReportView]:
         """End the reports of a node: the project's, by id, or all. Raises `ConflictError` if there is none."""
-        with self._logged(request, "node clear-report", f"{node}: {project}" if project else node):
-            self._policy.check("nodes:clear_report", request.caller)
-            ended = clear_reports(self._store.database, node, project, request.caller.user_name)
+        with self._desk.logged(request, "node clear-report", f"{node}: {project}" if project else node):
+            self._desk.policy.check("nodes:clear_report", request.caller)
+            ended = clear_reports(self._desk.store.database, node, project, request.caller.user_name)
         return [report_view(row) for row in ended]

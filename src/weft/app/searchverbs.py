@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.app.orderdesk import OrderDesk
+from weft.app.desk import Desk
 from weft.app.verbs import Request
 from weft.engine.store.searching import search_owners
 from weft.model.errors import InputError
@@ -14,8 +14,11 @@ MOST_HITS = 50
 LONGEST_SEARCH = 255
 
 
-class SearchVerbs(OrderDesk):
+class SearchVerbs:
     """See `weft.app.verbs`."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
 
     def search(self, request: Request, text: str) -> SearchResult:
         """What has exactly this value. Tenants find their project's pods and networks; those who may list nodes and all
@@ -25,10 +28,10 @@ class SearchVerbs(OrderDesk):
         if not 1 <= len(text) <= LONGEST_SEARCH or not text.isprintable():
             raise InputError("text", text[:64], f"1 to {LONGEST_SEARCH} printable characters")
         caller = request.caller
-        everywhere = self._policy.is_operator(caller) and all(
-            self._policy.allows(rule, caller) for rule in ("pods:list_all_projects", "nodes:list")
+        everywhere = self._desk.policy.is_operator(caller) and all(
+            self._desk.policy.allows(rule, caller) for rule in ("pods:list_all_projects", "nodes:list")
         )
-        project = None if everywhere else self._project(request, "pods:list")
+        project = None if everywhere else self._desk.project(request, "pods:list")
         hits = [
             SearchHit(
                 kind=one.kind,
@@ -38,10 +41,10 @@ class SearchVerbs(OrderDesk):
                 project_id=one.project_id,
                 state=PodState(one.state),
             )
-            for one in search_owners(self._store.database, text, project, MOST_HITS + 1)
+            for one in search_owners(self._desk.store.database, text, project, MOST_HITS + 1)
         ]
         if everywhere:
-            found = search_site(self._store.site().site, text, MOST_HITS + 1)
+            found = search_site(self._desk.store.site().site, text, MOST_HITS + 1)
             hits += [
                 SearchHit(kind=one.kind, name=one.name, what=one.what, unit=one.unit or None) for one in found
             ]

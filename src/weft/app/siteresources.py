@@ -35,19 +35,22 @@ SHOWN = 5
 """Conflicts that an error names."""
 
 
-class SiteResourceVerbs(Desk):
+class SiteResourceVerbs:
     """Of operators; see `weft.app.verbs`."""
 
-    def plan_site(self, request: Request, adopt: bool = False) -> SitePlan:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def plan(self, request: Request, adopt: bool = False) -> SitePlan:
         """The active site against its clouds; changes nothing.
 
         Args:
             adopt: adopt existing resources, by MAC address, name or CIDR, instead of creating them.
         """
-        self._policy.check("site:plan", request.caller)
+        self._desk.policy.check("site:plan", request.caller)
         return self._planned(adopt).plan
 
-    def apply_site(
+    def apply(
         self, request: Request, adopt: bool = False, check: Callable[[SitePlan], None] = lambda _: None
     ) -> SitePlan:
         """Apply in the background; returns the plan, which is empty if everything matches the site.
@@ -57,8 +60,8 @@ class SiteResourceVerbs(Desk):
 
         Raises `ConflictError` if something of others' is in the way: nothing is changed then.
         """
-        with self._logged(request, "site apply", "adopting" if adopt else "the active site"):
-            self._policy.check("site:apply", request.caller)
+        with self._desk.logged(request, "site apply", "adopting" if adopt else "the active site"):
+            self._desk.policy.check("site:apply", request.caller)
             planned = self._planned(adopt)
             plan = planned.plan
             check(plan)
@@ -69,30 +72,30 @@ class SiteResourceVerbs(Desk):
                 raise ConflictError(f"{some(len(plan.conflicts), 'thing')} in the way: {said}{rest}")
             if plan.nothing and self._is_applied(planned):
                 return plan
-            by, database = request.caller.user_name, self._store.database
+            by, database = request.caller.user_name, self._desk.store.database
             given = (planned.graph, planned.adopted, by, planned.former)
             set_desired(database, plan.site, plan.generation, *given)
             return plan
 
-    def site_resources(self, request: Request) -> SiteResources:
+    def resources(self, request: Request) -> SiteResources:
         """What was applied last, also after it was destroyed. Raises `NotFoundError` if nothing ever was."""
-        self._policy.check("site:plan", request.caller)
+        self._desk.policy.check("site:plan", request.caller)
         return self._resources(*self._applied())
 
-    def site_events(self, request: Request, after: int = 0) -> tuple[UUID, list[EventView]]:
+    def events(self, request: Request, after: int = 0) -> tuple[UUID, list[EventView]]:
         """The owner of what was applied last, and its events with a sequence above `after`."""
-        self._policy.check("site:plan", request.caller)
+        self._desk.policy.check("site:plan", request.caller)
         owner = self._applied()[0].id
-        return owner, self._store.records.events(owner, after)
+        return owner, self._desk.store.records.events(owner, after)
 
-    def destroy_site(self, request: Request) -> SiteResources:
+    def destroy(self, request: Request) -> SiteResources:
         """Remove everything that was applied; a receipt follows.
 
         Raises `ConflictError` while live pods, or anybody else, have ports on networks or in groups of it, which would
         hold up its end with the rest gone, or subnets. Raises `UnknownError` if these can't be read.
         """
-        with self._logged(request, "site destroy", "everything that was applied"):
-            self._policy.check("site:destroy", request.caller)
+        with self._desk.logged(request, "site destroy", "everything that was applied"):
+            self._desk.policy.check("site:destroy", request.caller)
             owner, desired = self._applied()
             if owner.state is PodState.RELEASED:
                 raise NotFoundError(f"nothing of site {owner.name} is applied")
@@ -100,27 +103,27 @@ class SiteResourceVerbs(Desk):
                 self._begin_to_destroy(owner, desired, request.caller.user_name)
             return self._resources(*self._applied())
 
-    def abandon_site(self, request: Request, reason: str) -> SiteResources:
+    def abandon(self, request: Request, reason: str) -> SiteResources:
         """End a removal that can't finish: its receipt is clean only if it did finish after all."""
-        with self._logged(request, "site abandon", reason[:255]):
-            self._policy.check("site:destroy", request.caller)
+        with self._desk.logged(request, "site abandon", reason[:255]):
+            self._desk.policy.check("site:destroy", request.caller)
             owner, _ = self._applied()
-            if not self._store.abandon(owner.id, request.caller.user_name, reason):
+            if not self._desk.store.abandon(owner.id, request.caller.user_name, reason):
                 raise ConflictError(f"the resources of site {owner.name} aren't being destroyed")
             return self._resources(*self._applied())
 
-    def site_receipt(self, request: Request) -> SignedReceipt:
+    def receipt(self, request: Request) -> SignedReceipt:
         """Receipt of the last removal, also if the site was applied again since."""
-        self._policy.check("site:plan", request.caller)
-        site = self._store.site().site.name
-        destroyed = last_destroyed(self._store.database, site)
-        receipt = self._store.records.receipt(destroyed) if destroyed is not None else None
+        self._desk.policy.check("site:plan", request.caller)
+        site = self._desk.store.site().site.name
+        destroyed = last_destroyed(self._desk.store.database, site)
+        receipt = self._desk.store.records.receipt(destroyed) if destroyed is not None else None
         if receipt is None:
             raise NotFoundError(f"there is no receipt: nothing of site {site} was destroyed yet")
         return receipt
 
     def _planned(self, adopt: bool) -> PlannedSite:
-        return SitePlanner(self._store, self._keeper.world(), self._store.site()).plan(adopt)
+        return SitePlanner(self._desk.store, self._desk.keeper.world(), self._desk.store.site()).plan(adopt)
 
     def _is_applied(self, planned: PlannedSite) -> bool:
         """Whether applying it again would change no row; a new generation number alone doesn't count."""
@@ -133,8 +136,8 @@ class SiteResourceVerbs(Desk):
         return owner.state is PodState.READY and desired.graph == planned.graph
 
     def _applied(self) -> tuple[OwnerRecord, DesiredSite]:
-        site = self._store.site().site.name
-        with self._store.database.transaction() as tx:
+        site = self._desk.store.site().site.name
+        with self._desk.store.database.transaction() as tx:
             owner = site_owner(tx, site)
             desired = desired_of(tx, owner.id) if owner is not None else None
         if owner is None:
@@ -146,18 +149,18 @@ class SiteResourceVerbs(Desk):
         return owner, desired
 
     def _begin_to_destroy(self, owner: OwnerRecord, desired: DesiredSite, by: str) -> None:
-        records = self._store.pods.resources(owner.id)
-        with self._store.database.statement() as tx:
+        records = self._desk.store.pods.resources(owner.id)
+        with self._desk.store.database.statement() as tx:
             _check_unused(tx, desired, records)
         self._check_alone(records)
         # No order is placed meanwhile.
-        with self._store.database.placing() as tx:
+        with self._desk.store.database.placing() as tx:
             _check_unused(tx, desired, records)
             release_owner(tx, owner.id, f"destroy requested by {by}", tx.now())
 
     def _check_alone(self, records: Sequence[ResourceRecord]) -> None:
         there = {r.outside_id: r for r in records if r.outside_id}
-        world, found = self._keeper.world(), list[str]()
+        world, found = self._desk.keeper.world(), list[str]()
 
         def named(kind: Kind, where: str) -> dict[str, str]:
             here = {id_: r for id_, r in there.items() if (r.kind, r.resource.where) == (kind, where)}
@@ -174,7 +177,7 @@ class SiteResourceVerbs(Desk):
             raise ConflictError(f"{said}; remove them first")
 
     def _resources(self, owner: OwnerRecord, desired: DesiredSite) -> SiteResources:
-        records = self._store.pods.resources(owner.id)
+        records = self._desk.store.pods.resources(owner.id)
         return SiteResources(
             id=str(owner.id),
             site=owner.name,
@@ -190,7 +193,7 @@ class SiteResourceVerbs(Desk):
             and followed(records, desired.graph),
             needs_person=any(c.reason is Cause.PERSON_NEEDED for c in owner.conditions),
             resources=tuple(record_view(r) for r in records),
-            has_receipt=self._store.records.receipt(owner.id) is not None,
+            has_receipt=self._desk.store.records.receipt(owner.id) is not None,
         )
 
 

@@ -22,10 +22,13 @@ _ID = re.compile(r"[0-9a-f]{32}")
 """What Keystone's ids of projects look like."""
 
 
-class TimeVerbs(Desk):
+class TimeVerbs:
     """Verbs about capacity and reservations; see `weft.app.verbs`."""
 
-    def capacity(
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def show(
         self,
         request: Request,
         accelerator: str | None = None,
@@ -34,15 +37,15 @@ class TimeVerbs(Desk):
     ) -> CapacityView:
         """What can be ordered now and later, for orders that run for `duration`."""
         caller = request.caller
-        self._policy.check("capacity:show", caller, caller.project_id)
-        record = self._store.site()
-        site, world = record.site, self._keeper.world_of(record)
+        self._desk.policy.check("capacity:show", caller, caller.project_id)
+        record = self._desk.store.site()
+        site, world = record.site, self._desk.keeper.world_of(record)
         shapes = shown_shapes(site, accelerator, level)
         inputs = [
             gather(record, world, cloud, all_of(shape.needs(site, cloud) for shape in shapes))
             for cloud in sorted(site.clouds)
         ]
-        held, now = self._store.capacity(), self._clock.now()
+        held, now = self._desk.store.capacity(), self._desk.clock.now()
         view = capacity_of(
             site,
             health(site, inputs, held, caller.project_id or ""),
@@ -53,22 +56,22 @@ class TimeVerbs(Desk):
             accelerator,
             level,
         )
-        return view.model_copy(update={"waiting": self._store.count_waiting()})
+        return view.model_copy(update={"waiting": self._desk.store.count_waiting()})
 
     def reservations(self, request: Request) -> list[ReservationView]:
         """All reservations, for operators."""
-        self._policy.check("reservations:list", request.caller)
-        return reservations_of(self._store.capacity())
+        self._desk.policy.check("reservations:list", request.caller)
+        return reservations_of(self._desk.store.capacity())
 
-    def create_reservation(self, request: Request, reservation: Reservation) -> ReservationView:
+    def reserve(self, request: Request, reservation: Reservation) -> ReservationView:
         """Set nodes aside for a project. Raises `InputError` for nodes and leaves that the site doesn't have."""
-        with self._logged(request, "reservation create", reservation.name):
-            self._policy.check("reservations:change", request.caller)
+        with self._desk.logged(request, "reservation create", reservation.name):
+            self._desk.policy.check("reservations:change", request.caller)
             project = self._project_id(reservation.project_id)
             reservation = reservation.model_copy(update={"project_id": project})
-            site = self._store.site().site
+            site = self._desk.store.site().site
             nodes = _nodes_of(reservation, site)
-            return reserve(self._store.database, site, reservation, nodes, request.caller.user_name)
+            return reserve(self._desk.store.database, site, reservation, nodes, request.caller.user_name)
 
     def _project_id(self, given: str) -> str:
         """A project's id, looked up by name if necessary; ids are accepted without a lookup."""
@@ -76,18 +79,18 @@ class TimeVerbs(Desk):
             return given
         known: dict[str, str] = {}
         try:
-            for cloud in self._keeper.world().clouds.values():
+            for cloud in self._desk.keeper.world().clouds.values():
                 known.update(cloud.projects())
         except WeftError as error:
             allowed = f"the project's id, since its name can't be looked up now: {error}"
             raise InputError("project_id", given, allowed) from error
         return project_id(given, known, "project_id")
 
-    def delete_reservation(self, request: Request, name: str) -> ReservationView:
+    def end_reservation(self, request: Request, name: str) -> ReservationView:
         """Delete a reservation, and return it as it was."""
-        with self._logged(request, "reservation delete", name):
-            self._policy.check("reservations:change", request.caller)
-            return unreserve(self._store.database, name)
+        with self._desk.logged(request, "reservation delete", name):
+            self._desk.policy.check("reservations:change", request.caller)
+            return unreserve(self._desk.store.database, name)
 
 
 def _nodes_of(reservation: Reservation, site: Site) -> list[str]:

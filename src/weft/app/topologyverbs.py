@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from hashlib import sha256
 
-from weft.app.orderdesk import OrderDesk
+from weft.app.desk import Desk
 from weft.app.verbs import Request
 from weft.engine.rows.records import RowState
 from weft.engine.rows.shownrecords import ShownPod, ShownResource
@@ -26,19 +26,22 @@ _KIND = "server/"
 _AWAY = frozenset({RowState.PENDING, RowState.BROKEN})
 
 
-class TopologyVerbs(OrderDesk):
+class TopologyVerbs:
     """See `weft.app.verbs`."""
 
-    def pod_topology(self, request: Request, name: str, format_: str) -> TopologyFile:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def topology(self, request: Request, name: str, format_: str) -> TopologyFile:
         """A pod's topology as a file in a format of `weft.generate.topology.formats`.
 
         Servers in force are in it, also those on nodes that are drained or off: the file must not change when a node is
         away. Raises `ConflictError` if the pod has none, or nothing that the format describes.
         """
-        shown = self._allowed(request, "pods:topology", name, self._store.pods.find_shown)
+        shown = self._desk.allowed(request, "pods:topology", name, self._desk.store.pods.find_shown)
         if format_ not in FORMATS:
             raise InputError("format", format_, instead("one of {formats}", formats=", ".join(FORMATS)))
-        pod = topology_of(shown, self._store.site())
+        pod = topology_of(shown, self._desk.store.site())
         text = written(pod, format_)
         digest = sha256(text.encode()).hexdigest()[:16]
         return TopologyFile(

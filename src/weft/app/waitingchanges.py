@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.app.orderdesk import OrderDesk
+from weft.app.desk import Desk
+from weft.app.orderdesk import Orders
 from weft.app.verbs import Request
 from weft.engine.queue.waiting import change_waiting
 from weft.engine.rows.records import PodRecord
@@ -16,16 +17,19 @@ from weft.model.plan import Plan
 from weft.planning.shapes.orderdiff import waiting_change
 
 
-class WaitingChanges(OrderDesk):
-    """Part of the verbs that change pods; see `weft.app.changeverbs`."""
+class WaitingChanges:
+    """Of pods that have no nodes yet; see `weft.app.changeverbs`."""
 
-    def _plan_waiting(self, request: Request, pod: PodRecord, order: Order) -> Plan:
-        self._check_exclusive(request, pod.project_id, order)
-        given, asked = self._gather(pod.project_id, order)
-        asked = self._checked(request.caller, asked, given, pod.order)
+    def __init__(self, desk: Desk, orders: Orders) -> None:
+        self._desk, self._orders = desk, orders
+
+    def plan(self, request: Request, pod: PodRecord, order: Order) -> Plan:
+        self._orders.check_exclusive(request, pod.project_id, order)
+        given, asked = self._orders.gather(pod.project_id, order)
+        asked = self._orders.checked(request.caller, asked, given, pod.order)
         order = asked.order
-        window = replace(self._window(order, given.site), pod=str(pod.id))
-        plan = self._plan(str(pod.id), asked, given, self._store.capacity(), window)
+        window = replace(self._orders.window(order, given.site), pod=str(pod.id))
+        plan = self._orders.plan(str(pod.id), asked, given, self._desk.store.capacity(), window)
         fields = waiting_change(pod.order, order)
         change = PodChange(
             generation=pod.generation + bool(fields),
@@ -35,16 +39,16 @@ class WaitingChanges(OrderDesk):
         )
         return plan.model_copy(update={"change": change if fields else PodChange(generation=pod.generation)})
 
-    def _apply_waiting(self, request: Request, pod: PodRecord, order: Order) -> PodChange:
+    def apply(self, request: Request, pod: PodRecord, order: Order) -> PodChange:
         """Change a waiting order: it keeps its position if it asks for no more than before, and is booked again."""
-        self._check_exclusive(request, pod.project_id, order)
-        given, asked = self._gather(pod.project_id, order)
-        asked = self._checked(request.caller, asked, given, pod.order)
+        self._orders.check_exclusive(request, pod.project_id, order)
+        given, asked = self._orders.gather(pod.project_id, order)
+        asked = self._orders.checked(request.caller, asked, given, pod.order)
         order = asked.order
         fields = waiting_change(pod.order, order)
         if not fields:
             return PodChange(generation=pod.generation)
-        window = replace(self._window(order, given.site), pod=str(pod.id))
+        window = replace(self._orders.window(order, given.site), pod=str(pod.id))
         if order.queue:
             given.check_possible(str(pod.id), asked)
         elif window.start <= window.now:
@@ -54,6 +58,6 @@ class WaitingChanges(OrderDesk):
             raise InputError("queue", order.queue, allowed)
         change = PodChange(generation=pod.generation + 1, fields=fields)
         change_waiting(
-            self._store, given, pod, asked, window, change, request.caller.named_to(pod.project_id)
+            self._desk.store, given, pod, asked, window, change, request.caller.named_to(pod.project_id)
         )
         return change

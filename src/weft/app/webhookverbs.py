@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import time
+from collections.abc import Sequence
 
-from weft.app.orderdesk import OrderDesk
+from weft.app.desk import Desk
 from weft.app.verbs import Request
 from weft.app.webhookkeeper import deliver, payload, why_failed
 from weft.drivers.receivers import HttpsReceivers, why_not
@@ -16,61 +17,63 @@ from weft.model.views import NewWebhook, WebhookRequest, WebhookTest, WebhookVie
 from weft.ports.receivers import Receivers, UndeliveredError
 
 
-class WebhookVerbs(OrderDesk):
+class WebhookVerbs:
     """See `weft.app.verbs`."""
 
-    receivers: Receivers = HttpsReceivers()
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self.receivers: Receivers = HttpsReceivers()
 
-    def webhooks(self, request: Request, all_projects: bool = False) -> list[WebhookView]:
+    def list(self, request: Request, all_projects: bool = False) -> Sequence[WebhookView]:
         """By name."""
         if all_projects:
-            self._policy.check("webhooks:list_all_projects", request.caller)
+            self._desk.policy.check("webhooks:list_all_projects", request.caller)
             return [_view(hook) for hook in self._hooks().list(None)]
-        return [_view(hook) for hook in self._hooks().list(self._project(request, "webhooks:list"))]
+        return [_view(hook) for hook in self._hooks().list(self._desk.project(request, "webhooks:list"))]
 
-    def show_webhook(self, request: Request, name: str) -> WebhookView:
+    def show(self, request: Request, name: str) -> WebhookView:
         """By name or id. Raises `NotFoundError`."""
         return _view(self._hook(request, "webhooks:list", name))
 
-    def make_webhook(self, request: Request, given: WebhookRequest) -> NewWebhook:
+    def make(self, request: Request, given: WebhookRequest) -> NewWebhook:
         """A new one; it gets what happens from now on. Raises `ConflictError`, and `InputError` for its URL."""
-        with self._logged(request, "webhook create", given.name):
-            project = self._project(request, "webhooks:change")
-            policy = self._store.site().site.webhooks
+        with self._desk.logged(request, "webhook create", given.name):
+            project = self._desk.project(request, "webhooks:change")
+            policy = self._desk.store.site().site.webhooks
             if why := why_not(given.url, policy):
                 raise InputError("url", given.url, instead("must be {what}", what=why))
             return _new(*self._hooks().make(project, request.caller.user_name, given, policy.most))
 
-    def delete_webhook(self, request: Request, name: str) -> WebhookView:
+    def delete(self, request: Request, name: str) -> WebhookView:
         """Nothing is sent any more. The webhook as it was."""
-        with self._logged(request, "webhook delete", name):
+        with self._desk.logged(request, "webhook delete", name):
             hook = self._hook(request, "webhooks:change", name)
             self._hooks().delete(hook)
             return _view(hook)
 
-    def rotate_webhook(self, request: Request, name: str) -> NewWebhook:
+    def rotate(self, request: Request, name: str) -> NewWebhook:
         """A new secret; messages are signed by the one before, too, for a day."""
-        with self._logged(request, "webhook rotate", name):
-            self._policy.check("webhooks:change", request.caller, request.caller.project_id)
+        with self._desk.logged(request, "webhook rotate", name):
+            self._desk.policy.check("webhooks:change", request.caller, request.caller.project_id)
             return _new(*self._hooks().rotate(self._hook(request, "webhooks:change", name)))
 
-    def enable_webhook(self, request: Request, name: str) -> WebhookView:
+    def enable(self, request: Request, name: str) -> WebhookView:
         """Send again, from the first event on that wasn't delivered and is still kept."""
-        with self._logged(request, "webhook enable", name):
+        with self._desk.logged(request, "webhook enable", name):
             return _view(self._hooks().enable(self._hook(request, "webhooks:change", name)))
 
-    def test_webhook(self, request: Request, name: str) -> WebhookTest:
+    def test(self, request: Request, name: str) -> WebhookTest:
         """Send a message of type `webhook.test` now, whatever state it is in. Nothing of the answer's body is shown."""
-        with self._logged(request, "webhook test", name):
+        with self._desk.logged(request, "webhook test", name):
             hook = self._hook(request, "webhooks:change", name)
-            if (closed := self._store.database.gate.closed(())) is not None:
+            if (closed := self._desk.store.database.gate.closed(())) is not None:
                 raise closed
             self._hooks().begin_test(hook)
             began, status, reason = time.monotonic(), None, ""
-            now = self._store.database.now()
+            now = self._desk.store.database.now()
             body = payload("webhook.test", now, {"webhook": hook.name})
             try:
-                site = self._store.site().site
+                site = self._desk.store.site().site
                 id_ = f"test_{hook.id.hex}_{now.timestamp():.6f}"
                 status = deliver(self.receivers, self._hooks(), hook, id_, body, site)
                 reason = why_failed(status)
@@ -83,14 +86,14 @@ class WebhookVerbs(OrderDesk):
         """In the caller's project by name or id; for operators in any by id."""
         caller = request.caller
         anywhere = "webhooks:list_all_projects" if rule == "webhooks:list" else "webhooks:manage"
-        if self._policy.allows(anywhere, caller):
+        if self._desk.policy.allows(anywhere, caller):
             hooks = self._hooks()
             own = [h for h in hooks.list(caller.project_id) if h.name == name] if caller.project_id else []
             return own[0] if own else hooks.find(name, None)
-        return self._hooks().find(name, self._project(request, rule))
+        return self._hooks().find(name, self._desk.project(request, rule))
 
     def _hooks(self) -> Webhooks:
-        return Webhooks(self._store)
+        return Webhooks(self._desk.store)
 
 
 def _view(hook: Webhook) -> WebhookView:

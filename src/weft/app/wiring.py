@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from weft.app.certificatekeeper import CertificateKeeper
+from weft.app.desk import Desk
 from weft.app.drivers import open_fabrics, open_machines, open_probers
 from weft.app.policy import Policy
 from weft.app.repairs import Repairs, Replacer
@@ -172,7 +173,8 @@ class SharedServices:
 
     def service(self, policy: Policy, worker: Callable[[], Mapping[str, str]] | None = None) -> Service:
         """The verbs. `worker`: state of the worker process, for /readyz."""
-        return Service(self.store, self.keeper, policy, self.clock, self.listener, self.pulse, worker)
+        desk = Desk(self.store, self.keeper, policy, self.clock, self.listener, self.pulse)
+        return Service(desk, worker)
 
 
 @contextmanager
@@ -224,7 +226,7 @@ def _parts(settings: ServeSettings, url: str, pulse: Pulse) -> Generator[SharedS
         boots = BootKeeper(database, keeper.world, pulse)
         hosts = HostWatch(database, keeper.world, keeper.site, pulse)
         adapters = AdapterWatch(database, keeper.world, keeper.site, pulse)
-        repairs = Repairs(Replacer(store, keeper, Policy(), clock, listener, pulse), database, pulse)
+        repairs = Repairs(Replacer(Desk(store, keeper, Policy(), clock, listener, pulse)), database, pulse)
         hooks = WebhookKeeper(store, keeper.site, HttpsReceivers(), pulse)
         renewals = CertificateKeeper(store, keeper.site, settings.authority_key, pulse)
         outside = (tenants, machines, boots, hosts, adapters, repairs, fabrics, renewals)

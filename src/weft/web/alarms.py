@@ -59,7 +59,7 @@ class Group:
 async def alarms(visit: Visitor) -> Response:
     """All groups; one that can't be read says so, and doesn't keep the others from the page."""
     request = await visit.caller("GET", "/v1/pods")
-    await run_in_threadpool(visit.verbs.may, request, "pods:list_all_projects")
+    await run_in_threadpool(visit.verbs.permissions.check, request, "pods:list_all_projects")
     return visit.page("site_alarms.html", groups=[await _group(visit, look) for look in _LOOKS])
 
 
@@ -96,7 +96,7 @@ async def _service(visit: Visit, request: Request) -> list[Alarm]:
 
 async def _pods(visit: Visit, request: Request) -> list[Alarm]:
     search = PodSearch(all_projects=True, alarmed=True, limit=MOST)
-    pods = await run_in_threadpool(visit.verbs.list_pods, request, search)
+    pods = await run_in_threadpool(visit.verbs.pods.list, request, search)
     pods.sort(key=lambda pod: (pod.state, pod.since))
     return [
         Alarm(
@@ -113,9 +113,9 @@ async def _pods(visit: Visit, request: Request) -> list[Alarm]:
 async def _nodes(visit: Visit, request: Request) -> list[Alarm]:
     """In quarantine, with failed checks, and drained ones that should be empty by now."""
     nodes, views = await run_outside(
-        visit.http, request, lambda: visit.verbs.marks_and_views(request, _STATES)
+        visit.http, request, lambda: visit.verbs.nodes.marks_and_views(request, _STATES)
     )
-    drains = await run_in_threadpool(visit.verbs.overdue_drains, request)
+    drains = await run_in_threadpool(visit.verbs.nodes.overdue_drains, request)
     there = {node.name: f"pod {node.pod} is" for node in nodes if node.pod}
     # Of a drained node, only a pod makes it busy: here those that share it.
     there |= {n.name: "pods that share it are" for n in nodes if n.state == "busy" and not n.pod}
@@ -133,7 +133,7 @@ async def _nodes(visit: Visit, request: Request) -> list[Alarm]:
 
 
 async def _fabrics(visit: Visit, request: Request) -> list[Alarm]:
-    readings = await run_in_threadpool(visit.verbs.fabric_readings, request)
+    readings = await run_in_threadpool(visit.verbs.fabrics.readings, request)
     return [
         Alarm(one.fabric, why, "/site/fabrics?now=true", one.read_at)
         for one in readings
@@ -153,7 +153,7 @@ def _troubles(one: FabricReading) -> list[str]:
 
 async def _networks(visit: Visit, request: Request) -> list[Alarm]:
     search = NetworkSearch(all_projects=True, limit=MOST)
-    networks = await run_in_threadpool(visit.verbs.list_networks, request, search)
+    networks = await run_in_threadpool(visit.verbs.networks.list, request, search)
     return [
         Alarm(
             f"{one.name} of {one.project_id}",
@@ -169,7 +169,7 @@ async def _networks(visit: Visit, request: Request) -> list[Alarm]:
 
 async def _site(visit: Visit, request: Request) -> list[Alarm]:
     try:
-        one = await run_in_threadpool(visit.verbs.site_resources, request)
+        one = await run_in_threadpool(visit.verbs.site.resources, request)
     except NotFoundError:
         return []
     return (

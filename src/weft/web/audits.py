@@ -78,7 +78,7 @@ async def accept(visit: Visitor) -> Response:
     if form.get("word", "").strip() != "accept":
         raise InputError("word", form.get("word", "")[:20], "accept, to confirm")
     request = await visit.caller("POST", "/v1/audit/accept")
-    await run_outside(visit.http, request, lambda: visit.verbs.accept_database(request), None)
+    await run_outside(visit.http, request, lambda: visit.verbs.audits.accept_database(request), None)
     return visit.to(_AUDIT)
 
 
@@ -122,7 +122,7 @@ async def repair(visit: Visitor, key: str) -> Response:
     """Repair one finding, if it is still as it was shown; and say what came of it."""
     form = await visit.form(lambda: repair_page(visit, key))
     request = await visit.caller("POST", "/v1/audit")
-    await run_in_threadpool(visit.verbs.may, request, "audit:repair")
+    await run_in_threadpool(visit.verbs.permissions.check, request, "audit:repair")
     finding = _finding(await _audited(visit), key)
     check_unchanged(form, _seen(finding), f"the finding about {finding.subject}")
     confirmed: tuple[str, ...] = ()
@@ -131,7 +131,7 @@ async def repair(visit: Visitor, key: str) -> Response:
             raise InputError("unknown", form.get("unknown", "")[:64], f"{finding.pod_id}, to confirm")
         confirmed = (finding.pod_id,)
     report = await run_outside(
-        visit.http, request, lambda: visit.verbs.audit(request, True, confirmed, (finding.key,)), None
+        visit.http, request, lambda: visit.verbs.audits.run(request, True, confirmed, (finding.key,)), None
     )
     done = next((one for one in report.findings if one.key == finding.key), None)
     return visit.page("site_repaired.html", before=finding, done=done, left=len(report.findings))
@@ -151,7 +151,7 @@ async def log(
     query = {name: value for name, value in given.items() if value}
     search = validate(AuditLogSearch, {**query, "before": before, "limit": ENTRIES}, Positions())
     request = await visit.caller("GET", "/v1/audit-log")
-    entries = await run_in_threadpool(visit.verbs.audit_log, request, search)
+    entries = await run_in_threadpool(visit.verbs.audits.log, request, search)
     further = {**query, "before": entries[-1].sequence} if len(entries) == ENTRIES else None
     return visit.page(
         "site_log.html",
@@ -165,7 +165,7 @@ async def log(
 async def _audited(visit: Visit) -> AuditReport:
     """An audit that changes nothing."""
     request = await visit.caller("GET", "/v1/audit")
-    return await run_outside(visit.http, request, lambda: visit.verbs.audit(request), None)
+    return await run_outside(visit.http, request, lambda: visit.verbs.audits.run(request), None)
 
 
 def _finding(report: AuditReport, key: str) -> Finding:

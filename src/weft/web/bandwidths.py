@@ -49,7 +49,7 @@ async def node_download(visit: Visitor, name: str) -> Response:
 async def _of_pod(visit: Visit, name: str) -> SignedCertificate | NotFoundError:
     request = await visit.caller("GET", f"/v1/pods/{checked(name)}/bandwidth")
     try:
-        return await run_in_threadpool(visit.verbs.pod_bandwidth, request, name)
+        return await run_in_threadpool(visit.verbs.bandwidth.show_pod, request, name)
     except NotFoundError as none:
         return none
 
@@ -57,7 +57,7 @@ async def _of_pod(visit: Visit, name: str) -> SignedCertificate | NotFoundError:
 async def _of_node(visit: Visit, name: str) -> SignedCertificate | NotFoundError:
     request = await visit.caller("GET", f"/v1/nodes/{checked(name)}/bandwidth")
     try:
-        return await run_in_threadpool(visit.verbs.node_bandwidth, request, name)
+        return await run_in_threadpool(visit.verbs.bandwidth.show_node, request, name)
     except NotFoundError as none:
         return none
 

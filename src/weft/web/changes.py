@@ -41,7 +41,7 @@ async def release(visit: Visitor, name: str) -> Response:
             "name", form.get("name", "")[:64], f"{pod.name}, to confirm that this pod is released"
         )
     request = await visit.caller("POST", f"/v1/pods/{pod.id}/release")
-    await run_in_threadpool(visit.verbs.begin_release, request, pod.id)
+    await run_in_threadpool(visit.verbs.pods.begin_release, request, pod.id)
     return visit.to(f"/pods/{pod.id}")
 
 
@@ -60,11 +60,11 @@ async def extend(visit: Visitor, name: str) -> Response:
         raise ConflictError(f"the lease of pod {pod.name} has changed: look at the page again")
     until = datetime.fromtimestamp(pod.lease_end.timestamp(), UTC) + timedelta(hours=int(given))
     request = await visit.caller("POST", f"/v1/pods/{pod.id}/extend")
-    await run_in_threadpool(visit.verbs.extend_pod, request, pod.id, until)
+    await run_in_threadpool(visit.verbs.pods.extend, request, pod.id, until)
     return visit.to(f"/pods/{pod.id}")
 
 
 async def pod_of(visit: Visit, name: str) -> PodView:
     """A pod of a page. Raises `NotFoundError`."""
     request = await visit.caller("GET", f"/v1/pods/{checked(name)}")
-    return await run_in_threadpool(visit.verbs.show_pod, request, name)
+    return await run_in_threadpool(visit.verbs.pods.show, request, name)

@@ -28,7 +28,7 @@ Named = Annotated[str, Query(max_length=LONGEST_NAME)]
 async def list_tokens(visit: Visitor, node: Named = "") -> Response:
     """Of all nodes, or of one; also of nodes that left the site."""
     request = await visit.caller("GET", "/v1/check-tokens")
-    found = await run_in_threadpool(visit.verbs.check_tokens, request, node or None)
+    found = await run_in_threadpool(visit.verbs.checks.tokens, request, node or None)
     return visit.page(
         "site_check_tokens.html", tokens=found[:SHOWN], total=len(found), node=node, may=visit.allowed
     )
@@ -59,8 +59,8 @@ async def create(visit: Visitor) -> Response:
         raise InputError("node", "", "a node of the site")
     wanted = validate(CheckTokenRequest, {"until": until} if until else {}, Positions())
     request = await visit.caller("POST", f"/v1/nodes/{quote(checked(node), safe='')}/check-tokens")
-    await run_in_threadpool(visit.verbs.may, request, "nodes:check_tokens")
-    made = await run_in_threadpool(visit.verbs.make_check_token, request, node, wanted.until)
+    await run_in_threadpool(visit.verbs.permissions.check, request, "nodes:check_tokens")
+    made = await run_in_threadpool(visit.verbs.checks.make_token, request, node, wanted.until)
     return visit.page("check_token.html", made=made)
 
 
@@ -84,7 +84,7 @@ async def revoke(visit: Visitor, token: str) -> Response:
     one = await _token(visit, token)
     check_unchanged(form, _seen(one), f"token {one.id}")
     request = await visit.caller("DELETE", f"/v1/check-tokens/{quote(one.id, safe='')}")
-    await run_in_threadpool(visit.verbs.revoke_check_token, request, one.id)
+    await run_in_threadpool(visit.verbs.checks.revoke_token, request, one.id)
     return visit.to(_LIST)
 
 
@@ -95,7 +95,7 @@ async def _may(visit: Visit, method: str, path: str) -> None:
 async def _token(visit: Visit, token: str) -> CheckTokenView:
     """Raises `NotFoundError`."""
     request = await visit.caller("GET", "/v1/check-tokens")
-    every = await run_in_threadpool(visit.verbs.check_tokens, request)
+    every = await run_in_threadpool(visit.verbs.checks.tokens, request)
     found = next((one for one in every if one.id == token), None)
     if found is None:
         raise NotFoundError(f"no token of a node's checks has the id {token[:64]}")

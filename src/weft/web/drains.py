@@ -98,7 +98,7 @@ async def drain(visit: Visitor) -> Response:
     found = await _planned(visit, request, wanted)
     check_unchanged(form, print_of(found), f"what a drain of {wanted.target} concerns")
     wanted = wanted.model_copy(update={"break_promises": bool(found.broken)})
-    await run_in_threadpool(visit.verbs.drain, request, wanted)
+    await run_in_threadpool(visit.verbs.nodes.drain, request, wanted)
     return visit.to(_STOPS)
 
 
@@ -136,14 +136,14 @@ async def undrain(visit: Visitor) -> Response:
         raise InputError("target", target[:64], "a node, rack or leaf")
     check_unchanged(form, print_of(*await _drains_of(visit, target)), f"the drain of {target}")
     request = await visit.caller("DELETE", f"/v1/drains/{target}")
-    await run_in_threadpool(visit.verbs.undrain, request, target)
+    await run_in_threadpool(visit.verbs.nodes.undrain, request, target)
     return visit.to(_STOPS)
 
 
 async def _drains_of(visit: Visit, target: str) -> list[DrainView]:
     """The drains that end with the one of this node, rack or leaf. Raises `ConflictError` if there is none."""
     request = await visit.caller("GET", "/v1/drains")
-    drains = await run_in_threadpool(visit.verbs.drains, request)
+    drains = await run_in_threadpool(visit.verbs.nodes.drains, request)
     found = [one for one in drains if one.node == target]  # also one that left the site
     if not found:
         place = validate(DrainRequest, {"target": target}, Positions())
@@ -171,7 +171,7 @@ def _then(wanted: DrainRequest) -> str:
 
 async def _planned(visit: Visit, request: Request, wanted: DrainRequest) -> DrainResult:
     asked = wanted.model_copy(update={"plan": True})
-    return await run_in_threadpool(visit.verbs.drain, request, asked)
+    return await run_in_threadpool(visit.verbs.nodes.drain, request, asked)
 
 
 def _named(names: list[str]) -> str:

@@ -36,14 +36,14 @@ async def events_page(visit: Visitor, every: Every = False) -> Response:
     """The newest events, newest first."""
     request = await visit.caller("GET", "/v1/events")
     search = EventSearch(all_projects=every, newest=SHOWN, limit=SHOWN)
-    found = await run_in_threadpool(visit.verbs.events, request, search)
+    found = await run_in_threadpool(visit.verbs.events.page, request, search)
     rules = ("events:list_all_projects",)
     return visit.page(
         "events.html",
         events=found.events[::-1],
         most=SHOWN,
         every=every,
-        others=await run_in_threadpool(visit.verbs.allowed, request, rules),
+        others=await run_in_threadpool(visit.verbs.permissions.allowed, request, rules),
         query=urlencode({"after": found.position, **({"all": "true"} if every else {})}),
     )
 
@@ -54,7 +54,7 @@ async def live(visit: Visitor, after: Position, every: Every = False) -> Respons
     known = visit.http.headers.get("last-event-id", "").strip()[:LONGEST_NAME] or after
     search = EventSearch(all_projects=every, after=known, limit=SHOWN)
     request = await visit.caller("GET", "/v1/events")
-    await run_in_threadpool(visit.verbs.may_read_events, request, search)
+    await run_in_threadpool(visit.verbs.events.may_read, request, search)
     return streams_of(visit.http).response(
         visit.session.contents.user_id, _stream(visit, request, search, every)
     )
@@ -70,7 +70,7 @@ async def _stream(visit: Visit, request: Request, search: EventSearch, every: bo
             search = search.model_copy(update={"after": page.position})
             if page.events:
                 await asyncio.sleep(GATHER_SECONDS)
-            watch = partial(visit.verbs.watching_events, request, search, page.position)
+            watch = partial(visit.verbs.events.watching, request, search, page.position)
             if not page.more and await wait_together(visit.http, request, search, watch):
                 return
             if not await visit.goes_on():
@@ -100,7 +100,7 @@ async def _shared(
 
 def _news(visit: Visit, request: Request, search: EventSearch, every: bool) -> tuple[EventPage, bytes]:
     """The events after a position, also as the text that a stream sends."""
-    page = visit.verbs.events(request, search)
+    page = visit.verbs.events.page(request, search)
     if not page.events:
         return page, b":\n\n"
     text = fragment(visit.http, "event_rows.html", events=page.events[::-1], every=every)

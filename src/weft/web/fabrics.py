@@ -25,13 +25,13 @@ SHOWN = 500
 async def fabrics(visit: Visitor, now: Annotated[bool, Query()] = False) -> Response:
     """The last readings with their age; with `now` what each manager says, which waits for them."""
     request = await visit.caller("GET", "/v1/site/fabrics")
-    readings = await run_in_threadpool(visit.verbs.fabric_readings, request)
+    readings = await run_in_threadpool(visit.verbs.fabrics.readings, request)
     seen: tuple[FabricStatus, ...] = ()
     silent = ""
     if now:
         again = await visit.caller("GET", "/v1/site")
         try:
-            seen = (await run_outside(visit.http, again, lambda: visit.verbs.show_site(again))).fabrics
+            seen = (await run_outside(visit.http, again, lambda: visit.verbs.site.show(again))).fabrics
         except WeftError as error:  # what was read before is shown all the same
             silent = str(error)
     return visit.page("site_fabrics.html", readings=readings, asked=now, seen=seen, silent=silent)
@@ -74,18 +74,18 @@ async def adopt(visit: Visitor, name: str) -> Response:
     """Adopt it, if it is still what was shown."""
     form = await visit.form()
     request = await visit.caller("POST", "/v1/site/adopt-cabling")
-    await run_in_threadpool(visit.verbs.may, request, "site:activate")
+    await run_in_threadpool(visit.verbs.permissions.check, request, "site:activate")
     found = await _compared(visit, name)
     check_unchanged(form, print_of(found), f"the cabling of fabric {name}")
     _check_adoptable(found)
-    await run_outside(visit.http, request, lambda: visit.verbs.adopt_cabling(request, name), None)
+    await run_outside(visit.http, request, lambda: visit.verbs.fabrics.adopt_cabling(request, name), None)
     return visit.to(f"/site/fabrics/{quote(name, safe='')}")
 
 
 async def _compared(visit: Visit, name: str) -> FabricComparison:
     request = await visit.caller("GET", "/v1/site/differences")
     checked(name)
-    return await run_outside(visit.http, request, lambda: visit.verbs.compare_fabric(request, name), None)
+    return await run_outside(visit.http, request, lambda: visit.verbs.fabrics.compare(request, name), None)
 
 
 def _check_adoptable(found: FabricComparison) -> None:

@@ -39,7 +39,7 @@ async def health(
 
 def _table(visit: Visit, request: Request, by: HealthGroup, health: HealthValue | None) -> str:
     """The page's part that is the same for all who may see it, and until something changes."""
-    found, nodes, number = visit.verbs.health_page(request, by, health, SHOWN)
+    found, nodes, number = visit.verbs.nodes.health_page(request, by, health, SHOWN)
     further = max(0, number - SHOWN)
 
     def write() -> str:

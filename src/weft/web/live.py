@@ -33,7 +33,7 @@ GATHER_SECONDS = 1.0
 async def live(visit: Visitor, name: str, after: Annotated[int, Query(ge=0, le=1 << 62)] = 0) -> Response:
     """The pod's events after one; `Last-Event-ID` goes before `after`."""
     request = await _caller(visit, checked(name))
-    pod = await run_in_threadpool(visit.verbs.find_pod, request, "pods:events", name)
+    pod = await run_in_threadpool(visit.verbs.pods.find, request, "pods:events", name)
     known = last_event_id(visit.http, after)
     events = _stream(visit, request, pod, known)
     return streams_of(visit.http).response(visit.session.contents.user_id, events)
@@ -62,7 +62,7 @@ async def _stream(visit: Visit, request: Request, pod: FoundPod, known: int) -> 
             if not await visit.goes_on():
                 return
             request = await _caller(visit, name, request)
-            pod = await run_in_threadpool(visit.verbs.find_pod, request, "pods:events", name)
+            pod = await run_in_threadpool(visit.verbs.pods.find, request, "pods:events", name)
     except (ClientDisconnect, TemporaryError):
         return
     except WeftError:

@@ -36,7 +36,7 @@ async def list_networks(
     request = await visit.caller("GET", "/v1/networks")
     given = {"all_projects": every, "limit": ROWS, **({"marker": marker} if marker else {})}
     search = validate(NetworkSearch, given, Positions())
-    found = await run_in_threadpool(visit.verbs.list_networks, request, search)
+    found = await run_in_threadpool(visit.verbs.networks.list, request, search)
     shown = {"all": "true"} if every else {}
     return visit.page(
         "networks.html",
@@ -53,9 +53,11 @@ async def show_network(visit: Visitor, name: str) -> Response:
     """One network: state and why, its ports, what happened."""
     found = await _network(visit, name)
     request = await visit.caller("GET", f"/v1/networks/{found.id}/events")
-    events = await run_in_threadpool(visit.verbs.network_events, request, found.id)
+    events = await run_in_threadpool(visit.verbs.networks.events, request, found.id)
     again = await visit.caller("GET", f"/v1/networks/{found.id}")
-    allowed = await run_in_threadpool(visit.verbs.allowed, again, ("networks:abandon",), found.project_id)
+    allowed = await run_in_threadpool(
+        visit.verbs.permissions.allowed, again, ("networks:abandon",), found.project_id
+    )
     return visit.page(
         "network.html",
         network=found,
@@ -71,7 +73,9 @@ async def abandon_page(visit: Visitor, name: str) -> Response:
     """What it means to end a release as it is."""
     found = await _network(visit, name)
     request = await visit.caller("GET", f"/v1/networks/{found.id}")
-    if not await run_in_threadpool(visit.verbs.allowed, request, ("networks:abandon",), found.project_id):
+    if not await run_in_threadpool(
+        visit.verbs.permissions.allowed, request, ("networks:abandon",), found.project_id
+    ):
         raise ForbiddenError(f"{request.caller.user_name} may not do networks:abandon")
     if found.state is not PodState.RELEASING:
         raise ConflictError(
@@ -102,18 +106,18 @@ async def abandon(visit: Visitor, name: str) -> Response:
     form = await visit.form(lambda: abandon_page(visit, name))
     found = await _network(visit, name)
     request = await visit.caller("POST", f"/v1/networks/{found.id}/abandon")
-    await run_in_threadpool(visit.verbs.may, request, "networks:abandon")
+    await run_in_threadpool(visit.verbs.permissions.check, request, "networks:abandon")
     check_unchanged(form, _seen(found), f"network {found.name}")
     if form.get("name", "").strip() != found.name:
         raise InputError("name", form.get("name", "")[:64], f"{found.name}, to confirm")
     given = validate(AbandonRequest, {"reason": form.get("reason", "").strip()}, Positions())
-    await run_in_threadpool(visit.verbs.abandon_network, request, found.id, given.reason)
+    await run_in_threadpool(visit.verbs.networks.abandon, request, found.id, given.reason)
     return visit.to(f"/networks/{quote(found.id, safe='')}")
 
 
 async def _network(visit: Visit, name: str) -> NetworkView:
     request = await visit.caller("GET", f"/v1/networks/{checked(name)}")
-    return await run_in_threadpool(visit.verbs.show_network, request, name)
+    return await run_in_threadpool(visit.verbs.networks.show, request, name)
 
 
 def _seen(found: NetworkView) -> str:

@@ -49,7 +49,7 @@ async def hold(visit: Visitor, name: str) -> Response:
     form = await _form(visit, name, lambda: hold_page(visit, name), breaks=True)
     what = validate(HoldRequest, {"what": form.get("what", "").strip()}, Positions()).what
     request = await visit.caller("PUT", f"/v1/nodes/{name}/hold")
-    await run_in_threadpool(visit.verbs.hold_node, request, name, what)
+    await run_in_threadpool(visit.verbs.nodes.hold, request, name, what)
     return _back(visit, name)
 
 
@@ -74,7 +74,7 @@ async def quarantine(visit: Visitor, name: str) -> Response:
     form = await _form(visit, name, lambda: quarantine_page(visit, name), breaks=True)
     given = validate(QuarantineRequest, {"reason": form.get("reason", "").strip()}, Positions())
     request = await visit.caller("PUT", f"/v1/nodes/{name}/quarantine")
-    await run_in_threadpool(visit.verbs.quarantine_node, request, name, given.reason)
+    await run_in_threadpool(visit.verbs.nodes.quarantine, request, name, given.reason)
     return _back(visit, name)
 
 
@@ -97,7 +97,7 @@ async def clear(visit: Visitor, name: str) -> Response:
     """Clear it, if its causes are still those that were shown: another owner's is appended to the first."""
     await _form(visit, name, why=True)
     request = await visit.caller("DELETE", f"/v1/nodes/{name}/quarantine")
-    await run_in_threadpool(visit.verbs.clear_node, request, name)
+    await run_in_threadpool(visit.verbs.nodes.clear, request, name)
     return _back(visit, name)
 
 
@@ -133,7 +133,7 @@ async def accept(visit: Visitor, name: str) -> Response:
     refused: ConflictError | None = None
     for what in ended:
         try:
-            await run_in_threadpool(visit.verbs.accept_node, request, name, what, without_test=without)
+            await run_in_threadpool(visit.verbs.nodes.accept, request, name, what, without_test=without)
         except (
             ConflictError
         ) as error:  # its tests haven't passed; the others end all the same, as the page said
@@ -170,7 +170,7 @@ async def clear_report(visit: Visitor, name: str) -> Response:
     reports = [one for one in node.reports if project in ("", one.project_id)]
     check_unchanged(form, print_of(*reports), f"what projects report of node {name}")
     request = await visit.caller("DELETE", f"/v1/nodes/{name}/reports")
-    await run_in_threadpool(visit.verbs.clear_report, request, name, project or None)
+    await run_in_threadpool(visit.verbs.nodes.clear_report, request, name, project or None)
     return _back(visit, name)
 
 
@@ -193,7 +193,7 @@ async def forget_checks(visit: Visitor, name: str) -> Response:
     """Forget them, if they are those that were shown."""
     await _form(visit, name)
     request = await visit.caller("DELETE", f"/v1/nodes/{name}/checks")
-    await run_in_threadpool(visit.verbs.forget_checks, request, name)
+    await run_in_threadpool(visit.verbs.checks.forget, request, name)
     return _back(visit, name)
 
 
@@ -225,14 +225,14 @@ async def judge_check(visit: Visitor, name: str) -> Response:
     request = await visit.caller("PUT", f"/v1/checks/{quote(check, safe='')}/judgement")
     check_unchanged(form, print_of(check, *await _failing(visit, check)), f"where {check} fails")
     judged = validate(CheckJudgement, {"judged": form.get("judged", "")}, Positions()).judged
-    await run_in_threadpool(visit.verbs.judge_check, request, check, judged)
+    await run_in_threadpool(visit.verbs.checks.judge, request, check, judged)
     return _back(visit, name)
 
 
 async def _failing(visit: Visit, check: str) -> list[str]:
     """Nodes on which this check fails and counts."""
     request = await visit.caller("GET", "/v1/nodes")
-    nodes = await run_outside(visit.http, request, lambda: visit.verbs.nodes(request))
+    nodes = await run_outside(visit.http, request, lambda: visit.verbs.nodes.list(request))
     return sorted(node.name for node in nodes if any(one.code == check for one in node.failed_checks))
 
 
@@ -310,7 +310,7 @@ async def _promises(visit: Visit, node: NodeView) -> tuple[str, ...]:
     except ForbiddenError:  # by the access rules of an application credential, which may name the hold alone
         return ("Which reservations and bookings it breaks is not known to this session.",)
     wanted = DrainRequest(target=f"node:{node.name}", plan=True)
-    found = await run_in_threadpool(visit.verbs.drain, request, wanted)
+    found = await run_in_threadpool(visit.verbs.nodes.drain, request, wanted)
     return tuple(f"Can't be kept without this node: {one}" for one in found.broken)
 
 

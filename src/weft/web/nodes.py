@@ -50,7 +50,7 @@ async def list_nodes(
     request = await visit.caller("GET", "/v1/nodes")
 
     async def read() -> NodePage:
-        return await run_outside(visit.http, request, lambda: visit.verbs.node_page(request, search))
+        return await run_outside(visit.http, request, lambda: visit.verbs.nodes.page(request, search))
 
     page = await together(visit.http, request, ("nodes", search.model_dump_json()), read)
     given = {"state": state, "rack": rack, "leaf": leaf, "name": name, "sort": sort if sort != "site" else ""}
@@ -87,7 +87,7 @@ async def _history(visit: Visit, name: str, before: int | None) -> tuple[NodeHis
     """The node's history, or why it can't be shown; the page has everything else all the same."""
     try:
         request = await visit.caller("GET", f"/v1/nodes/{name}/history")
-        return await run_in_threadpool(visit.verbs.node_history, request, name, before, ENTRIES), ""
+        return await run_in_threadpool(visit.verbs.nodes.history, request, name, before, ENTRIES), ""
     except (ForbiddenError, NotFoundError) as error:
         return None, str(error)
 
@@ -96,11 +96,11 @@ async def _history(visit: Visit, name: str, before: int | None) -> tuple[NodeHis
 async def stops(visit: Visitor) -> Response:
     """Holds and drains, by node."""
     request = await visit.caller("GET", "/v1/holds")
-    holds = await run_outside(visit.http, request, lambda: visit.verbs.holds(request))
+    holds = await run_outside(visit.http, request, lambda: visit.verbs.nodes.holds(request))
     drains = None
     if {"nodes:list", DETAILS} <= set(visit.allowed):
         again = await visit.caller("GET", "/v1/drains")
-        drains = await run_outside(visit.http, again, lambda: visit.verbs.drains(again))
+        drains = await run_outside(visit.http, again, lambda: visit.verbs.nodes.drains(again))
     return visit.page("site_stops.html", holds=holds, drains=drains, may=visit.allowed)
 
 
@@ -110,7 +110,7 @@ async def node_of(visit: Visit, name: str) -> NodeView:
 
     def look() -> NodeView:
         try:
-            return visit.verbs.show_node(request, name)
+            return visit.verbs.nodes.show(request, name)
         except NotFoundError:
             gone = _gone(visit.verbs, request, name)
             if gone is None:
@@ -122,11 +122,11 @@ async def node_of(visit: Visit, name: str) -> NodeView:
 
 def _gone(verbs: Service, request: Request, name: str) -> NodeView | None:
     """A node that left the site: what it is held or drained for if it returns, or what is kept of its history."""
-    holds = tuple(one for one in verbs.holds(request) if one.node == name)
-    drain = next((one for one in verbs.drains(request) if one.node == name), None)
+    holds = tuple(one for one in verbs.nodes.holds(request) if one.node == name)
+    drain = next((one for one in verbs.nodes.drains(request) if one.node == name), None)
     if not holds and drain is None:
         try:
-            verbs.node_history(request, name, limit=1)  # without an entry there is no such node
+            verbs.nodes.history(request, name, limit=1)  # without an entry there is no such node
         except (ForbiddenError, NotFoundError):
             return None
         reason = "the active site has no such node; its history is kept"

@@ -82,7 +82,7 @@ async def _order(visit: Visit, text: str, document: dict[str, Any]) -> Response:
 
     def create() -> str | Answered:
         try:
-            return visit.verbs.order_pod(request, load_order(text, orderforms.NAME))
+            return visit.verbs.pods.order(request, load_order(text, orderforms.NAME))
         except (InputError, RefusedError) as error:
             return refused(error, document)
 
@@ -94,7 +94,7 @@ async def _order(visit: Visit, text: str, document: dict[str, Any]) -> Response:
 
 def _plan(visit: Visit, request: Request, text: str, document: dict[str, Any]) -> Answered:
     try:
-        plan = visit.verbs.plan_pod(request, load_order(text, orderforms.NAME))
+        plan = visit.verbs.pods.plan(request, load_order(text, orderforms.NAME))
     except WeftError as error:
         return refused(error, document)
     counts: dict[str, int] = {}

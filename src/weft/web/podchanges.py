@@ -68,7 +68,7 @@ async def change(visit: Visitor, name: str) -> Response:
 
     def plan() -> Answered:
         try:
-            plan = visit.verbs.plan_pod(request, _order(pod, text), remove.split())
+            plan = visit.verbs.pods.plan(request, _order(pod, text), remove.split())
             _difference(plan)
             return Answered(plan)
         except WeftError as error:
@@ -87,10 +87,10 @@ async def _apply(
 
     def work() -> Answered | None:
         order = _order(pod, text)
-        if form.get("change") != print_of(_difference(visit.verbs.plan_pod(ask, order, remove))):
+        if form.get("change") != print_of(_difference(visit.verbs.pods.plan(ask, order, remove))):
             raise ConflictError("it would change something else now: plan it again. Nothing was changed")
         try:
-            visit.verbs.apply_pod(request, pod.id, order, remove, pod.generation, exists=True)
+            visit.verbs.pods.apply(request, pod.id, order, remove, pod.generation, exists=True)
         except (InputError, RefusedError) as error:
             return refused(error, document)
         return None
@@ -105,7 +105,9 @@ async def _pod(visit: Visit, name: str) -> PodView:
     """The pod, for those who may change it."""
     pod = await pod_of(visit, name)
     request = await visit.caller("GET", f"/v1/pods/{pod.id}")
-    if not await run_in_threadpool(visit.verbs.allowed, request, ("pods:change",), pod.project_id):
+    if not await run_in_threadpool(
+        visit.verbs.permissions.allowed, request, ("pods:change",), pod.project_id
+    ):
         raise ForbiddenError(f"{request.caller.user_name} may not do pods:change with pod {pod.name}")
     if pod.phase in (Phase.RELEASING, Phase.RELEASED):
         raise ConflictError(f"pod {pod.name} is {pod.state}: its order can't be changed any more")

@@ -30,4 +30,4 @@ async def links_picture(visit: Visitor, name: str) -> Response:
 
 async def _links(visit: Visit, name: str) -> PodLinks:
     request = await visit.caller("GET", f"/v1/pods/{checked(name)}/links")
-    return await run_outside(visit.http, request, lambda: visit.verbs.pod_links(request, name))
+    return await run_outside(visit.http, request, lambda: visit.verbs.fabrics.pod_links(request, name))

@@ -54,7 +54,7 @@ async def list_pods(
     if request.caller.project_id is None:
         return visit.page("pods.html", pods=[], state="", states=list(PodState), following="", first=True)
     search = search_of({"state": state, "marker": marker})
-    pods = await run_in_threadpool(visit.verbs.list_pods, request, search)
+    pods = await run_in_threadpool(visit.verbs.pods.list, request, search)
     more = {"state": state, "marker": pods[-1].marker} if len(pods) == ROWS else {}
     following = urlencode({name: value for name, value in more.items() if value})
     return visit.page(
@@ -84,14 +84,14 @@ def shown_pod(verbs: Service, request: Request, name: str) -> dict[str, Any]:
     The state is read after the events: what happens in between comes with the next event. The other way round a page
     would count an event as shown whose state it doesn't have.
     """
-    found = verbs.find_pod(request, "pods:events", name)
+    found = verbs.pods.find(request, "pods:events", name)
     events, cut = newest_events(verbs, request, str(found.id))
-    pod = verbs.show_pod(request, str(found.id))
+    pod = verbs.pods.show(request, str(found.id))
     document = pod.model_dump(mode="json", include={"servers", "order"})
     codes = (pod.code, *(one.code for one in pod.conditions if one.status != "false"))
     rules = sorted({way.rule for way in WAYS.values() if way.rule})
-    follow = verbs.allowed(request, rules, pod.project_id)
-    details = verbs.allowed(request, (DETAILS,))
+    follow = verbs.permissions.allowed(request, rules, pod.project_id)
+    details = verbs.permissions.allowed(request, (DETAILS,))
     may_follow = [rule for rule in follow if rule.startswith(OF_TENANTS) or details]
     login_of = [(server, login(document, server.name)) for server in pod.servers]
     return {
@@ -101,7 +101,7 @@ def shown_pod(verbs: Service, request: Request, name: str) -> dict[str, Any]:
         "servers": login_of,
         "out": ways_of_pod(str(found.id), [code for code in codes if code], may_follow),
         "last": events[0].sequence if events else 0,
-        "may": verbs.allowed(request, POD_RULES, pod.project_id),
+        "may": verbs.permissions.allowed(request, POD_RULES, pod.project_id),
         "mapped": bool(details),
         "audits": bool(details) and "audit:check" in follow,
     }
@@ -109,7 +109,7 @@ def shown_pod(verbs: Service, request: Request, name: str) -> dict[str, Any]:
 
 def newest_events(verbs: Service, request: Request, pod: str) -> tuple[list[EventView], bool]:
     """The newest events of a pod, newest first, and whether there are earlier ones."""
-    found = verbs.pod_events(request, pod, newest=SHOWN_EVENTS + 1)[::-1]
+    found = verbs.pods.events(request, pod, newest=SHOWN_EVENTS + 1)[::-1]
     return found[:SHOWN_EVENTS], len(found) > SHOWN_EVENTS
 
 

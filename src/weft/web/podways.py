@@ -52,7 +52,7 @@ async def retry(visit: Visitor, name: str) -> Response:
     """Retry it."""
     pod, _ = await _form(visit, name)
     request = await visit.caller("POST", f"/v1/pods/{pod.id}/retry")
-    await run_in_threadpool(visit.verbs.retry_pod, request, pod.id)
+    await run_in_threadpool(visit.verbs.pods.retry, request, pod.id)
     return visit.to(f"/pods/{pod.id}")
 
 
@@ -89,7 +89,7 @@ async def abandon(visit: Visitor, name: str) -> Response:
         raise InputError("name", form.get("name", "")[:64], f"{pod.name}, to confirm")
     given = validate(AbandonRequest, {"reason": form.get("reason", "").strip()}, Positions())
     request = await visit.caller("POST", f"/v1/pods/{pod.id}/abandon")
-    await run_in_threadpool(visit.verbs.abandon_pod, request, pod.id, given.reason)
+    await run_in_threadpool(visit.verbs.pods.abandon, request, pod.id, given.reason)
     return visit.to(f"/pods/{pod.id}")
 
 
@@ -109,7 +109,7 @@ async def replace_page(visit: Visitor, name: str) -> Response:
         asked = (AskedField("node", "Server that goes", 255),)
     else:
         asked = (AskedField("node", "Node that goes", 255, choices=tuple(one.node for one in pod.placed)),)
-    if visit.verbs.allowed(request, ("pods:choose_node",), pod.project_id):
+    if visit.verbs.permissions.allowed(request, ("pods:choose_node",), pod.project_id):
         asked = (*asked, AskedField("with", "Node that comes; empty: weft chooses", 255, required=False))
     return _page(visit, pod, "replace/plan", f"Replace a node of pod {pod.name}", "Continue", does, (), asked)
 
@@ -121,7 +121,7 @@ async def replace_plan(visit: Visitor, name: str) -> Response:
     wanted = _replacement(form)
     request = await visit.caller("POST", f"/v1/pods/{pod.id}/replace/plan")
     plan = await run_outside(
-        visit.http, request, lambda: visit.verbs.plan_replacement(request, pod.id, wanted.asked)
+        visit.http, request, lambda: visit.verbs.pods.plan_replacement(request, pod.id, wanted.asked)
     )
     change = _change(plan)
     came = ", ".join((*change.spares_used, *change.nodes_added)) or "a node"
@@ -150,10 +150,10 @@ async def replace(visit: Visitor, name: str) -> Response:
     request = await visit.caller("POST", f"/v1/pods/{pod.id}/replace")
 
     def work() -> None:
-        plan = visit.verbs.plan_replacement(ask, pod.id, wanted.asked)
+        plan = visit.verbs.pods.plan_replacement(ask, pod.id, wanted.asked)
         if form.get("change") != print_of(_change(plan)):
             raise ConflictError("another node would come now: look at the plan again. Nothing was changed")
-        visit.verbs.replace_node(request, pod.id, wanted.asked, pod.generation)
+        visit.verbs.pods.replace_node(request, pod.id, wanted.asked, pod.generation)
 
     await run_outside(visit.http, request, work)
     return visit.to(f"/pods/{pod.id}")
@@ -187,7 +187,7 @@ async def act(visit: Visitor, name: str) -> Response:
     _, meant = _server(pod, form)
     request = await visit.caller("POST", f"/v1/pods/{pod.id}/servers/{meant}/action")
     done = await run_outside(
-        visit.http, request, lambda: visit.verbs.act_on_server(request, pod.id, meant, given.action)
+        visit.http, request, lambda: visit.verbs.pods.act_on_server(request, pod.id, meant, given.action)
     )
     if done.password:
         return visit.page("rescued.html", pod=pod, done=done)
@@ -216,7 +216,7 @@ async def console(visit: Visitor, name: str) -> Response:
     pod, form = await _form(visit, name, lambda: console_page(visit, name))
     server, meant = _server(pod, form)
     request = await visit.caller("POST", f"/v1/pods/{pod.id}/servers/{meant}/console")
-    found = await run_outside(visit.http, request, lambda: visit.verbs.pod_console(request, pod.id, meant))
+    found = await run_outside(visit.http, request, lambda: visit.verbs.pods.console(request, pod.id, meant))
     opens = urlsplit(found.url).scheme in ("http", "https")  # a serial one is for programs: ws, wss
     return visit.page("console_url.html", pod=pod, server=server, console=found, opens=opens)
 
@@ -245,7 +245,7 @@ async def report(visit: Visitor, name: str) -> Response:
     texts = {"node": form.get("node", ""), "reason": form.get("reason", "").strip()}
     given = validate(ReportRequest, texts, Positions())
     request = await visit.caller("POST", f"/v1/pods/{pod.id}/report")
-    await run_in_threadpool(visit.verbs.report_node, request, pod.id, given.node, given.reason)
+    await run_in_threadpool(visit.verbs.pods.report_node, request, pod.id, given.node, given.reason)
     return visit.to(f"/pods/{pod.id}")
 
 
@@ -274,7 +274,7 @@ async def _pod(visit: Visit, name: str, rule: str) -> PodView:
     """The pod, for those who may do this with it; a page that only asks isn't logged."""
     pod = await pod_of(visit, name)
     request = await visit.caller("GET", f"/v1/pods/{pod.id}")
-    if not await run_in_threadpool(visit.verbs.allowed, request, (rule,), pod.project_id):
+    if not await run_in_threadpool(visit.verbs.permissions.allowed, request, (rule,), pod.project_id):
         raise ForbiddenError(f"{request.caller.user_name} may not do {rule} with pod {pod.name}")
     return pod
 

@@ -35,4 +35,4 @@ async def download(visit: Visitor, name: str) -> Response:
 
 async def _receipt(visit: Visit, name: str) -> SignedReceipt:
     request = await visit.caller("GET", f"/v1/pods/{checked(name)}/receipt")
-    return await run_in_threadpool(visit.verbs.pod_receipt, request, name)
+    return await run_in_threadpool(visit.verbs.pods.receipt, request, name)

@@ -104,7 +104,7 @@ async def _may(visit: Visit) -> Request:
 async def _active(visit: Visit) -> SiteView | None:
     request = await visit.caller("GET", "/v1/site")
     try:
-        return await run_outside(visit.http, request, lambda: visit.verbs.show_site(request), None)
+        return await run_outside(visit.http, request, lambda: visit.verbs.site.show(request), None)
     except NotFoundError:
         return None
 
@@ -119,9 +119,9 @@ def _check(verbs: Service, request: Request, active: SiteView | None, text: str)
 
 def _activate(verbs: Service, request: Request, text: str, base: int) -> None:
     made = cut(_site(text))
-    for digest in verbs.missing_parts(request, tuple(made.parts)).missing:
-        verbs.send_part(request, digest, made.parts[digest])
-    verbs.activate_site(request, made.document, base)
+    for digest in verbs.site.missing_parts(request, tuple(made.parts)).missing:
+        verbs.site.send_part(request, digest, made.parts[digest])
+    verbs.site.activate(request, made.document, base)
 
 
 def _site(text: str) -> Site:
@@ -149,7 +149,7 @@ def _document(verbs: Service, request: Request, active: SiteView) -> dict[str, A
         if table not in TABLES or not isinstance(value, Mapping):
             return value
         digests = cast(Mapping[str, list[str]], value)["parts"]
-        return [row for digest in digests for row in json.loads(verbs.site_part(request, digest))]
+        return [row for digest in digests for row in json.loads(verbs.site.part(request, digest))]
 
     return {table: rows(table, value) for table, value in active.document.items()}
 

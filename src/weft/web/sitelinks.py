@@ -29,7 +29,7 @@ async def link_page(visit: Visitor, link: Name = "", pattern: Given = "rail") ->
     if wanted:
         try:
             found = await run_outside(
-                visit.http, request, lambda: visit.verbs.show_link(request, wanted, chosen)
+                visit.http, request, lambda: visit.verbs.fabrics.show_link(request, wanted, chosen)
             )
         except WeftError as error:
             status = row_of(error).status
@@ -45,7 +45,9 @@ async def disturbers(visit: Visitor, name: str, pattern: Given = "rail") -> Resp
     """What shares links between switches with a pod, and which of it explains congestion."""
     chosen, pod = _pattern(pattern), checked(name)
     request = await visit.caller("GET", "/v1/site/who-disturbs")
-    found = await run_outside(visit.http, request, lambda: visit.verbs.who_disturbs(request, pod, chosen))
+    found = await run_outside(
+        visit.http, request, lambda: visit.verbs.fabrics.who_disturbs(request, pod, chosen)
+    )
     names = {one.id: one.name for link in found.congested for one in link.pods}
     return visit.page("site_disturbers.html", found=found, names=names, pattern=chosen, patterns=PATTERNS)
 

@@ -35,6 +35,6 @@ async def history_of(visit: Visit, serial: str) -> PartHistory | None:
     """None: no node has reported a part with this number."""
     try:
         request = await visit.caller("GET", f"/v1/parts/{quote(checked(serial), safe='')}/history")
-        return await run_in_threadpool(visit.verbs.part_history, request, serial)
+        return await run_in_threadpool(visit.verbs.nodes.part_history, request, serial)
     except NotFoundError:
         return None

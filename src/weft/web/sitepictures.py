@@ -111,7 +111,7 @@ async def picture_data(visit: Visitor, by: By = "leaf") -> Response:
         found = await picture()
 
         def draw() -> Kept:
-            healths = visit.verbs.health_values(request)
+            healths = visit.verbs.nodes.health_values(request)
             return _DRAWN.of(
                 (found, healths), (), lambda: Kept.of(_drawn(found, healths), "application/json")
             )
@@ -155,8 +155,8 @@ async def _reading(visit: Visit, by: str) -> Callable[[], Awaitable[Picture]]:
     again = await visit.asker("GET", "/v1/site/leaves")
 
     def look() -> Picture:
-        nodes = visit.verbs.node_marks(request)
-        leaves = tuple(visit.verbs.leaves(again)) if by == "leaf" else ()
+        nodes = visit.verbs.nodes.marks(request)
+        leaves = tuple(visit.verbs.fabrics.leaves(again)) if by == "leaf" else ()
         of = {leaf.name: leaf for leaf in leaves}
         return _PICTURES.of((nodes,), (by, leaves), lambda: Picture(by, boxes_of(nodes, of, by), nodes))
 

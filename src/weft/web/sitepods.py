@@ -32,7 +32,7 @@ async def list_all(
     given = {"state": state, "project": project, "name": name, "node": node, "server": server}
     search = search_of({**given, "marker": marker}, all_projects=True, alarmed=alarmed)
     request = await visit.caller("GET", "/v1/pods")
-    pods = await run_in_threadpool(visit.verbs.list_pods, request, search)
+    pods = await run_in_threadpool(visit.verbs.pods.list, request, search)
     query = {key: value for key, value in {**given, "alarmed": "true" if alarmed else ""}.items() if value}
     return visit.page(
         "site_pods.html",

@@ -23,7 +23,7 @@ async def receipts(visit: Visitor, pod: Text = "", project: Text = "", marker: T
         return visit.to(f"/pods/{quote(pod.strip(), safe='')}/receipt")
     search = search_of({"state": "RELEASED", "project": project, "marker": marker}, all_projects=True)
     request = await visit.caller("GET", "/v1/pods")
-    pods = await run_in_threadpool(visit.verbs.list_pods, request, search)
+    pods = await run_in_threadpool(visit.verbs.pods.list, request, search)
     query = {"project": project} if project else {}
     return visit.page(
         "site_receipts.html",

@@ -31,7 +31,7 @@ async def resources(visit: Visitor) -> Response:
     except NotFoundError as none:
         return visit.page("site_resources.html", found=None, unread=str(none), may=visit.allowed)
     request = await visit.caller("GET", "/v1/site/events")
-    _, events = await run_in_threadpool(visit.verbs.site_events, request)
+    _, events = await run_in_threadpool(visit.verbs.site.events, request)
     return visit.page(
         "site_resources.html",
         found=found,
@@ -85,13 +85,13 @@ async def apply(visit: Visitor) -> Response:
     """Apply what was shown, if it is still what would be done."""
     form = await visit.form()
     request = await visit.caller("POST", "/v1/site/apply")
-    await run_in_threadpool(visit.verbs.may, request, "site:apply")
+    await run_in_threadpool(visit.verbs.permissions.check, request, "site:apply")
     adopt = form.get("adopt") == "true"
 
     def check(plan: SitePlan) -> None:
         check_unchanged(form, print_of(plan), f"the plan of site {plan.site}")
 
-    await run_outside(visit.http, request, lambda: visit.verbs.apply_site(request, adopt, check), None)
+    await run_outside(visit.http, request, lambda: visit.verbs.site.apply(request, adopt, check), None)
     return visit.to("/site/resources")
 
 
@@ -104,7 +104,7 @@ def _more(step: SiteStep) -> str:
 
 async def _plan(visit: Visit, adopt: bool) -> SitePlan:
     request = await visit.caller("GET", "/v1/site/plan")
-    return await run_outside(visit.http, request, lambda: visit.verbs.plan_site(request, adopt), None)
+    return await run_outside(visit.http, request, lambda: visit.verbs.site.plan(request, adopt), None)
 
 
 @router.get("/abandon")
@@ -149,19 +149,19 @@ async def abandon(visit: Visitor) -> Response:
     """Abandon it."""
     form = await visit.form(lambda: abandon_page(visit))
     request = await visit.caller("POST", "/v1/site/abandon")
-    await run_in_threadpool(visit.verbs.may, request, "site:destroy")
+    await run_in_threadpool(visit.verbs.permissions.check, request, "site:destroy")
     found = await _resources(visit)
     check_unchanged(form, _seen(found), f"what was applied of site {found.site}")
     if form.get("name", "").strip() != found.site:
         raise InputError("name", form.get("name", "")[:64], f"{found.site}, to confirm")
     given = validate(AbandonRequest, {"reason": form.get("reason", "").strip()}, Positions())
-    await run_in_threadpool(visit.verbs.abandon_site, request, given.reason)
+    await run_in_threadpool(visit.verbs.site.abandon, request, given.reason)
     return visit.to("/site/resources")
 
 
 async def _resources(visit: Visit) -> SiteResources:
     request = await visit.caller("GET", "/v1/site/resources")
-    return await run_in_threadpool(visit.verbs.site_resources, request)
+    return await run_in_threadpool(visit.verbs.site.resources, request)
 
 
 def _seen(found: SiteResources) -> str:

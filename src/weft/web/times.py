@@ -54,7 +54,7 @@ async def capacity(
     request = await visit.caller("GET", "/v1/capacity")
     domain: Domain | None = next((one for one in DOMAINS if one == level), None)
     view = await run_outside(
-        visit.http, request, lambda: visit.verbs.capacity(request, accelerator or None, domain, duration)
+        visit.http, request, lambda: visit.verbs.capacity.show(request, accelerator or None, domain, duration)
     )
     given = {"accelerator": accelerator, "level": level, "duration": duration}
     return visit.page("capacity.html", view=view, given=given, levels=DOMAINS)
@@ -65,7 +65,7 @@ async def queue(visit: Visitor) -> Response:
     """Orders that wait, and bookings that begin later, of all projects: first those in the queue, by position."""
     request = await visit.caller("GET", "/v1/pods")
     search = PodSearch(all_projects=True, state=PodState.PENDING, limit=MOST_WAITING)
-    pods = await run_in_threadpool(visit.verbs.list_pods, request, search)
+    pods = await run_in_threadpool(visit.verbs.pods.list, request, search)
     pods.sort(key=lambda pod: (pod.position is None, pod.position or 0, pod.created_at))
     return visit.page("site_queue.html", pods=pods, cut=len(pods) == MOST_WAITING)
 
@@ -109,7 +109,7 @@ async def reservations_picture(visit: Visitor, day: Day = "", weeks: Weeks = 4) 
 
 async def _reservations(visit: Visit) -> list[ReservationView]:
     request = await visit.caller("GET", "/v1/reservations")
-    return list(await run_in_threadpool(visit.verbs.reservations, request))
+    return list(await run_in_threadpool(visit.verbs.capacity.reservations, request))
 
 
 def _first(day: str) -> date:
@@ -152,12 +152,12 @@ async def create(visit: Visitor) -> Response:
     """Reserve them."""
     form = await visit.form(lambda: new_page(visit))
     request = await visit.caller("POST", "/v1/reservations")
-    await run_in_threadpool(visit.verbs.may, request, "reservations:change")
+    await run_in_threadpool(visit.verbs.permissions.check, request, "reservations:change")
     texts = {name: form.get(name, "").strip() for name in ("name", "project_id", "start", "end", "reason")}
     given: dict[str, Any] = {name: value for name, value in texts.items() if value}
     given |= {name: form.get(name, "").split() for name in ("nodes", "leaves")}
     wanted = validate(Reservation, given, Positions())
-    await run_outside(visit.http, request, lambda: visit.verbs.create_reservation(request, wanted))
+    await run_outside(visit.http, request, lambda: visit.verbs.capacity.reserve(request, wanted))
     return visit.to(_LIST)
 
 
@@ -178,16 +178,16 @@ async def delete(visit: Visitor, name: str) -> Response:
     """Delete it, if it is still the one that was shown."""
     form = await visit.form()
     request = await visit.caller("DELETE", f"/v1/reservations/{name}")
-    await run_in_threadpool(visit.verbs.may, request, "reservations:change")
+    await run_in_threadpool(visit.verbs.permissions.check, request, "reservations:change")
     check_unchanged(form, (await _reservation(visit, name))[0], f"reservation {name}")
-    await run_in_threadpool(visit.verbs.delete_reservation, request, name)
+    await run_in_threadpool(visit.verbs.capacity.end_reservation, request, name)
     return visit.to(_LIST)
 
 
 async def _reservation(visit: Visit, name: str) -> tuple[str, tuple[str, ...]]:
     """Its print, and what it is. Raises `NotFoundError`."""
     request = await visit.caller("GET", "/v1/reservations")
-    every = await run_in_threadpool(visit.verbs.reservations, request)
+    every = await run_in_threadpool(visit.verbs.capacity.reservations, request)
     one = next((one for one in every if one.name == name), None)
     if one is None:
         raise NotFoundError(f"no reservation has the name {name[:64]}")

@@ -76,9 +76,11 @@ class Visit:
             method, path: of the API's request that does the same.
         """
         request = await self.asker(method, path)
-        self.http.state.allowed = await run_in_threadpool(self.verbs.allowed, request, SITE_RULES)
+        self.http.state.allowed = await run_in_threadpool(self.verbs.permissions.allowed, request, SITE_RULES)
         project = request.caller.project_id
-        self.http.state.own = await run_in_threadpool(self.verbs.allowed, request, OWN_RULES, project or "")
+        self.http.state.own = await run_in_threadpool(
+            self.verbs.permissions.allowed, request, OWN_RULES, project or ""
+        )
         return request
 
     async def asker(self, method: str, path: str, before: Request | None = None) -> Request:

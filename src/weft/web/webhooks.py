@@ -27,7 +27,7 @@ _RULES = ("webhooks:change", "webhooks:manage", "webhooks:list_all_projects")
 async def list_webhooks(visit: Visitor, every: Annotated[bool, Query(alias="all")] = False) -> Response:
     """The project's, or those of all projects."""
     request = await visit.caller("GET", "/v1/webhooks")
-    hooks = await run_in_threadpool(visit.verbs.webhooks, request, every)
+    hooks = await run_in_threadpool(visit.verbs.webhooks.list, request, every)
     may = await _may(visit, request.caller.project_id)
     return visit.page("webhooks.html", hooks=hooks[:SHOWN], total=len(hooks), every=every, may=may)
 
@@ -68,7 +68,7 @@ async def create(visit: Visitor) -> Response:
     }
     wanted = validate(WebhookRequest, given, Positions())
     request = await visit.caller("POST", "/v1/webhooks")
-    return _secret(visit, await run_in_threadpool(visit.verbs.make_webhook, request, wanted))
+    return _secret(visit, await run_in_threadpool(visit.verbs.webhooks.make, request, wanted))
 
 
 @router.get("/{name}")
@@ -83,7 +83,7 @@ async def test(visit: Visitor, name: str) -> Response:
     """Send a message now, and say what came of it."""
     await visit.form()
     request = await visit.caller("POST", f"/v1/webhooks/{checked(name)}/test")
-    tested = await run_outside(visit.http, request, lambda: visit.verbs.test_webhook(request, name))
+    tested = await run_outside(visit.http, request, lambda: visit.verbs.webhooks.test(request, name))
     hook = await _hook(visit, name)
     return visit.page("webhook.html", hook=hook, may=await _may(visit, hook.project_id), tested=tested)
 
@@ -93,7 +93,7 @@ async def enable(visit: Visitor, name: str) -> Response:
     """Send again, at once."""
     await visit.form()
     request = await visit.caller("POST", f"/v1/webhooks/{checked(name)}/enable")
-    hook = await run_in_threadpool(visit.verbs.enable_webhook, request, name)
+    hook = await run_in_threadpool(visit.verbs.webhooks.enable, request, name)
     return visit.to(f"/webhooks/{hook.id}")
 
 
@@ -115,7 +115,7 @@ async def rotate(visit: Visitor, name: str) -> Response:
     """Make another one, if it hasn't got one since the page: a form that is sent twice counts once."""
     hook = await _form(visit, name)
     request = await visit.caller("POST", f"/v1/webhooks/{hook.id}/rotate")
-    return _secret(visit, await run_in_threadpool(visit.verbs.rotate_webhook, request, hook.id))
+    return _secret(visit, await run_in_threadpool(visit.verbs.webhooks.rotate, request, hook.id))
 
 
 @router.get("/{name}/delete")
@@ -131,13 +131,13 @@ async def delete(visit: Visitor, name: str) -> Response:
     """Delete it."""
     hook = await _form(visit, name)
     request = await visit.caller("DELETE", f"/v1/webhooks/{hook.id}")
-    await run_in_threadpool(visit.verbs.delete_webhook, request, hook.id)
+    await run_in_threadpool(visit.verbs.webhooks.delete, request, hook.id)
     return visit.to("/webhooks")
 
 
 async def _hook(visit: Visit, name: str) -> WebhookView:
     request = await visit.caller("GET", f"/v1/webhooks/{checked(name)}")
-    return await run_in_threadpool(visit.verbs.show_webhook, request, name)
+    return await run_in_threadpool(visit.verbs.webhooks.show, request, name)
 
 
 async def _form(visit: Visit, name: str) -> WebhookView:
@@ -154,7 +154,7 @@ def _seen(hook: WebhookView) -> str:
 
 async def _may(visit: Visit, project: str | None) -> tuple[str, ...]:
     request = await visit.caller("GET", "/v1/webhooks")
-    return await run_in_threadpool(visit.verbs.allowed, request, _RULES, project)
+    return await run_in_threadpool(visit.verbs.permissions.allowed, request, _RULES, project)
 
 
 def _page(visit: Visit, hook: WebhookView, action: str, title: str, does: tuple[str, ...]) -> Response:

@@ -24,7 +24,7 @@ def asked(house: House, project: str = "team-a", role: str = "member") -> Reques
 def test_entry_names_user_and_project_by_id(house: House) -> None:
     """User and project with their domains, what the client calls itself, from where, and the request."""
     request = asked(house)
-    house.service.release_pod(request, house.order().name)
+    house.service.pods.release(request, house.order().name)
     entry, _ = house.store.records.audit_log(AuditLogSearch())
     caller = request.caller
     assert (entry.user, entry.user_id, entry.user_domain_id) == (caller.user_name, caller.user_id, "default")
@@ -38,11 +38,11 @@ def test_refused_tenant_requests_share_a_row(house: House) -> None:
     pod, stranger, reader = house.order(), asked(house, "team-b"), asked(house, "team-a", "reader")
     for number in range(30):
         with pytest.raises(NotFoundError):
-            house.service.release_pod(stranger, f"guess-{number}")
+            house.service.pods.release(stranger, f"guess-{number}")
         with pytest.raises(ForbiddenError):
-            house.service.may(reader, "pods:release", pod.name)
+            house.service.permissions.check(reader, "pods:release", pod.name)
         with pytest.raises(NotFoundError):
-            house.service.quarantine_node(house.operator, f"nix{number}", "x")
+            house.service.nodes.quarantine(house.operator, f"nix{number}", "x")
     found = house.store.records.audit_log(AuditLogSearch())
     by_action = {a: [e for e in found if e.action == a] for a in {e.action for e in found}}
     assert len(by_action["pod create"]) == 1
@@ -57,9 +57,9 @@ def test_entries_can_be_searched(house: House) -> None:
     """By time, user, project and action, page by page from the newest."""
     house.order()
     with pytest.raises(NotFoundError):
-        house.service.release_pod(asked(house, "team-b"), "train")
-    house.service.quarantine_node(house.operator, "gpu01", "fan")
-    house.service.clear_node(house.operator, "gpu01")
+        house.service.pods.release(asked(house, "team-b"), "train")
+    house.service.nodes.quarantine(house.operator, "gpu01", "fan")
+    house.service.nodes.clear(house.operator, "gpu01")
 
     def actions(**search: object) -> list[str]:
         return [e.action for e in house.store.records.audit_log(AuditLogSearch.model_validate(search))]

@@ -43,7 +43,7 @@ def test_released_pods_mark_on_someone_elses_resource_is_a_copy(house: House) ->
     things = [bearing(house, pod, kind, ports=()) for kind in KEYS]
     for _ in range(2):
         assert sweep(house) == []
-    found = house.service.audit(house.operator, repair=True).findings
+    found = house.service.audits.run(house.operator, repair=True).findings
     assert {(f.category, f.kind) for f in found} == {("foreign", str(kind)) for kind in KEYS}
     assert all("isn't weft's" in f.repair for f in found)
     assert all(thing in house.cloud.things() for thing in things)
@@ -56,7 +56,7 @@ def test_server_created_by_another_user_is_never_wefts(house: House) -> None:
     lost_hold(house.database, pod.id)
     server = bearing(house, pod, Kind.SERVER, ports=())
     sweep(house)
-    house.service.audit(house.operator, repair=True)
+    house.service.audits.run(house.operator, repair=True)
     assert server in house.cloud.things() and corrections(house, pod) == ()
 
 
@@ -65,7 +65,7 @@ def test_live_pods_mark_on_a_colleagues_server_is_a_copy(house: House) -> None:
     pod = house.ready()
     server = bearing(house, pod, Kind.SERVER, ports=())
     house.clock.sleep(3600)
-    found = house.service.audit(house.operator, repair=True).findings
+    found = house.service.audits.run(house.operator, repair=True).findings
     assert ("foreign", "server") in {(f.category, f.kind) for f in found}
     assert server in house.cloud.things()
     house.release(pod)
@@ -127,9 +127,9 @@ def test_undeletable_resources_do_not_delay_a_sweep(house: House) -> None:
     other = house.run(other, PodState.RELEASED)
     lost_hold(house.database, other.id)
     late = bearing(house, other, Kind.NETWORK)
-    before = house.clock.seconds
+    before = house.clock.seconds  # pyright: ignore[reportAttributeAccessIssue]
     sweep(house)
-    assert house.clock.seconds - before == 300.0
+    assert house.clock.seconds - before == 300.0  # pyright: ignore[reportAttributeAccessIssue]
     assert late not in house.cloud.things()
     assert {t.id for _, t in stuck} <= {t.id for t in house.cloud.things()}
 
@@ -207,7 +207,7 @@ def test_released_pods_duplicate_is_removed_if_weft_created_it(house: House, our
     sweep(house)
     assert (server in house.cloud.things()) is not ours
     assert [c.kind for c in corrections(house, pod)] == (["server"] if ours else [])
-    found = [f.category for f in house.service.audit(house.operator, repair=True).findings]
+    found = [f.category for f in house.service.audits.run(house.operator, repair=True).findings]
     assert found == (["late"] if ours else ["foreign"])
 
 

@@ -73,7 +73,7 @@ def test_late_creation_is_removed_and_reported(house: House) -> None:
     found = corrections(house, pod)
     assert [(c.kind, c.where) for c in found] == [("server", "lab")]
     assert found[0].gone_at is not None
-    late_findings = [f for f in house.service.audit(house.operator).findings if f.category == "late"]
+    late_findings = [f for f in house.service.audits.run(house.operator).findings if f.category == "late"]
     assert [(f.pod_id, f.repaired) for f in late_findings] == [(str(pod.id), True)]
     counts = house.store.counts().traces
     assert (counts.open, counts.gone) == (0, 1)
@@ -149,7 +149,7 @@ def test_live_owners_member_on_a_freed_node_is_no_stranger(house: House) -> None
     def write(change: str) -> None:
         with house.database.transaction() as tx:
             said = f"UPDATE resource SET {change} WHERE owner_id = %s AND kind = 'segment'"
-            tx._connection.execute(said, [live.id])  # pyright: ignore[reportPrivateUsage]
+            tx._connection.execute(said, [live.id])  # pyright: ignore[reportArgumentType, reportPrivateUsage]
 
     one = f"jsonb_set(document #> '{{spec,members,0}}', '{{port}}', '\"{port}\"')"
     write(f"document = jsonb_set(document, '{{spec,members,1}}', {one})")
@@ -167,7 +167,7 @@ def test_next_pods_resources_are_not_taken_for_the_last_ones(house: House) -> No
     new = house.ready()
     assert (new.nodes, new.plan.segment) == (old.nodes, old.plan.segment)
     assert sweep(house) == []
-    assert alarms(house, old) == [] and house.service.audit(house.operator).findings == ()
+    assert alarms(house, old) == [] and house.service.audits.run(house.operator).findings == ()
     assert house.store.pods.find(str(new.id), None).state is PodState.READY
 
 
@@ -239,7 +239,7 @@ def test_numbers_of_an_abandoned_pod_are_freed_once_seen_free(house: House) -> N
     house.release(pod)
     house.worker = house.new_worker("impatient", impatient(900.0))
     house.worker.run_once()
-    house.service.abandon_pod(house.operator, str(pod.id), "a stuck network")
+    house.service.pods.abandon(house.operator, str(pod.id), "a stuck network")
     house.clock.sleep(1.0)
     house.run(pod, PodState.RELEASED)
     sweep(house)
@@ -273,7 +273,7 @@ def test_unreadable_row_excludes_only_its_owner_from_the_sweep(house: House) -> 
     port = house.cloud.add(Kind.PORT, "login", "team-b", network=network.id)
     house.release(pod)
     house.worker.run_once()
-    house.service.abandon_pod(house.operator, str(pod.id), "stuck")
+    house.service.pods.abandon(house.operator, str(pod.id), "stuck")
     house.run(pod, PodState.RELEASED)
     house.cloud.lose(port)
     with house.database.transaction() as tx:

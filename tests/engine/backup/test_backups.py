@@ -219,7 +219,7 @@ def test_restored_database_changes_nothing_before_it_is_accepted(
     house.release(kept)
     assert "--accept" in visit(house, kept).reason and outside(house) == before
     assert house.service.health().checks["changes outside"].startswith("none: the database was restored")
-    house.service.accept_database(house.operator)
+    house.service.audits.accept_database(house.operator)
     house.run(kept, PodState.RELEASED)
     signed = house.store.records.receipt(kept.id)
     assert signed is not None and signed.public_key == key.public_key
@@ -241,7 +241,7 @@ def test_restored_database_waits_although_nothing_was_changed_since(
     house.restart()
     with pytest.raises(ConflictError, match="--accept"):
         house.order(make("next", 1))
-    house.service.accept_database(house.operator)
+    house.service.audits.accept_database(house.operator)
     house.ready(make("next", 1))
 
 

@@ -77,7 +77,7 @@ def test_resource_of_a_newer_weft_freezes_its_pod(house: House) -> None:
         house.store.release(pod.id, "release requested")
         house.worker.run_once()
         assert {t.id for t in house.cloud.things()} == before
-        parked = house.service.list_pods(house.request())[0].reason
+        parked = house.service.pods.list(house.request())[0].reason
         assert "can't read its row" in parked and "newer weft" in parked
         connection.execute("UPDATE resource SET document = document - 'version'")
     house.run(pod, PodState.RELEASED)

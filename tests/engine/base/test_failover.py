@@ -53,7 +53,7 @@ def test_incomplete_standby_changes_nothing_until_accepted(
             house.order(make("next", 1))
         assert outside(house) == before and house.store.records.receipt(kept.id) is None
 
-        house.service.accept_database(house.operator)
+        house.service.audits.accept_database(house.operator)
         house.run(kept, PodState.RELEASED)
     finally:
         house.close()

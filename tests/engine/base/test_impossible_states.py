@@ -29,10 +29,10 @@ def codes(house: House) -> dict[str, int]:
 def test_life_of_pods_leaves_no_impossible_state(house: House) -> None:
     """Queued, served, replaced, drained, quarantined, released."""
     pod, other = house.ready(), house.order(make("other", 2))
-    house.service.replace_node(house.operator, str(pod.id), Replacement(node=pod.nodes[0]))
+    house.service.pods.replace_node(house.operator, str(pod.id), Replacement(node=pod.nodes[0]))
     assert codes(house) == {}
     house.run(pod, PodState.READY)
-    house.service.quarantine_node(house.operator, house.site.nodes[-1].name, "fan")
+    house.service.nodes.quarantine(house.operator, house.site.nodes[-1].name, "fan")
     for one in (pod, other):
         house.release(one)
         house.run(one, PodState.RELEASED)
@@ -68,7 +68,7 @@ def test_impossible_state_is_found_by_its_code(house: House, code: str) -> None:
 
 def test_quarantine_of_a_node_that_left_the_site_is_cleared(house: House) -> None:
     sql(house, BROKEN["STOPS_OUTSIDE_SITE"])
-    house.service.clear_node(house.operator, "gone01")
+    house.service.nodes.clear(house.operator, "gone01")
     assert codes(house) == {}
     with pytest.raises(NotFoundError):
-        house.service.clear_node(house.operator, "gone01")
+        house.service.nodes.clear(house.operator, "gone01")

@@ -141,7 +141,7 @@ def test_order_is_notified_after_its_confirmation(house: House) -> None:
         mine.before = before
         listening.execute("LISTEN weft_event")
         listening.execute("LISTEN weft_work")
-        view = house.new_service(mine).create_pod(house.request(), ORDER)
+        view = house.new_service(mine).pods.create(house.request(), ORDER)
         assert begun.wait(LONG) and not heard(listening)
         assert sql(house, "SELECT next_at <= now() FROM pod") == [(True,)]
         goes_on.set()

@@ -58,16 +58,16 @@ def test_unreadable_row_is_parked(house: House, change: str) -> None:
     house.store.wake(fine.id)
     while house.worker.run_once():
         pass
-    listed = {p.name: p for p in house.service.list_pods(house.request())}
+    listed = {p.name: p for p in house.service.pods.list(house.request())}
     assert "can't read its row" in listed["poison"].reason and listed["fine"].state is PodState.READY
     assert any("can't read its row" in m for m in messages(house, poison, "alarm"))
     assert "weft_pods_unreadable 1" in metrics(house)
     with pytest.raises(UnreadableError, match="read pod poison"):
-        house.service.show_pod(house.request(), "poison")
-    report = house.service.audit(house.operator)
+        house.service.pods.show(house.request(), "poison")
+    report = house.service.audits.run(house.operator)
     assert not [f for f in report.findings if f.category == "orphan"], "what can't be read owns what it owned"
     assert [f.category for f in report.findings if str(poison.id) in f.what] == ["unknown"]
-    house.service.audit(house.operator, repair=True)
+    house.service.audits.run(house.operator, repair=True)
     assert {t.id for t in house.cloud.things()} == before
     house.release(fine)
     house.run(fine, PodState.RELEASED)
@@ -88,7 +88,7 @@ def test_corrected_row_continues(house: House) -> None:
     assert not house.worker.run_once()
     spoil(house, pod, "plan = jsonb_set(plan, '{cloud}', '\"lab\"')")
     assert house.worker.run_once()
-    assert house.service.list_pods(house.request())[0].reason == ""
+    assert house.service.pods.list(house.request())[0].reason == ""
     assert "weft_pods_unreadable 0" in metrics(house)
 
 
@@ -104,9 +104,9 @@ def test_unreadable_resource_parks_its_pod(house: House) -> None:
     house.store.wake(fine.id)
     while house.worker.run_once():
         pass
-    assert {p.name: p.state for p in house.service.list_pods(house.request())}["train"] is PodState.READY
+    assert {p.name: p.state for p in house.service.pods.list(house.request())}["train"] is PodState.READY
     assert any("can't read" in m for m in messages(house, pod, "alarm"))
-    report = house.service.audit(house.operator, repair=True)
+    report = house.service.audits.run(house.operator, repair=True)
     assert [(f.category, f.kind, f.pod_id) for f in report.findings] == [("unknown", "pod", str(pod.id))]
     assert {t.id for t in house.cloud.things()} == before
 
@@ -120,7 +120,7 @@ def test_unreadable_order_does_not_block_the_queue(house: House) -> None:
     house.run(first, PodState.RELEASED)
     house.worker.tend_queue()
     assert look(house, fine).state is PodState.PLACED
-    reasons = {p.name: p.reason for p in house.service.list_pods(house.request())}
+    reasons = {p.name: p.reason for p in house.service.pods.list(house.request())}
     assert "can't read its row" in reasons["poison"]
 
 
@@ -128,8 +128,8 @@ def test_date_out_of_range_is_read_as_the_last(house: House, clock: HandClock) -
     """A row from before the bounds: other reads don't fail, and its lease is far from over."""
     poison, fine = house.ready(ORDER.model_copy(update={"name": "poison"})), house.ready()
     spoil(house, poison, "lease_end = '10000-01-01 11:59:59+00', expected_start = 'infinity'")
-    assert {p.name for p in house.service.list_pods(house.request())} == {"poison", "train"}
-    house.service.capacity(house.request())
+    assert {p.name for p in house.service.pods.list(house.request())} == {"poison", "train"}
+    house.service.capacity.show(house.request())
     assert house.store.end_leases() == []
     assert house.worker.run_once() in (True, False)
     house.release(fine)

@@ -84,23 +84,23 @@ def test_every_document_is_read(recorded: Recorded) -> None:
     assert house.store.pods.every_live()[1] == {}
     house.worker.tend_queue()
     assert house.store.counts().parked == 0
-    assert {r.name for r in house.service.reservations(house.operator)} == {"course"}
-    assert {"gpu01", "gpu16"} <= {n.name for n in house.service.nodes(house.operator) if n.reason}
+    assert {r.name for r in house.service.capacity.reservations(house.operator)} == {"course"}
+    assert {"gpu01", "gpu16"} <= {n.name for n in house.service.nodes.list(house.operator) if n.reason}
     assert len(house.store.records.audit_log(AuditLogSearch())) >= recorded.rows("audit_log")
 
 
 def test_every_pod_is_shown(recorded: Recorded) -> None:
     """List, show and receipt, as tenant and as operator."""
     house = recorded.house
-    listed = {p.name for p in house.service.list_pods(house.operator, PodSearch(all_projects=True))}
+    listed = {p.name for p in house.service.pods.list(house.operator, PodSearch(all_projects=True))}
     assert {"ready", "bert", "degraded", "failed", "releasing", "placed", "booked", "waiting"} <= listed
     for name in sorted(listed):
-        shown = house.service.show_pod(house.request(), str(recorded.pod_id(name)))
+        shown = house.service.pods.show(house.request(), str(recorded.pod_id(name)))
         assert shown.name == name and shown.order.name == name
     for pod in ("corrected", "haunted", "stale", "abandoned"):
-        signed = house.service.pod_receipt(house.request(), str(recorded.pod_id(pod)))
+        signed = house.service.pods.receipt(house.request(), str(recorded.pod_id(pod)))
         assert verify(signed.model_dump(mode="json")).valid, pod
-    corrected = house.service.pod_receipt(house.request(), str(recorded.pod_id("corrected")))
+    corrected = house.service.pods.receipt(house.request(), str(recorded.pod_id("corrected")))
     assert [c.kind for c in corrected.corrections] == ["server"]
 
 
@@ -143,7 +143,7 @@ def test_release_ends_in_a_signed_receipt(recorded: Recorded, name: str) -> None
         for thing in house.cloud.things():
             thing.undeletable = False
     else:
-        house.service.release_pod(house.request(), str(pod_id))
+        house.service.pods.release(house.request(), str(pod_id))
     recorded.only(name)
     house.run(house.store.pods.find(str(pod_id), None), PodState.RELEASED)
     assert {r.state for r in house.store.pods.resources(pod_id)} <= {RowState.ABSENT, RowState.WANTED}
@@ -175,7 +175,7 @@ def test_pod_under_way_becomes_ready(recorded: Recorded) -> None:
 def test_audit_reports_only_what_was_wrong_before(recorded: Recorded) -> None:
     """Only what is wrong was wrong then: a server deleted by its tenant."""
     house = recorded.house
-    report = house.service.audit(house.operator)
+    report = house.service.audits.run(house.operator)
     assert {(f.category, f.pod) for f in report.findings} == {
         ("missing", "degraded"),
         ("late", "corrected"),
@@ -203,14 +203,14 @@ def test_sweep_continues_where_it_was(recorded: Recorded) -> None:
 def test_waiting_orders_start_when_there_is_capacity(recorded: Recorded) -> None:
     """The queue and its bookings are read as they were written."""
     house = recorded.house
-    house.service.clear_node(house.operator, "gpu01")
-    house.service.clear_node(house.operator, "gpu16")
+    house.service.nodes.clear(house.operator, "gpu01")
+    house.service.nodes.clear(house.operator, "gpu16")
     waiting = recorded.pod_id("waiting")
     for thing in house.cloud.things():
         thing.undeletable = False
     for name in ("ready", "degraded", "failed", "placed", "releasing"):
         if name != "releasing":
-            house.service.release_pod(house.request(), str(recorded.pod_id(name)))
+            house.service.pods.release(house.request(), str(recorded.pod_id(name)))
         recorded.only(name)
         house.run(house.store.pods.find(str(recorded.pod_id(name)), None), PodState.RELEASED)
     house.worker.tend_queue()

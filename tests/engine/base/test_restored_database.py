@@ -45,7 +45,7 @@ from weft.testing.ethernet import FakeEthernet, FakeSwitch
 
 def another(house: House, name: str, count: int) -> PodRecord:
     """Another tenant's pod, READY."""
-    view = house.service.create_pod(house.request("team-b"), make(name, count))
+    view = house.service.pods.create(house.request("team-b"), make(name, count))
     return house.run(house.store.pods.find(view.id, None), PodState.READY)
 
 
@@ -107,11 +107,11 @@ def test_sweep_on_ufm_keeps_the_partition_of_a_pod_that_the_dump_lacks(house: Ho
         house.order(make("next", 1))
     assert any("--accept" in said for said in sweep(house))
     assert inside(ufm, number) == guids(house, live)
-    house.service.accept_database(house.operator)
+    house.service.audits.accept_database(house.operator)
     sweep(house)
     assert inside(ufm, number) == guids(house, live)
     signed = house.store.records.receipt(old.id)
-    assert signed is not None and not house.service.pod_receipt(house.request(), str(old.id)).corrections
+    assert signed is not None and not house.service.pods.receipt(house.request(), str(old.id)).corrections
 
 
 def test_visits_on_ufm_leave_the_number_of_the_dumps_pod_to_its_successor(
@@ -149,11 +149,11 @@ def test_accepted_database_takes_nothing_from_a_released_pods_successor(house: H
     assert isinstance(house.clock, HandClock)
     house.clock.forward(minutes=1)
     house.restart()
-    house.service.accept_database(house.operator)
+    house.service.audits.accept_database(house.operator)
     assert "weft pod abandon" in visit(house, old).reason
     house.release(old)
     assert "weft pod abandon" in visit(house, old).reason
-    house.service.abandon_pod(house.operator, str(old.id), "released after the dump")
+    house.service.pods.abandon(house.operator, str(old.id), "released after the dump")
     house.run(old, PodState.RELEASED)
     assert visit(house, kept).state is PodState.READY
     sweep(house)
@@ -258,18 +258,18 @@ def test_restored_database_changes_nothing_outside_until_accepted(house: House) 
     assert look(house, leased).wanted == "present" and look(house, kept).state is not PodState.RELEASED
     assert any("--accept" in said for said in sweep(house))
     FabricKeeper(house.database, house.keeper.world).tend()
-    report = house.service.audit(house.operator, repair=True, unknown_pods=["all"])
+    report = house.service.audits.run(house.operator, repair=True, unknown_pods=["all"])
     assert [f.subject for f in report.findings if f.kind == "database"] == ["weft's database"]
     stopped = [m for m in StoreCollector(house.store).collect() if m.name == "weft_changes_stopped"]
     assert stopped[0].samples[0].value == 1
     assert report.findings and all("--accept" in f.repair for f in report.findings)
     with pytest.raises(ConflictError, match="--accept"):
-        house.service.act_on_server(house.request(), "revived", revived.nodes[0], Action.REBOOT)
+        house.service.pods.act_on_server(house.request(), "revived", revived.nodes[0], Action.REBOOT)
     health = house.service.health()
     assert health.ready and "--accept" in health.checks["changes outside"]
     assert outside(house) == before and house.store.records.receipt(kept.id) is None
 
-    house.service.accept_database(house.operator)
+    house.service.audits.accept_database(house.operator)
     house.run(kept, PodState.RELEASED)
     house.worker.tend_queue()
     assert look(house, leased).wanted == "absent"
@@ -283,7 +283,7 @@ def test_database_that_lacks_only_a_quarantine_is_detected(house: House) -> None
     """The node would be assigned to the next tenant."""
     pod = house.ready()
     dump(house.database.url)
-    house.service.quarantine_node(house.operator, "gpu09", "smokes")
+    house.service.nodes.quarantine(house.operator, "gpu09", "smokes")
     house.gate.tend()
     restore(house.database.url)
     house.restart()
@@ -299,7 +299,7 @@ def test_quarantine_is_noted_before_it_is_written(house: House, by: str) -> None
     dump(house.database.url)
     house.release(pod)
     if by == "an operator":
-        house.service.quarantine_node(house.operator, "gpu09", "smokes")
+        house.service.nodes.quarantine(house.operator, "gpu09", "smokes")
     else:
         house.database.gate.look()
         known = house.cloud.witnesses[house.site.name]
@@ -560,7 +560,7 @@ def test_pod_begun_before_the_dump_is_doubted_without_a_server(house: House) -> 
     house.clock.forward(minutes=1)
     house.cloud.testify(house.site.name, Witness(uuid4(), 99))
     house.restart()
-    house.service.accept_database(house.operator)
+    house.service.audits.accept_database(house.operator)
     house.cloud.faults.clear()
     assert "weft pod abandon" in visit(house, pod).reason
 
@@ -571,7 +571,7 @@ def accepted(house: House) -> None:
     assert isinstance(house.clock, HandClock)
     house.clock.forward(minutes=1)
     house.restart()
-    house.service.accept_database(house.operator)
+    house.service.audits.accept_database(house.operator)
 
 
 def test_pod_not_begun_in_the_dump_regains_its_resources(house: House) -> None:
@@ -619,7 +619,7 @@ def test_pod_not_begun_in_the_dump_is_doubted_if_its_number_is_in_use(house: Hou
     assert "weft pod abandon" in visit(house, old).reason
     house.release(old)
     assert "weft pod abandon" in visit(house, old).reason
-    house.service.abandon_pod(house.operator, str(old.id), "released after the dump")
+    house.service.pods.abandon(house.operator, str(old.id), "released after the dump")
     house.run(old, PodState.RELEASED)
     assert inside(ufm, number) == guids(house, live) and len(house.cloud.things()) == things
 
@@ -643,7 +643,7 @@ def test_pod_being_built_continues_once_the_database_is_accepted(
     house.cloud.testify(house.site.name, Witness(uuid4(), 9))
     seen = visit(house, pod, 1)
     assert seen.state is not PodState.FAILED and "--accept" in seen.reason and not house.cloud.things()
-    house.service.accept_database(house.operator)
+    house.service.audits.accept_database(house.operator)
     house.run(pod, PodState.READY)
 
 
@@ -656,11 +656,11 @@ def test_results_of_a_restored_database_do_not_count(house: House) -> None:
     tests = AcceptancePolicy.model_validate({"what": "burn-in", "tests": ["nccl", "disk"]})
     site = house.store.site().site
     house.store.activate_site(site.model_copy(update={"acceptance": tests}), "test")
-    house.service.hold_node(house.operator, "gpu09", "burn-in")
+    house.service.nodes.hold(house.operator, "gpu09", "burn-in")
 
     def say(test: str) -> NodeTestReceipt:
         given = NodeTestReport.model_validate({"status": "passed", "started": house.database.now()})
-        return house.service.report_test(house.operator, "gpu09", test, given)
+        return house.service.checks.report_test(house.operator, "gpu09", test, given)
 
     say("nccl")
     dump(house.database.url)
@@ -670,7 +670,7 @@ def test_results_of_a_restored_database_do_not_count(house: House) -> None:
     house.gate.tend()
     with pytest.raises(ConflictError, match="--accept"):
         say("disk")
-    house.service.accept_database(house.operator)
+    house.service.audits.accept_database(house.operator)
     assert [one.status for one in say("disk").tests] == ["missing", "passed"]
-    house.service.accept_database(house.operator)
+    house.service.audits.accept_database(house.operator)
     assert say("nccl").accepted, "a database that is in order keeps its results when it is accepted again"

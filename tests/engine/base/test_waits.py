@@ -64,7 +64,7 @@ def test_long_wait_for_the_capacity_lock_is_answered_503(house: House, database_
         assert (
             detail == "talk to the database (the database): blocked by others for too long; will be retried"
         )
-        assert second.service.list_pods(second.request()) == []
+        assert second.service.pods.list(second.request()) == []
         second.close()
 
 

@@ -22,7 +22,7 @@ from weft.model.views import Applied
 
 
 def apply(house: House, order: Order, **more: Any) -> Applied:
-    return house.service.apply_pod(more.pop("request", None) or house.request(), order.name, order, **more)
+    return house.service.pods.apply(more.pop("request", None) or house.request(), order.name, order, **more)
 
 
 def sized(count: int, order: Order = ORDER, **nodes: Any) -> Order:
@@ -217,7 +217,7 @@ def test_impossible_change_is_refused_as_a_whole(
         apply(house, Order.model_validate(document))
     assert [e.field for e in caught.value.errors] == fields  # type: ignore[attr-defined]
     assert look(house, pod).generation == 1
-    planned = house.service.plan_pod(house.request(), Order.model_validate(document))
+    planned = house.service.pods.plan(house.request(), Order.model_validate(document))
     assert planned.change is not None
     assert [i.field for i in planned.change.impossible] == fields
     assert planned.change.nodes_added
@@ -229,7 +229,7 @@ def test_second_of_two_concurrent_changes_conflicts(house: House) -> None:
     tenant = house.request()
 
     def ask(count: int) -> Any:
-        return lambda: house.service.apply_pod(tenant, "train", sized(count), generation=1)
+        return lambda: house.service.pods.apply(tenant, "train", sized(count), generation=1)
 
     errors = at_once(ask(3), ask(4))
     assert len(errors) == 1
@@ -288,14 +288,14 @@ def test_apply_by_name_finds_only_own_pods(house: House) -> None:
     pod = house.ready()
     made = apply(house, ORDER, request=house.operator)
     assert (made.outcome, made.pod.project_id) == ("created", "admin")
-    changed = house.service.apply_pod(house.operator, str(pod.id), open_to("9.0.0.0/8"))
+    changed = house.service.pods.apply(house.operator, str(pod.id), open_to("9.0.0.0/8"))
     assert (changed.outcome, changed.pod.project_id) == ("changed", "team-a")
     with pytest.raises(NotFoundError):
-        house.service.apply_pod(house.request("team-b"), str(pod.id), ORDER)
+        house.service.pods.apply(house.request("team-b"), str(pod.id), ORDER)
     with pytest.raises(ForbiddenError):
         apply(house, ORDER, request=house.request(role="reader"))
     with pytest.raises(InputError, match="a pod's name can't be changed"):
-        house.service.apply_pod(house.operator, str(pod.id), ORDER.model_copy(update={"name": "else"}))
+        house.service.pods.apply(house.operator, str(pod.id), ORDER.model_copy(update={"name": "else"}))
 
 
 def test_apply_changes_the_lease(house: House, clock: HandClock) -> None:
@@ -307,7 +307,7 @@ def test_apply_changes_the_lease(house: House, clock: HandClock) -> None:
     assert apply(house, make("run", 1, duration="5h")).outcome == "unchanged"
     assert apply(house, make("run", 1, end=begun + timedelta(hours=5))).outcome == "unchanged"
     assert apply(house, make("run", 1, duration="3h")).pod.lease_end == begun + timedelta(hours=3)
-    house.service.extend_pod(house.request(), "run", begun + timedelta(hours=4))
+    house.service.pods.extend(house.request(), "run", begun + timedelta(hours=4))
     assert look(house, pod).order.lease.end == begun + timedelta(hours=4)
     clock.forward(hours=1)
     with pytest.raises(InputError, match=r"lease.duration: '30m' is not allowed: a time in the future"):

@@ -27,7 +27,7 @@ def access(order: Order = ORDER, **fields: Any) -> Order:
 
 
 def apply(house: House, order: Order, *remove: str) -> None:
-    found = house.service.apply_pod(house.request(), order.name, order, remove)
+    found = house.service.pods.apply(house.request(), order.name, order, remove)
     assert found.outcome == "changed"
 
 
@@ -438,18 +438,18 @@ def test_audit_of_a_changing_pod_ignores_what_is_not_created_yet(house: House) -
     """It finds what is missing of earlier resources, and of new ones that were created."""
     pod = house.ready()
     apply(house, sized(3))
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
     house.cloud.plant(Fault.ERROR_500, verb="create", kind=Kind.SERVER, key="server/*", times=None)
     for _ in range(3):
         house.store.wake(pod.id)
         house.worker.run_once()
-        assert house.service.audit(house.operator).findings == ()
+        assert house.service.audits.run(house.operator).findings == ()
     house.cloud.faults.clear()
     now = settle(house, pod)
     apply(house, sized(4))
     lost = f"server/{now.nodes[0]}"
     house.cloud.lose(house.cloud.thing(lost))
-    found = house.service.audit(house.operator).findings
+    found = house.service.audits.run(house.operator).findings
     assert [(f.category, f.subject) for f in found] == [("missing", lost)]
 
 
@@ -460,4 +460,4 @@ def test_audit_of_a_changed_pod_finds_nothing(house: House) -> None:
     settle(house, pod)
     apply(house, sized(4))
     settle(house, pod)
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()

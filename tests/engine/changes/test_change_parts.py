@@ -70,8 +70,8 @@ def test_added_servers_join_the_others(house: House) -> None:
     assert servers(house, pod).items() > before.items() and len(servers(house, pod)) == 4
     assert now.nodes == (node,) == other.nodes and parts(house, pod) == [(node, False)] * 4
     assert "DEGRADED" not in " ".join(messages(house, pod, "state"))
-    assert house.service.audit(house.operator).findings == ()
-    assert house.service.apply_pod(house.request(), "train", small("train", 4)).outcome == "unchanged"
+    assert house.service.audits.run(house.operator).findings == ()
+    assert house.service.pods.apply(house.request(), "train", small("train", 4)).outcome == "unchanged"
 
 
 def test_removed_server_frees_its_part(house: House) -> None:
@@ -90,13 +90,13 @@ def test_removed_server_frees_its_part(house: House) -> None:
     assert device is not None and other.nodes == (node,)
     assert [n.part.devices for n in other.plan.placement.nodes if n.part] == [device.devices]
     with pytest.raises(RefusedError, match="1 additional server for the 7 of the pod"):
-        house.service.apply_pod(house.request(), "train", on_one(8))
+        house.service.pods.apply(house.request(), "train", on_one(8))
     assert look(house, pod).generation == 2
     released(house, other)
     apply(house, on_one(8))
     now = settle(house, pod)
     assert now.nodes == (node,) and servers(house, pod).keys() == before.keys()
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
     receipt = released(house, pod)
     assert receipt.given_back == (node,)
     ids = {i.subject.split()[1] for i in receipt.items if i.subject.startswith(name(pod, f"{node}/3"))}
@@ -190,7 +190,7 @@ def test_pod_can_be_changed_again_while_it_changes(house: House) -> None:
     now = settle(house, pod)
     assert now.generation == 6 and len(servers(house, pod)) == 2 == len(parts(house, pod))
     assert servers(house, pod).keys() == {r.key for r in now.plan.graph.resources if r.kind == "server"}
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
     released(house, pod)
 
 
@@ -244,7 +244,7 @@ def test_two_pods_change_on_one_host_at_once(house: House) -> None:
     settle(house, two)
     taken = [d for r in house.store.capacity().parts for d in r["devices"]]
     assert len(set(taken)) == len(taken) == 8
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
 
 
 def test_growing_avoids_a_host_with_a_stranger(house: House) -> None:
@@ -265,25 +265,25 @@ def test_project_limit_counts_a_shared_node_once(house: House) -> None:
     apply(house, small("train", 8))
     settle(house, pod)
     with pytest.raises(RefusedError, match="the project has 0 of at most 1 nodes; 2 more are requested"):
-        house.service.apply_pod(house.request(), "train", small("train", 9))
+        house.service.pods.apply(house.request(), "train", small("train", 9))
 
 
 def test_tenant_reads_server_names_but_no_accelerators(house: House) -> None:
     """Servers come and go by their names; names of other pods don't appear."""
     pod, other = ready(house, "train", 3), ready(house, "other")
     (node,) = pod.nodes
-    plan = shown(house.service.plan_pod(house.request(), small("train", 2), [name(pod, f"{node}/1")]))
+    plan = shown(house.service.pods.plan(house.request(), small("train", 2), [name(pod, f"{node}/1")]))
     assert plan.change is not None and plan.change.nodes_removed == (node,)
     assert name(pod, f"{node}/1") in {r.name for r in plan.change.removed}
     assert all(n.part is None and n.server is None for n in plan.placement.nodes)
     assert plan.placement.explanation.chosen == "2 servers on 1 node."
     for stranger in (name(other, f"{node}/0"), "train-7", "gpu16"):
         with pytest.raises(InputError):
-            house.service.apply_pod(house.request(), "train", small("train", 2), [stranger])
+            house.service.pods.apply(house.request(), "train", small("train", 2), [stranger])
     assert look(house, pod).generation == 1
     apply(house, small("train", 2), name(pod, f"{node}/1"))
     settle(house, pod)
-    events = shown(tuple(house.service.pod_events(house.request(), "train", 0)))
+    events = shown(tuple(house.service.pods.events(house.request(), "train", 0)))
     assert READ.format(node) in {e.message for e in events}
 
 

@@ -57,7 +57,7 @@ def test_abandoned_release_quarantines_a_node_that_its_pod_was_leaving(house: Ho
     pod, gone = shrunk(house)
     house.release(pod)
     visits(house, pod, house.worker, 2)
-    house.service.abandon_pod(house.operator, str(pod.id), "fabric scrapped")
+    house.service.pods.abandon(house.operator, str(pod.id), "fabric scrapped")
     house.run(pod, PodState.RELEASED, visits=4)
     signed = house.store.records.receipt(pod.id)
     assert signed is not None and gone in signed.receipt.quarantined
@@ -74,7 +74,7 @@ def test_pod_never_gets_a_node_with_another_pods_p_key(house: House) -> None:
     for manager in house.fabric.managers:
         manager.start()
     free = sum(n.role == "compute" for n in house.site.nodes) - len(house.store.capacity().holds)
-    view = house.service.create_pod(house.request("team-b"), make("next", free))
+    view = house.service.pods.create(house.request("team-b"), make("next", free))
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute("UPDATE owner SET next_at = now() + interval '1 h' WHERE id = %s", [pod.id])
     new = house.run(house.store.pods.find(str(view.id), None), PodState.READY)

@@ -134,12 +134,12 @@ class Tenant:
         before = {row: hold["pod_id"] for row, hold in house.store.capacity().holds.items()}
         stopped = self.stopped()
         try:
-            planned = house.service.plan_pod(request, order, remove).change
+            planned = house.service.pods.plan(request, order, remove).change
             refused = planned is not None and bool(planned.impossible)
         except WeftError:
             planned, refused = None, True
         try:
-            done = house.service.apply_pod(request, name, order, remove)
+            done = house.service.pods.apply(request, name, order, remove)
         except WeftError as error:
             assert refused, f"it was planned, and then: {error}"
             assert before == {row: hold["pod_id"] for row, hold in house.store.capacity().holds.items()}
@@ -152,7 +152,7 @@ class Tenant:
                 (c.fields, c.nodes_added, c.nodes_removed, sorted(c.added)) for c in (planned, done.change)
             ]
             assert ways[0] == ways[1]
-        assert house.service.apply_pod(request, name, order, remove).outcome == "unchanged"
+        assert house.service.pods.apply(request, name, order, remove).outcome == "unchanged"
         self.ordered[name] = order
 
     def replace(self, name: str) -> None:
@@ -163,14 +163,14 @@ class Tenant:
         asked = Replacement(node=self.dice.choice([*pod.nodes, *pod.spares, f"{name}-0"]))
         self.said.append(f"  {asked.node}")
         try:
-            planned = house.service.plan_replacement(request, name, asked).change
+            planned = house.service.pods.plan_replacement(request, name, asked).change
         except WeftError as error:
             with pytest.raises(type(error)):
-                house.service.replace_node(request, name, asked)
+                house.service.pods.replace_node(request, name, asked)
             assert self.pod(name).generation == pod.generation
             return
         stopped = self.stopped()
-        done = house.service.replace_node(request, name, asked).change
+        done = house.service.pods.replace_node(request, name, asked).change
         assert done is None or not stopped & {*done.nodes_added, *done.spares_used}
         assert planned is not None and done is not None
         shared = pod.order.nodes.sharing == "shared"  # of a shared node, all of the pod's servers there
@@ -200,22 +200,22 @@ class Tenant:
         stops = house.store.capacity().stops
         for node, one in stops.items() if len(stops) > 2 else ():
             if one.holds:
-                service.accept_node(operator, node, every=True)
+                service.nodes.accept(operator, node, every=True)
             if one.drain:
-                service.undrain(operator, node)
+                service.nodes.undrain(operator, node)
             if one.reports:
-                service.clear_report(operator, node)
+                service.nodes.clear_report(operator, node)
         way, node = (
             self.dice.choice("hdr"),
             self.dice.choice([n.name for n in house.site.nodes if n.is_whole]),
         )
         self.said.append(f"  {way} {node}")
         if way == "h":
-            service.hold_node(operator, node, "burn-in")
+            service.nodes.hold(operator, node, "burn-in")
         elif way == "d":
-            service.drain(operator, DrainRequest(target=node))
+            service.nodes.drain(operator, DrainRequest(target=node))
         elif name in self.ordered and self.pod(name).nodes:
-            service.report_node(house.request(), name, self.dice.choice(self.pod(name).nodes), "slow")
+            service.pods.report_node(house.request(), name, self.dice.choice(self.pod(name).nodes), "slow")
         assert house.store.capacity().held == before
 
     def fail(self, name: str) -> None:
@@ -232,7 +232,7 @@ class Tenant:
         before = {one: self.pod(one) for one in self.ordered}
         self.watch_hosts()
         repairs(house).tend()
-        failing = {row.node for row in house.service.reports(house.operator)} | {
+        failing = {row.node for row in house.service.nodes.reports(house.operator)} | {
             n.name for n in house.site.nodes if house.cloud.offers.hosts.get(n.nova_host) == "down"
         }
         for one, was in before.items():
@@ -374,7 +374,7 @@ class Tenant:
             ):
                 break
             if pod.state is PodState.FAILED:
-                self.house.service.retry_pod(self.house.request(), str(pod.id))
+                self.house.service.pods.retry(self.house.request(), str(pod.id))
             self.house.store.wake(pod.id)
             self.house.worker.run_once()
         else:
@@ -406,7 +406,7 @@ def test_random_orders_are_realized_and_released(house: House, number: int) -> N
         for name in tenant.ordered:
             tenant.settle(name)
         tenant.check_histories()
-        assert house.service.audit(house.operator).findings == ()
+        assert house.service.audits.run(house.operator).findings == ()
         for name in list(tenant.ordered):
             tenant.release(name)
         assert not house.store.capacity().held

@@ -43,7 +43,7 @@ def test_order_changed_while_waiting_and_again_while_serving(
     found = apply(house, open_to("9.0.0.0/8", make("next", 3, queue=True, end=later)))
     assert (found.outcome, found.pod.generation) == ("changed", 4)
     house.worker.run_once()
-    view = house.service.extend_pod(house.request(), "next", later + timedelta(hours=1))
+    view = house.service.pods.extend(house.request(), "next", later + timedelta(hours=1))
     assert (view.generation, view.lease_end) == (5, later + timedelta(hours=1))
     stored = rows(database_url, "SELECT generation FROM pod_generation ORDER BY generation")
     assert [r["generation"] for r in stored] == [1, 2, 3, 4, 5]
@@ -59,7 +59,7 @@ def test_pod_started_by_an_earlier_weft_keeps_its_generation(house: House, datab
     with psycopg.connect(database_url) as connection:
         connection.execute("UPDATE pod SET plan = jsonb_set(plan, '{generation}', '1') WHERE name = 'next'")
     assert look(house, pod).plan.generation == 2
-    planned = house.service.plan_pod(house.request(), make("next", 3, queue=True))
+    planned = house.service.pods.plan(house.request(), make("next", 3, queue=True))
     assert planned.change is not None and planned.change.generation == 3
     assert apply(house, make("next", 3, queue=True)).pod.generation == 3
     assert len(house.run(pod, PodState.READY).nodes) == 3
@@ -82,7 +82,7 @@ def test_extension_during_the_start_lasts(house: House, clock: HandClock) -> Non
     end = clock.now() + timedelta(hours=1)
     pod = queue(house, "next", 2, end=end)
     longer = end + timedelta(hours=5)
-    in_between(house, lambda: house.service.extend_pod(house.request(), "next", longer))
+    in_between(house, lambda: house.service.pods.extend(house.request(), "next", longer))
     ready = started(house, pod)
     assert (ready.lease_end, ready.plan.order.lease.end) == (longer, longer)
     assert messages(house, pod, "lease")

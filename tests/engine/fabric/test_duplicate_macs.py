@@ -60,7 +60,7 @@ def test_port_with_the_mac_of_anothers_function_takes_it_out(house: House, tmp_p
     and the audit name the port; a repair removes it from the closed network of the other pod."""
     manager = with_ufm(house, tmp_path)
     victim = house.run(house.order(small("victim")), PodState.READY)
-    view = house.service.create_pod(house.request("team-b"), small("mine"))
+    view = house.service.pods.create(house.request("team-b"), small("mine"))
     mine = house.run(house.store.pods.find(str(view.id), None), PodState.READY)
     (network,) = [
         t
@@ -73,11 +73,11 @@ def test_port_with_the_mac_of_anothers_function_takes_it_out(house: House, tmp_p
     victim = visits(house, victim)
     assert victim.state is PodState.DEGRADED and "is not the only one with its MAC address" in victim.reason
     assert not inside(manager, victim, guid_of(mac))
-    said = shown(house.service.show_pod(house.request(), str(victim.id))).reason or ""
+    said = shown(house.service.pods.show(house.request(), str(victim.id))).reason or ""
     assert "MAC address" in said and theirs.id not in said and "team-b" not in said
-    findings = house.service.audit(house.operator).findings
+    findings = house.service.audits.run(house.operator).findings
     assert [f.pod for f in findings if f.id == theirs.id and "MAC address" in f.what] == ["victim"]
-    house.service.audit(house.operator, repair=True)
+    house.service.audits.run(house.operator, repair=True)
     assert theirs not in house.cloud.things(Kind.PORT)
     victim = house.run(victim, PodState.READY)
     assert inside(manager, victim, guid_of(mac))
@@ -92,7 +92,7 @@ def test_port_elsewhere_with_the_mac_is_only_named(house: House, tmp_path: Path)
     theirs = stolen(house, mac.upper(), network="theirs", taken={*victim.nodes}, bound_host="", pci_slot="")
     victim = visits(house, victim)
     assert victim.state is PodState.DEGRADED and not inside(manager, victim, guid_of(mac))
-    house.service.audit(house.operator, repair=True)
+    house.service.audits.run(house.operator, repair=True)
     assert theirs in house.cloud.things(Kind.PORT)
     for vnic in ("normal", "baremetal", "direct-physical"):
         theirs.fields["vnic_type"] = vnic
@@ -102,7 +102,7 @@ def test_port_elsewhere_with_the_mac_is_only_named(house: House, tmp_path: Path)
 
 def named(house: House, thing: Thing) -> list[str]:
     """Pods for which the audit names a port of others."""
-    found = house.service.audit(house.operator, repair=True).findings
+    found = house.service.audits.run(house.operator, repair=True).findings
     return [f.pod or "" for f in found if f.id == thing.id and f.category == "foreign"]
 
 
@@ -137,7 +137,7 @@ def test_port_that_may_send_from_the_mac_is_only_named(house: House, tmp_path: P
     assert victim.state is PodState.READY and inside(manager, victim, guid_of(mac))
     assert named(house, theirs) == ["victim"] and theirs in house.cloud.things(Kind.PORT)
     house.cloud.plant(Fault.UNREACHABLE, verb="ports", times=None)
-    assert "unknown" in {f.category for f in house.service.audit(house.operator).findings}
+    assert "unknown" in {f.category for f in house.service.audits.run(house.operator).findings}
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_port_that_may_send_from_the_ip_address_is_named(
     theirs = house.cloud.add(
         Kind.PORT, "theirs", "team-a", network=network, mac="fa:16:3e:1:2:3", address_pairs=pairs
     )
-    found = [f for f in house.service.audit(house.operator).findings if f.id == theirs.id]
+    found = [f for f in house.service.audits.run(house.operator).findings if f.id == theirs.id]
     assert any("may send from it (allowed_address_pairs)" in f.what for f in found) is said
 
 
@@ -245,4 +245,4 @@ def test_mac_address_is_no_identity_on_ethernet(house: House) -> None:
     theirs = stolen(house, mac, network="theirs", taken={*pod.nodes})
     pod = visits(house, pod)
     assert pod.state is PodState.READY and "MAC address" in pod.reason
-    assert theirs.id in {f.id for f in house.service.audit(house.operator).findings}
+    assert theirs.id in {f.id for f in house.service.audits.run(house.operator).findings}

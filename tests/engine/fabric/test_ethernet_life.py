@@ -85,11 +85,11 @@ def test_ethernet_pod_works_from_order_to_receipt(house: EthernetHouse) -> None:
     number = pod.plan.segment
     assert number is not None and pod.plan.allotment.segment == str(number)
     assert house.fake.snapshot().ports_in[number] == frozenset(ports(house, pod))
-    view = house.service.show_pod(house.request(), str(pod.id))
+    view = house.service.pods.show(house.request(), str(pod.id))
     assert view.segment == str(number)
     shown_text = shown(pod.plan).model_dump_json()
     assert not any(port in shown_text for port in ports(house, pod))
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
     house.release(pod)
     receipt = released(house, pod).receipt
     assert receipt.clean and receipt.segment == str(number)
@@ -104,7 +104,7 @@ def test_foreign_port_in_the_vlan_is_found_and_removed(house: EthernetHouse) -> 
     pod = house.ready()
     assert pod.plan.segment is not None
     house.fake.put(stranger(house, pod), pod.plan.segment)
-    [found] = [f for f in house.service.audit(house.operator).findings if f.kind == "membership"]
+    [found] = [f for f in house.service.audits.run(house.operator).findings if f.kind == "membership"]
     assert f"VLAN {pod.plan.segment} of pod train, but is not a member" in found.what
     after = visits(house, pod)
     assert after.state is PodState.READY
@@ -115,7 +115,7 @@ def test_foreign_port_in_the_vlan_is_found_and_removed(house: EthernetHouse) -> 
 def test_missing_member_is_restored(house: EthernetHouse) -> None:
     pod = house.ready()
     house.fake.put(ports(house, pod)[0], None)
-    assert house.service.audit(house.operator).findings
+    assert house.service.audits.run(house.operator).findings
     visits(house, pod)
     assert house.run(pod, PodState.READY).state is PodState.READY
     assert pod.plan.segment is not None
@@ -244,7 +244,7 @@ def test_audit_names_switches_that_cannot_be_read_back(house: EthernetHouse) -> 
     }
     site = Site.model_validate(document)
     house.fake.capabilities = capabilities_of(site, "ib0")
-    [said] = [t for t in house.service.audit(house.operator).limits if "can't be read back" in t]
+    [said] = [t for t in house.service.audits.run(house.operator).limits if "can't be read back" in t]
     assert said.startswith(f"ib0: {names[0]} (netmiko_juniper) can't be read back")
 
 

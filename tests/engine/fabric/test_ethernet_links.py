@@ -10,6 +10,7 @@ import pytest
 
 from tests.engine.fabric.test_ethernet_life import EthernetHouse
 from tests.engine.fabric.test_open_trunks import linked
+from tests.engine.house import policy
 from tests.engine.timehouse import make
 from weft.app.redact import redacted
 from weft.app.tenanttext import HIDDEN
@@ -85,10 +86,10 @@ def pods(house: EthernetHouse) -> tuple[PodRecord, PodRecord]:
     def on(name: str, nodes: set[str]) -> PodRecord:
         others = {n.name for n in house.site.nodes if n.role == "compute"} - nodes
         for node in sorted(others):
-            house.service.drain(house.operator, DrainRequest(target=node))
+            house.service.nodes.drain(house.operator, DrainRequest(target=node))
         pod = house.run(house.order(make(name, len(nodes))), PodState.READY)
         for node in sorted(others):
-            house.service.undrain(house.operator, node)
+            house.service.nodes.undrain(house.operator, node)
         return pod
 
     return on("victim", {"gpu01", "gpu05"}), on("noisy", {"gpu02", "gpu06"})
@@ -102,7 +103,7 @@ def test_links_of_pods_are_possible_ones_and_no_one_is_accused(
     own = house.site.node_by_name["gpu02"].hcas_on("ib0")[0]
     switch, _, port = own.port_id.partition("/")
     counters.growth[switch, port] = {"receive_bytes": 4 * GB, "pfc_transmit": 6}
-    found = house.service.pod_links(house.operator, str(victim.id))
+    found = house.service.fabrics.pod_links(house.operator, str(victim.id))
     uplinks = {(k.a, k.b) for k in (house.site.fabrics["ib0"].manager.switching or pytest.fail("none")).links}
     mine = {end for pair in uplinks for end in pair if end.partition("/")[0] in ("leaf01", "leaf02")}
     sending = {
@@ -117,30 +118,30 @@ def test_links_of_pods_are_possible_ones_and_no_one_is_accused(
         and found.lost == found.unseen == 0
         and found.shared_with == 1
     )
-    answer = house.service.who_disturbs(house.operator, str(victim.id))
+    answer = house.service.fabrics.who_disturbs(house.operator, str(victim.id))
     (other,) = answer.others
     assert (other.name, other.cause_of, other.congested_links, other.sent_gbps) == ("noisy", 0, 0, None)
     assert answer.congested == () and answer.unknown_links == answer.links > 0
     assert "hash of each flow" in " ".join(answer.reading.notes)
-    cable = house.service.show_link(house.operator, f"{switch}:{port}")
+    cable = house.service.fabrics.show_link(house.operator, f"{switch}:{port}")
     up = next(k for k in cable.links if k.sender == "gpu02/mlx5_0")
     assert (up.sent_gbps, up.pauses, [p.name for p in up.pods]) == (16.0, 3.0, ["noisy"])
     assert up.receiver == switch and up.receiver_port_name == port and up.congested is None
     end = min(mine)
-    shared = house.service.show_link(house.operator, end.replace("/", ":"))
+    shared = house.service.fabrics.show_link(house.operator, end.replace("/", ":"))
     assert all({p.name for p in k.pods} == {"victim", "noisy"} for k in shared.links)
     assert all(p.sent_gbps is None for k in shared.links for p in k.pods), (
         "which uplink carries it isn't known"
     )
     with pytest.raises(InputError):
-        house.service.show_link(house.operator, f"{switch}:Ethernet99")
+        house.service.fabrics.show_link(house.operator, f"{switch}:Ethernet99")
 
 
 def test_tenant_sees_no_port_and_no_switch_above_leaves(
     house: EthernetHouse, pods: tuple[PodRecord, PodRecord], counters: Counters
 ) -> None:
-    verbs: Any = redacted(house.service, house.service._policy)  # pyright: ignore[reportPrivateUsage]
-    found = verbs.pod_links(house.request(), "victim")
+    verbs: Any = redacted(house.service, policy())
+    found = verbs.fabrics.pod_links(house.request(), "victim")
     text = found.model_dump_json()
     assert "spine" not in text and "Ethernet" not in text and "noisy" not in text and found.reading is None
     assert {k.sender for k in found.links} >= {HIDDEN, "leaf01"} and not found.exact

@@ -62,7 +62,7 @@ def refused(database: Database, database_url: str) -> Generator[EthernetHouse]:
 
 def test_correct_port_settings_are_part_of_the_verification(house: EthernetHouse) -> None:
     pod = house.ready()
-    assert pod.reason == "" and house.service.audit(house.operator).findings == ()
+    assert pod.reason == "" and house.service.audits.run(house.operator).findings == ()
     [verified] = [e.message for e in house.store.records.events(pod.id, 0) if e.type == "verified"]
     assert "ports' settings for RoCE of ib0" in verified
 
@@ -74,17 +74,17 @@ def test_pod_is_ready_with_a_note_if_the_policy_is_warn(warned: EthernetHouse) -
     assert "PFC of " in pod.reason and "is on priority 3, 4, expected on priority 3" in pod.reason
     [verified] = [e.message for e in warned.store.records.events(pod.id, 0) if e.type == "verified"]
     assert "; but " in verified and "PFC of" in verified
-    found = warned.service.audit(warned.operator).findings
+    found = warned.service.audits.run(warned.operator).findings
     assert {f.category for f in found} == {"different"} and {f.pod for f in found} == {pod.name}
     assert any(port in f.what for f in found for port in ports(warned, pod))
-    assert not any(f.repaired for f in warned.service.audit(warned.operator, repair=True).findings)
-    view = warned.service.show_pod(warned.request(), str(pod.id))
+    assert not any(f.repaired for f in warned.service.audits.run(warned.operator, repair=True).findings)
+    view = warned.service.pods.show(warned.request(), str(pod.id))
     shown_text = shown(view).model_dump_json()
     assert not any(port in shown_text for port in ports(warned, pod)), "a tenant sees no switch port"
     set_all(warned, RIGHT)
     after = visits(warned, pod, 1)
     assert after.state is PodState.READY and after.reason == ""
-    assert warned.service.audit(warned.operator).findings == ()
+    assert warned.service.audits.run(warned.operator).findings == ()
 
 
 def test_silent_switch_is_noted_if_the_policy_is_warn(warned: EthernetHouse) -> None:
@@ -92,7 +92,7 @@ def test_silent_switch_is_noted_if_the_policy_is_warn(warned: EthernetHouse) -> 
         switch.settings = "it has none"
     pod = warned.ready()
     assert pod.state is PodState.READY and "are not known: it has none" in pod.reason
-    assert {f.category for f in warned.service.audit(warned.operator).findings} == {"unknown"}
+    assert {f.category for f in warned.service.audits.run(warned.operator).findings} == {"unknown"}
 
 
 def test_flapping_switch_is_no_news_if_the_policy_is_warn(warned: EthernetHouse) -> None:

@@ -27,11 +27,11 @@ def test_full_port_is_named_in_the_refusal(house: House) -> None:
         house.order(make("all", 16))
     guid = house.site.node_by_name["gpu03"].hcas_on("ib0")[0].port_guid
     assert "segments 1" in str(caught.value)
-    (report,) = [f for f in caught.value.detail["explanation"]["filters"] if f["filter"] == "segments"]
+    (report,) = [f for f in caught.value.detail["explanation"]["filters"] if f["filter"] == "segments"]  # pyright: ignore[reportIndexIssue]
     assert f"(0x{guid:016x}) has no entry left for a P_Key: 64 of 64 are taken" in report["examples"][0]
     pod = house.ready(make("most", 15))
     assert "gpu04" in pod.nodes and "gpu03" not in pod.nodes
-    rows = house.service.capacity(house.request()).rows
+    rows = house.service.capacity.show(house.request()).rows
     assert {row.free for row in rows if row.shape == "nodes"} == {0}
 
 
@@ -64,4 +64,4 @@ def test_port_that_cannot_be_asked_is_no_limit(house: House) -> None:
     """The size of its table isn't guessed."""
     fill(house, "gpu03", 63)
     house.fabric.cut(house.site.node_by_name["gpu03"].hcas_on("ib0")[0].port_guid)
-    assert len(house.service.plan_pod(house.request(), make("all", 16)).placement.nodes) == 16
+    assert len(house.service.pods.plan(house.request(), make("all", 16)).placement.nodes) == 16

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.engine.house import House
+from tests.engine.house import House, policy
 from tests.engine.timehouse import make
 from weft.app.redact import redacted
 from weft.app.tenanttext import HIDDEN
@@ -28,10 +28,10 @@ def on(house: House, name: str, nodes: set[str], **more: Any) -> PodRecord:
     """A ready pod on these nodes."""
     others = {n.name for n in house.site.nodes if n.role == "compute"} - nodes
     for node in sorted(others):
-        house.service.drain(house.operator, DrainRequest(target=node))
+        house.service.nodes.drain(house.operator, DrainRequest(target=node))
     pod = house.run(house.order(make(name, len(nodes), **more)), PodState.READY)
     for node in sorted(others):
-        house.service.undrain(house.operator, node)
+        house.service.nodes.undrain(house.operator, node)
     assert set(pod.nodes) == nodes
     return pod
 
@@ -91,11 +91,11 @@ def forget(house: House) -> None:
 
 
 def links(house: House, pod: PodRecord, **given: Any) -> PodLinks:
-    return house.service.pod_links(house.operator, str(pod.id), **given)
+    return house.service.fabrics.pod_links(house.operator, str(pod.id), **given)
 
 
 def disturbers(house: House, pod: PodRecord, **given: Any) -> Disturbers:
-    return house.service.who_disturbs(house.operator, str(pod.id), **given)
+    return house.service.fabrics.who_disturbs(house.operator, str(pod.id), **given)
 
 
 def test_noisy_neighbor_is_named_and_a_quiet_one_is_not(house: House, pods: dict[str, PodRecord]) -> None:
@@ -163,7 +163,7 @@ def test_pod_that_explains_little_of_a_links_traffic_is_not_accused(
 def test_link_shows_each_pod_on_it_in_each_direction(house: House, pods: dict[str, PodRecord]) -> None:
     """A host's cable has its own pod alone; an uplink those whose paths are on it, and what they send."""
     sends(house, pods["noisy"], GB)
-    answer = house.service.show_link(house.operator, "gpu02/mlx5_0")
+    answer = house.service.fabrics.show_link(house.operator, "gpu02/mlx5_0")
     up, down = sorted(answer.links, key=lambda link: link.sender != "gpu02/mlx5_0")
     assert (up.sender, down.receiver) == ("gpu02/mlx5_0", "gpu02/mlx5_0")
     assert [[p.name for p in link.pods] for link in (up, down)] == [["noisy"], ["noisy"]]
@@ -171,7 +171,9 @@ def test_link_shows_each_pod_on_it_in_each_direction(house: House, pods: dict[st
     guid, port = shared(house, pods["victim"], pods["noisy"])[0]
     switch = next(s.name for s in house.site.switches if s.guid == guid)
     [out] = [
-        k for k in house.service.show_link(house.operator, f"{switch}:{port}").links if k.sender == switch
+        k
+        for k in house.service.fabrics.show_link(house.operator, f"{switch}:{port}").links
+        if k.sender == switch
     ]
     assert {"victim", "noisy"} <= {p.name for p in out.pods} <= {"victim", "noisy", "quiet"}
     assert out.gbps == 200 and out.congested is False
@@ -187,7 +189,7 @@ def test_links_of_other_patterns_and_unknown_targets(house: House, pods: dict[st
     assert rail.adapters == every.adapters == ring.adapters == sent(ring)
     assert sent(ring) < sent(rail) <= sent(every)
     with pytest.raises(InputError, match="link"):
-        house.service.show_link(house.operator, "leaf99:1")
+        house.service.fabrics.show_link(house.operator, "leaf99:1")
     apart = links(house, pods["apart"])
     assert apart.shared_with == 0 and {k.shared_with for k in apart.links} == {0}
     assert disturbers(house, pods["apart"]).links == 0, "within a leaf"
@@ -197,8 +199,8 @@ def test_tenant_learns_how_many_share_a_link_and_not_who(house: House, pods: dic
     """Upper switches, rates and waiting are hidden: they would show others' traffic."""
     sends(house, pods["noisy"], BUSY)
     congest(house, shared(house, pods["victim"], pods["noisy"]))
-    verbs: Any = redacted(house.service, house.service._policy)  # pyright: ignore[reportPrivateUsage]
-    found: PodLinks = verbs.pod_links(house.request(), "victim")
+    verbs: Any = redacted(house.service, policy())
+    found: PodLinks = verbs.fabrics.pod_links(house.request(), "victim")
     text = found.model_dump_json()
     assert found.reading is None and "noisy" not in text and "spine" not in text
     assert max(k.shared_with for k in found.links) >= 1 and found.shared_with >= 1
@@ -206,11 +208,11 @@ def test_tenant_learns_how_many_share_a_link_and_not_who(house: House, pods: dic
     assert {(k.sent_gbps, k.waiting, k.congested, k.gbps, k.sender_port) for k in found.links} == {
         (None, None, None, None, 0)
     }
-    for ask in (verbs.who_disturbs, verbs.show_link):
+    for ask in (verbs.fabrics.who_disturbs, verbs.fabrics.show_link):
         with pytest.raises(ForbiddenError):
             ask(house.request(), "victim")
     with pytest.raises(NotFoundError):
-        verbs.pod_links(house.request("team-b"), "victim")
+        verbs.fabrics.pod_links(house.request("team-b"), "victim")
 
 
 def test_cut_uplink_between_two_readings_moves_its_paths(house: House, pods: dict[str, PodRecord]) -> None:
@@ -224,7 +226,7 @@ def test_cut_uplink_between_two_readings_moves_its_paths(house: House, pods: dic
     ends = {(k.sender, k.sender_port) for k in after.links}
     assert (link.sender, link.sender_port) not in ends and after.lost == 0
     with pytest.raises(ConflictError, match="no cable that was discovered"):
-        house.service.show_link(house.operator, f"{link.sender}:{link.sender_port}")
+        house.service.fabrics.show_link(house.operator, f"{link.sender}:{link.sender_port}")
 
 
 def test_answer_says_what_is_not_known(house: House, pods: dict[str, PodRecord]) -> None:
@@ -276,8 +278,8 @@ def test_fabric_without_forwarding_tables_is_refused_with_a_code(
 ) -> None:
     """UFM's and switches' drivers have no such methods; tenants read the same sentence."""
     monkeypatch.setitem(cast(Any, house.world.fabrics), "ib0", Unfollowed())
-    verbs: Any = redacted(house.service, house.service._policy)  # pyright: ignore[reportPrivateUsage]
-    for ask in (house.service.pod_links, verbs.pod_links):
+    verbs: Any = redacted(house.service, policy())
+    for ask in (house.service.fabrics.pod_links, verbs.fabrics.pod_links):
         with pytest.raises(ConflictError, match="isn't known which links are used on fabric ib0"):
             ask(house.request(), "victim")
     assert not isinstance(Unfollowed(), FollowsRoutes) and isinstance(house.fabric, FollowsRoutes)

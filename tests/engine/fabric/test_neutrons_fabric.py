@@ -113,7 +113,7 @@ def test_neutron_managed_pod_works_without_changes_by_weft(house: NeutronsHouse)
     assert house.fake.snapshot().ports_in[number] == frozenset(ports(house, pod))
     limit, untried = pod.plan.limits
     assert "Neutron" in limit and "probe agents" in untried and f"Limit: {limit}" in plan_text(pod.plan)
-    report = house.service.audit(house.operator)
+    report = house.service.audits.run(house.operator)
     assert report.findings == () and report.limits == (f"ib0: {limit}", f"ib0: {untried}")
     house.release(pod)
     receipt = released(house, pod).receipt
@@ -150,7 +150,7 @@ def test_drift_is_reported_and_left_to_neutron(house: NeutronsHouse) -> None:
     pod = house.ready()
     number, other = pod.plan.segment, stranger(house, pod)
     house.fake.put(other, number)
-    [found] = [f for f in house.service.audit(house.operator).findings if f.kind == "membership"]
+    [found] = [f for f in house.service.audits.run(house.operator).findings if f.kind == "membership"]
     assert "weft doesn't configure this fabric" in found.repair
     assert visits(house, pod, 2).state is PodState.DEGRADED
     assert revisions(house) == [0] * len(house.fake.switches)
@@ -163,7 +163,7 @@ def test_unowned_port_in_the_range_is_reported(house: NeutronsHouse) -> None:
     first = house.site.fabrics["ib0"].segments.first
     port = house.site.nodes[0].hcas_on("ib0")[0].port_id
     house.fake.put(port, first)
-    found = house.service.audit(house.operator, repair=True).findings
+    found = house.service.audits.run(house.operator, repair=True).findings
     assert found and not any(f.repaired for f in found)
     assert house.fake.snapshot().ports_in == {first: frozenset({port})}
     assert house.ready().plan.segment == first + 1, "what is in use isn't given out"
@@ -193,7 +193,7 @@ def test_virtual_functions_are_refused_with_the_reason(house: NeutronsHouse) -> 
     document["nodes"] |= {"sharing": "shared"}
     document["fabric"] |= {"hcas": "shared"}
     with pytest.raises(RefusedError, match="ML2 driver sets the VLANs"):
-        house.service.plan_pod(house.request(), Order.model_validate(document))
+        house.service.pods.plan(house.request(), Order.model_validate(document))
 
 
 def test_manager_of_vlans_cannot_change_under_a_pod(house: NeutronsHouse) -> None:
@@ -208,4 +208,4 @@ def test_manager_of_vlans_cannot_change_under_a_pod(house: NeutronsHouse) -> Non
     ]
     document["fabrics"]["ib0"]["manager"]["switching"] |= {"configured_by": "weft", "links": links}
     with pytest.raises(ConflictError, match=f"configured_by .*{pod.plan.segment} is held"):
-        house.service.activate_site(house.operator, document)
+        house.service.site.activate(house.operator, document)

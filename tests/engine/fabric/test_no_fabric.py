@@ -36,7 +36,7 @@ def test_pod_without_a_fabric_works_from_order_to_receipt(house: House) -> None:
 
 def test_pod_without_a_fabric_is_placed_close_together(house: House) -> None:
     """By the leaves that its hosts connect to, although it doesn't use them."""
-    plan = house.service.plan_pod(house.request(), plain())
+    plan = house.service.pods.plan(house.request(), plain())
     assert plan.fabric == "none" and plan.placement.level == "leaf"
 
 
@@ -58,7 +58,7 @@ def test_fabric_options_without_a_fabric_are_refused(more: dict[str, object]) ->
 
 def test_subnet_for_a_missing_network_is_refused(house: House) -> None:
     with pytest.raises(InputError, match=r"network\.rdma"):
-        house.service.plan_pod(house.request(), plain(network={"rdma": "10.9.0.0/24"}))
+        house.service.pods.plan(house.request(), plain(network={"rdma": "10.9.0.0/24"}))
 
 
 def test_node_is_not_booked_with_and_without_a_fabric_at_once() -> None:
@@ -69,7 +69,7 @@ def test_node_is_not_booked_with_and_without_a_fabric_at_once() -> None:
     world.run()
     world.order(1, 10, 5, "a")
     world.order(2, 10, 5, "a")
-    world.waiting[-1].order.__dict__["fabric"] = plain().fabric
+    world.waiting[-1].order.__dict__["fabric"] = plain().fabric  # pyright: ignore[reportIndexIssue]
     found = world.look()
     kept = [note.booking for note in found.notes.values() if note.booking]
     assert len(kept) == 2
@@ -80,4 +80,4 @@ def test_node_is_not_booked_with_and_without_a_fabric_at_once() -> None:
 def test_site_can_be_applied_while_a_pod_without_a_fabric_lives(house: House) -> None:
     """None is no fabric that could be missing from the new site."""
     house.ready(plain())
-    assert house.service.activate_site(house.operator, house.site.model_dump(mode="json")).generation == 2
+    assert house.service.site.activate(house.operator, house.site.model_dump(mode="json")).generation == 2

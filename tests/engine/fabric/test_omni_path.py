@@ -88,14 +88,14 @@ def test_unsupported_order_is_refused_with_the_reason(
     }
     document["fabric"] = {"name": "ib0", **fabric}
     with pytest.raises(RefusedError, match=reason) as refused:
-        house.service.plan_pod(house.request(), Order.model_validate(document))
+        house.service.pods.plan(house.request(), Order.model_validate(document))
     assert "nodes.kind: bare_metal" in str(vars(refused.value))
 
 
 def test_address_range_for_a_missing_network_is_refused(house: House) -> None:
     document = ORDER.model_dump(mode="json", exclude_none=True) | {"network": {"rdma": "10.77.0.0/24"}}
     with pytest.raises(InputError, match="on fabric ib0 the pod has no RDMA network"):
-        house.service.plan_pod(house.request(), Order.model_validate(document))
+        house.service.pods.plan(house.request(), Order.model_validate(document))
 
 
 def test_site_check_rejects_features_omni_path_lacks() -> None:

@@ -89,5 +89,5 @@ def test_unknown_port_that_trunks_every_vlan_is_named(house: EthernetHouse) -> N
     house.fake.switches[leaf].config.ports["Ethernet60"] = PortConfig(None, set(EVERY))
     said = [p for m in house.fake.status().managers for p in m.problems]
     assert len(said) == 1 and f"port {leaf}/Ethernet60, where the site has no adapter" in said[0]
-    [found] = [f for f in house.service.audit(house.operator).findings if f.kind == "fabric manager"]
+    [found] = [f for f in house.service.audits.run(house.operator).findings if f.kind == "fabric manager"]
     assert "carries every VLAN: take those for pods off it" in found.what

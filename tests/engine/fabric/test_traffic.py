@@ -149,14 +149,14 @@ def test_only_new_members_of_a_growing_pod_are_tested_first(house: ProbedHouse) 
     order = pod.plan.order
     more = order.model_copy(update={"nodes": order.nodes.model_copy(update={"count": 3})})
     house.prober.known = lambda segment: frozenset(segment.ports) - {*house.prober.begun[0].ports}
-    house.service.apply_pod(house.request(), str(pod.id), more)
+    house.service.pods.apply(house.request(), str(pod.id), more)
     for _ in range(40):
         pod = visits(house, pod, 1)
         if pod.ready_generation == pod.generation:
             break
     assert len(house.prober.begun) == 2
     assert house.prober.tried[-1] == {*house.prober.checked[-1][0].ports} == {*ports(house, pod)}
-    house.service.apply_pod(house.request(), str(pod.id), order)
+    house.service.pods.apply(house.request(), str(pod.id), order)
     for _ in range(40):
         pod = visits(house, pod, 1)
         if pod.ready_generation == pod.generation:
@@ -200,7 +200,7 @@ def test_growing_pod_is_tested_again(house: ProbedHouse) -> None:
     pod = house.ready()
     order = pod.plan.order
     more = order.model_copy(update={"nodes": order.nodes.model_copy(update={"count": 3})})
-    house.service.apply_pod(house.request(), str(pod.id), more)
+    house.service.pods.apply(house.request(), str(pod.id), more)
     house.prober.says = silence
     for _ in range(12):
         pod = visits(house, pod, 1)
@@ -270,10 +270,10 @@ def test_abandoned_pods_number_is_freed_without_testing_other_pods(house: Probed
     house.prober.left = (loud,)
     house.release(pod)
     visits(house, pod, 4)
-    house.service.abandon_pod(house.operator, str(pod.id), "it can't be helped")
+    house.service.pods.abandon(house.operator, str(pod.id), "it can't be helped")
     house.run(pod, PodState.RELEASED, visits=4)
     for node in pod.nodes:
-        house.service.clear_node(house.operator, node)
+        house.service.nodes.clear(house.operator, node)
     house.prober.cleaned.clear()
     sweeper(house).sweep()
     assert not house.prober.cleaned

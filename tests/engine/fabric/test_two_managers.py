@@ -99,7 +99,7 @@ def test_pod_concerns_only_its_own_fabrics_manager(house: House) -> None:
     house.run(pods["ib0"], PodState.RELEASED)
     assert wired(house, "ib0", number) == set() and wired(house, SECOND, number) == nodes[SECOND]
     house.run(pods[SECOND], PodState.READY)
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
 
 
 @pytest.mark.parametrize("silent", ["ib0", SECOND])

@@ -75,9 +75,9 @@ def test_leaf_becomes_a_projects_own(house: House, clock: HandClock) -> None:
     assert look(house, stays).state is PodState.READY
     assert any(f.filter == "dedicated" and f.removed == 4 for f in planned(house, "team-b").filters)
     assert not any(f.filter == "dedicated" and f.removed for f in planned(house, "team-c").filters)
-    rooms = {p: house.service.capacity(house.request(p)).rows[0].free for p in ("team-b", "team-c")}
+    rooms = {p: house.service.capacity.show(house.request(p)).rows[0].free for p in ("team-b", "team-c")}
     assert rooms["team-c"] - rooms["team-b"] == 3
-    house.service.release_pod(house.request("team-b"), str(promised.id))
+    house.service.pods.release(house.request("team-b"), str(promised.id))
 
 
 def dedicate(house: House, leaf: str, project: str) -> Any:
@@ -86,4 +86,4 @@ def dedicate(house: House, leaf: str, project: str) -> Any:
 
 
 def planned(house: House, project: str) -> Any:
-    return house.service.plan_pod(house.request(project), make("x", 1)).placement.explanation
+    return house.service.pods.plan(house.request(project), make("x", 1)).placement.explanation

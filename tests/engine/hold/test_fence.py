@@ -132,7 +132,7 @@ def test_concurrent_orders_get_different_nodes(house: House) -> None:
 
     def order(n: int) -> None:
         try:
-            house.service.create_pod(request, ORDER.model_copy(update={"name": f"p{n}"}))
+            house.service.pods.create(request, ORDER.model_copy(update={"name": f"p{n}"}))
         except Exception as error:
             errors.append(error)
 
@@ -150,7 +150,7 @@ def test_several_workers_share_the_work(house: House) -> None:
     """Three workers make six pods READY, each visited by one at a time."""
     request = house.request()
     for n in range(6):
-        house.service.create_pod(request, ORDER.model_copy(update={"name": f"p{n}"}))
+        house.service.pods.create(request, ORDER.model_copy(update={"name": f"p{n}"}))
     workers = [house.new_worker(f"w{n}") for n in range(3)]
     for worker in workers:
         worker.start()

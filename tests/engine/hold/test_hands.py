@@ -77,7 +77,7 @@ def test_release_does_not_wait_for_an_observation(house: House, monkeypatch: pyt
     a, _ = ready(house, "a", "hangs")
     with working(house), hanging(monkeypatch, house) as begun:
         assert begun.wait(30)
-        house.service.release_pod(house.request(), str(a.id))
+        house.service.pods.release(house.request(), str(a.id))
         wait_for(lambda: house.store.pods.which(str(a.id), None).state is PodState.RELEASED, seconds=30)
 
 

@@ -198,12 +198,12 @@ def test_replacement_survives_a_worker_killed_at_any_statement(
     while died:
         statement += 1
         node = house.store.pods.find(str(pod.id), None).nodes[0]
-        house.service.replace_node(house.request(), "train", Replacement(node=node))
+        house.service.pods.replace_node(house.request(), "train", Replacement(node=node))
         died = killed_at(house, fate, statement, after, pod, wakes=4 * (at is FateOfRequests))
         settle(house, pod)
         assert _place(house) == place, f"killed at {at.__name__} {statement}"
         assert len(house.store.capacity().holds) == 1
-        house.service.accept_node(house.operator, node)
+        house.service.nodes.accept(house.operator, node)
     assert statement > 4, "most of the way was one statement?"
 
 
@@ -216,7 +216,7 @@ def test_place_that_stays_taken_is_given_up_after_a_worker_was_killed(
     fate = Fate(house, monkeypatch)
     pod = house.run(house.order(ONE), PodState.READY)
     house.cloud.plant(Fault.UNDELETABLE, verb="delete", kind=Kind.SERVER, times=None)
-    house.service.replace_node(house.request(), "train", Replacement(node=pod.nodes[0]))
+    house.service.pods.replace_node(house.request(), "train", Replacement(node=pod.nodes[0]))
     assert killed_at(house, fate, 5, False, pod)
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute("UPDATE owner SET late_until = now() + interval '1 h'")
@@ -240,7 +240,7 @@ def test_replaced_part_survives_a_worker_killed_at_any_statement(
     for statement in share(range(1, 200), 2 * after + (at is Fate)):
         server = min(t.name for t in house.cloud.things(Kind.SERVER))
         generation = house.store.pods.find(str(pod.id), None).generation
-        house.service.replace_node(house.request(), "p", Replacement(node=server))
+        house.service.pods.replace_node(house.request(), "p", Replacement(node=server))
         died = killed_at(house, fate, statement, after, pod)
         now = settle(house, pod)
         there = Counter(t.name for t in house.cloud.things(Kind.SERVER))
@@ -249,7 +249,7 @@ def test_replaced_part_survives_a_worker_killed_at_any_statement(
         assert now.generation == generation + 1
         if not died:
             break
-    assert not died and statement > 4, "most of the way was one statement?"
+    assert not died and statement > 4, "most of the way was one statement?"  # pyright: ignore[reportPossiblyUnboundVariable]
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     signed = house.store.records.receipt(pod.id)
@@ -273,7 +273,7 @@ def test_replacement_without_a_request_survives_a_worker_killed_at_any_statement
     place = _place(house)
     for statement in share(range(1, 200), after):
         before = house.store.pods.find(str(pod.id), None)
-        house.service.report_node(house.request(), "train", before.nodes[0], "slow")
+        house.service.pods.report_node(house.request(), "train", before.nodes[0], "slow")
         fate.left, fate.after = statement, after
         try:
             repairs(house).tend()
@@ -287,9 +287,9 @@ def test_replacement_without_a_request_survives_a_worker_killed_at_any_statement
         now = settle(house, pod)
         assert now.generation == before.generation + 1, f"killed at statement {statement}"
         assert _place(house) == place and house.store.capacity().holds.keys() == {*now.nodes}
-        assert [hold.node for hold in house.service.holds(house.operator)] == list(before.nodes)
-        house.service.accept_node(house.operator, before.nodes[0])
-        house.service.clear_report(house.operator, before.nodes[0])
+        assert [hold.node for hold in house.service.nodes.holds(house.operator)] == list(before.nodes)
+        house.service.nodes.accept(house.operator, before.nodes[0])
+        house.service.nodes.clear_report(house.operator, before.nodes[0])
         if not died:
             break
-    assert not died and statement > 10, "most of the turn was one statement?"
+    assert not died and statement > 10, "most of the turn was one statement?"  # pyright: ignore[reportPossiblyUnboundVariable]

@@ -192,7 +192,7 @@ def test_visit_waiting_behind_a_slow_one_is_handed_back(
     monkeypatch.setattr(lane_module, "SLOW", 3600.0)
     monkeypatch.setattr(worker_module, "LONGEST_SLEEP", 0.05)  # nothing else is due, and nothing wakes it
     slow = house.new_worker("slow", replace(house.loop, pods_at_once=1))
-    slow._work.begin(lambda: slow._work.ended() and None)  # pyright: ignore[reportPrivateUsage]
+    slow._work.begin(lambda: slow._work.ended() and None)  # pyright: ignore[reportArgumentType, reportPrivateUsage]
     house.order(ORDER.model_copy(update={"name": "hangs", "nodes": ONE}))
     with silent_hosts(monkeypatch, house, "hangs") as hangs:
         slow._turn()  # pyright: ignore[reportPrivateUsage]
@@ -200,7 +200,7 @@ def test_visit_waiting_behind_a_slow_one_is_handed_back(
         waits = house.order(ORDER.model_copy(update={"name": "waits", "nodes": ONE}))
         slow._turn()  # pyright: ignore[reportPrivateUsage]
         assert slow.busy() == 2 and work(house) == []
-        house.service.release_pod(house.request(), str(waits.id))
+        house.service.pods.release(house.request(), str(waits.id))
         monkeypatch.setattr(lane_module, "SLOW", 0.0)
         for _ in range(100):
             slow._turn()  # pyright: ignore[reportPrivateUsage]

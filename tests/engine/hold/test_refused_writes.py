@@ -96,12 +96,12 @@ def test_replacement_survives_a_refusal_of_any_statement(
     while refused:
         statement += 1
         node = house.store.pods.find(str(pod.id), None).nodes[0]
-        house.service.replace_node(house.request(), "train", Replacement(node=node))
+        house.service.pods.replace_node(house.request(), "train", Replacement(node=node))
         refused = refusal.visits(house, pod, statement, after)
         settle(house, pod)
         assert _place(house) == place, refusal.what
         assert len(house.store.capacity().holds) == 1
-        house.service.accept_node(house.operator, node)
+        house.service.nodes.accept(house.operator, node)
     assert statement > 4
 
 

@@ -236,11 +236,11 @@ def test_added_fabric_works_from_order_to_receipt(house: RingHouse) -> None:
     number = pod.plan.segment
     assert number is not None and pod.plan.allotment.segment == f"ring-{number}"
     assert house.fake.snapshot().ports_in[number] == ports(house, pod)
-    assert house.service.show_pod(house.request(), str(pod.id)).segment == f"ring-{number}"
+    assert house.service.pods.show(house.request(), str(pod.id)).segment == f"ring-{number}"
     assert f"ring-{number} on fabric ib0" in plan_text(pod.plan)
     shown_text = shown(pod.plan).model_dump_json()
     assert not any(port in shown_text for port in ports(house, pod))
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     signed = house.store.records.receipt(pod.id)
@@ -261,7 +261,7 @@ def test_added_fabric_is_repaired_audited_and_proved(house: RingHouse) -> None:
     assert house.fake.rings[number] == (mark, members)
     foreign = replace(mark, key="elsewhere")
     house.fake.rings[number + 7] = foreign, frozenset()
-    findings = house.service.audit(house.operator).findings
+    findings = house.service.audits.run(house.operator).findings
     assert any(f.id == f"ring-{number + 7}" for f in findings)
     house.release(pod)
     house.fake.away = True

@@ -242,7 +242,7 @@ def test_audit_knows_the_owner_of_an_added_kind(house: House, filer: Filer) -> N
         Mark(house.site.name, Owner.pod(str(uuid4())), "folder"),
         StorageKind.FOLDER,
     )
-    found = [f for f in house.service.audit(house.operator).findings if f.kind == "folder"]
+    found = [f for f in house.service.audits.run(house.operator).findings if f.kind == "folder"]
     assert [(f.category, f.id) for f in found] == [("orphan", "weft-00000000-folder")]
     assert pod.state is PodState.READY
 
@@ -267,7 +267,7 @@ def test_tenants_see_only_kinds_meant_for_them(house: House, filer: Filer) -> No
     plan = planned(house)
     claim(house, plan)
     pod = house.run(house.store.pods.find(plan.pod_id, None), PodState.READY)
-    view = house.service.show_pod(house.request(), str(pod.id))
+    view = house.service.pods.show(house.request(), str(pod.id))
     assert {r.kind for r in view.resources} >= {"folder", "export"}
     assert "export" not in {r.kind for r in shown_to_tenants(view).resources}
     unknown = view.resources[0].model_copy(update={"kind": "of-a-later-weft"})

@@ -155,7 +155,7 @@ def test_members_are_functions_ports_or_tags_on_every_adapter(house: House) -> N
     node = house.site.node_by_name[pod.nodes[0]]
     physical = sorted(h.port_id for h in node.hcas_on("ib0"))
     members = segment(pod).members
-    if house.site.fabrics["ib0"].type == "ethernet":
+    if house.site.fabrics["ib0"].type == "ethernet":  # pyright: ignore[reportUnnecessaryComparison]
         assert [(m.port, m.mode, m.behind) for m in members] == [(p, Mode.TRUNK, ()) for p in physical]
         return
     mac = port(pod).mac
@@ -181,9 +181,9 @@ def test_slot_bound_by_nova_is_read_back(house: House) -> None:
 
 def test_tenants_see_neither_slots_nor_others_functions(house: House) -> None:
     pod = house.run(house.order(small("p")), PodState.READY)
-    shown_text = shown(house.service.show_pod(house.request(), "p")).model_dump_json()
+    shown_text = shown(house.service.pods.show(house.request(), "p")).model_dump_json()
     assert not any(slot in shown_text for slot in slots(house.site, pod.nodes[0]))
-    assert shown(house.service.show_pod(house.request(), "p")).placed[0].part is None
+    assert shown(house.service.pods.show(house.request(), "p")).placed[0].part is None
 
 
 def test_functions_limit_the_servers_of_a_host(house: House) -> None:
@@ -203,7 +203,7 @@ def test_concurrent_orders_never_share_a_function(house: House) -> None:
     def order(i: int) -> PodView:
         for _ in range(20):
             try:
-                return house.service.create_pod(requests[i], small(f"p{i}"))
+                return house.service.pods.create(requests[i], small(f"p{i}"))
             except (
                 TemporaryError
             ):  # claims go one at a time: on a busy machine the last ones are refused for now
@@ -318,7 +318,7 @@ def test_removed_servers_function_leaves_the_segment_and_is_freed(house: House) 
     assert other.nodes == (node,) and own == {f"{node}:{vf}" for vf in part(other).vfs}
     apply(house, small("p", 4))
     assert settle(house, pod).nodes == (node,)
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
     for one in (pod, other):
         house.release(one)
         house.run(one, PodState.RELEASED)
@@ -332,7 +332,7 @@ def test_server_deleted_by_its_tenant_takes_no_other_out(house: House) -> None:
     (node,) = pod.nodes
     ports, all_of = house.world.fabric("ib0"), {m.port for m in segment(pod).members}
     assert pod.plan.segment is not None
-    functions = house.site.fabrics["ib0"].type != "ethernet"
+    functions = house.site.fabrics["ib0"].type != "ethernet"  # pyright: ignore[reportUnnecessaryComparison]
     for gone in (1, 2):
         house.cloud.lose(house.cloud.thing(f"server/{node}/{gone}"))
         for _ in range(3):
@@ -373,14 +373,14 @@ def test_host_loses_its_last_server_while_another_comes(house: House) -> None:
     seen = house.world.fabric("ib0").snapshot()
     assert now.plan.segment is not None
     assert seen.ports_in[now.plan.segment] == {m.port for m in segment(now).members}
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
 
 
 @pytest.mark.parametrize("house", ["ethernet", "infiniband"], indirect=True)
 def test_manager_without_functions_is_reported(house: House) -> None:
     """OpenSM has no virtual ports. Switches of Ethernet need none: the pod is ordered."""
     site = with_functions(house.site, VFS)
-    if site.fabrics["ib0"].type == "ethernet":
+    if site.fabrics["ib0"].type == "ethernet":  # pyright: ignore[reportUnnecessaryComparison]
         assert house.order(small("p")).nodes
         return
     furnished(house, site, lambda site: FakeFabric(site, "ib0"))
@@ -398,7 +398,7 @@ def test_site_without_functions_is_reported(house: House) -> None:
         Site.model_validate(document),
         lambda site: (
             FakeEthernet(site, "ib0")
-            if site.fabrics["ib0"].type == "ethernet"
+            if site.fabrics["ib0"].type == "ethernet"  # pyright: ignore[reportUnnecessaryComparison]
             else FakeFabric(site, "ib0", virtual_functions=True)
         ),
     )
@@ -419,7 +419,7 @@ def test_capacity_counts_free_functions(house: House) -> None:
     """A row without a fabric, and one on the fabric with the remaining virtual functions."""
 
     def row() -> CapacityRowView:
-        found = rows_of(house.service.capacity(house.operator), "parts")
+        found = rows_of(house.service.capacity.show(house.operator), "parts")
         assert {r.place for r in found} == {"none", "ib0"}
         return next(r for r in found if r.place == "ib0")
 
@@ -504,14 +504,14 @@ def test_audit_finds_an_unowned_function_that_is_up(ufm: tuple[House, UfmOfAHous
     house, manager = ufm
     pod = house.ready(small("one"))
     mac = port(pod).mac
-    assert mac is not None and house.service.audit(house.operator).findings == ()
+    assert mac is not None and house.service.audits.run(house.operator).findings == ()
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
     own = house.site.node_by_name[pod.nodes[0]].hcas_on("ib0")[0]
     manager.strays.append(VirtualPort(f"{guid_of(mac):016x}", f"{own.port_guid:016x}"))
     manager.strays.append(VirtualPort("0000000000005678", f"{own.port_guid:016x}"))
-    (found,) = house.service.audit(house.operator).findings
+    (found,) = house.service.audits.run(house.operator).findings
     assert (found.category, found.subject) == ("foreign", f"{pod.nodes[0]}/{part(pod).vfs[0]}")
     assert (
         f"up behind {pod.nodes[0]}/{own.name}" in found.what
@@ -530,7 +530,7 @@ def test_stolen_guid_is_an_alarm_until_it_is_returned(ufm: tuple[House, UfmOfAHo
     manager.strays.append(VirtualPort(f"{guid_of(mac):016x}", f"{adapter.port_guid:016x}"))
     pod = house.run(pod, PodState.DEGRADED)
     assert "not only where it belongs" in pod.reason and thief.name in pod.reason
-    (found,) = house.service.audit(house.operator).findings
+    (found,) = house.service.audits.run(house.operator).findings
     assert thief.name in found.what
     manager.strays.clear()
     house.run(pod, PodState.READY)

@@ -35,7 +35,7 @@ def test_only_hosts_with_the_trait_are_chosen(house: House) -> None:
     with pytest.raises(RefusedError) as caught:
         house.order(make("five", 5))
     assert "image 12" in str(caught.value)
-    (report,) = [f for f in caught.value.detail["explanation"]["filters"] if f["filter"] == "image"]
+    (report,) = [f for f in caught.value.detail["explanation"]["filters"] if f["filter"] == "image"]  # pyright: ignore[reportIndexIssue]
     assert "lacks the trait CUSTOM_OFED" in report["examples"][0]
     assert any("nodes.image" in change for change in offers(caught.value))
 
@@ -59,14 +59,14 @@ def test_image_too_large_for_the_flavor_is_refused(house: House) -> None:
     house.cloud.offers.image_properties["tiny"]["min_ram"] = 2 << 20
     with pytest.raises(InputError, match=r"nodes\.image: 'tiny' is not allowed: it needs 2097152 MiB of RAM"):
         house.order(make("big", 1))
-    assert house.service.list_pods(house.request()) == []
+    assert house.service.pods.list(house.request()) == []
 
 
 def test_flavor_can_forbid_a_trait(house: House) -> None:
     """Extra specs count as properties do."""
     house.cloud.offers.image_properties.clear()
     house.cloud.offers.flavors["gpu8"].extra_specs["trait:COMPUTE_NODE"] = "forbidden"  # type: ignore[index]
-    plan = house.service.plan_pod(house.request(), make("rest", 12))
+    plan = house.service.pods.plan(house.request(), make("rest", 12))
     assert not {"gpu02", "gpu05", "gpu06", "gpu09"} & {n.node for n in plan.placement.nodes}
 
 
@@ -83,7 +83,7 @@ def test_unanswerable_order_does_not_block_others(house: House) -> None:
     """The waiting order whose project is gone says why; the other starts."""
     house.cloud.offers.image_properties.clear()
     run = house.ready(make("run", 16))
-    view = house.service.create_pod(house.request("gone"), make("one", 1, queue=True))
+    view = house.service.pods.create(house.request("gone"), make("one", 1, queue=True))
     one, two = house.store.pods.find(view.id, None), queue(house, "two", 1)
     asked = house.cloud.unfit
 

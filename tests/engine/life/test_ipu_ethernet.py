@@ -92,7 +92,7 @@ def test_ipu_pod_works_from_order_to_receipt_on_ethernet(house: SwitchedHouse) -
     assert house.fake.snapshot().ports_in[vlan] == rnics(house, pod) | {SERVER}
     modes = {m.port: m.mode for m in segment(pod).members}
     assert modes.pop(SERVER) is Mode.TRUNK and set(modes.values()) == {Mode.ACCESS}
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     signed = house.store.records.receipt(pod.id)
@@ -117,7 +117,7 @@ def test_removed_machine_is_found_and_restored(house: SwitchedHouse) -> None:
     pod = house.booted()
     one = sorted(rnics(house, pod))[0]
     house.fake.put(one, None)
-    assert any(one in f.what for f in house.service.audit(house.operator).findings)
+    assert any(one in f.what for f in house.service.audits.run(house.operator).findings)
     for _ in range(4):
         house.store.wake(pod.id)
         house.worker.run_once()
@@ -162,7 +162,7 @@ def test_machine_of_a_pod_cannot_be_recabled(house: SwitchedHouse) -> None:
     document = house.site.model_dump(mode="json")
     document["ipu_machines"][0]["rnic_switch_port"] = "Ethernet63"
     with pytest.raises(ConflictError, match=pod.nodes[0]):
-        house.service.activate_site(house.operator, document)
+        house.service.site.activate(house.operator, document)
     document = house.site.model_dump(mode="json")
     document["ipu_pods"][POD]["data"] |= {
         "fabric": None,
@@ -172,7 +172,7 @@ def test_machine_of_a_pod_cannot_be_recabled(house: SwitchedHouse) -> None:
     for machine in document["ipu_machines"]:
         machine["rnic_switch_port"] = None
     with pytest.raises(ConflictError, match=pod.nodes[0]):
-        house.service.activate_site(house.operator, document)
+        house.service.site.activate(house.operator, document)
 
 
 def poplars(document: dict[str, Any]) -> list[dict[str, Any]]:
@@ -201,7 +201,7 @@ def test_poplar_server_of_a_pod_cannot_be_recabled(
     document = house.site.model_dump(mode="json")
     change(document)
     with pytest.raises(ConflictError, match="release the pod first"):
-        house.service.activate_site(house.operator, document)
+        house.service.site.activate(house.operator, document)
 
 
 def test_only_the_ordered_ipu_pods_fabric_must_answer(house: SwitchedHouse) -> None:
@@ -270,7 +270,7 @@ def test_range_of_a_live_pods_number_stays_in_the_site(house: SwitchedHouse) -> 
     document = house.site.model_dump(mode="json")
     moved(document)
     with pytest.raises(ConflictError, match=rf"{FABRIC}.segments .*{segment(pod).number} is held"):
-        house.service.activate_site(house.operator, document)
+        house.service.site.activate(house.operator, document)
     document = house.site.model_dump(mode="json")
     widened(document)
-    house.service.activate_site(house.operator, document)
+    house.service.site.activate(house.operator, document)

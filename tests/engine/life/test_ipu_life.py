@@ -85,7 +85,7 @@ def test_keys_are_never_stored(house: IpuHouse) -> None:
 
 def test_tenants_plan_hides_the_sites_own_parts(house: IpuHouse) -> None:
     """A tenant's plan has its own machines and networks, and no address or user data on the gateways' side."""
-    plan = house.service.plan_pod(house.request(), order())
+    plan = house.service.pods.plan(house.request(), order())
     text = json.dumps(shown(plan).model_dump(mode="json"))
     gateway = house.site.ipu_pods[POD].gateway
     assert str(gateway.controllers[1]) not in text and gateway.network not in text
@@ -203,28 +203,28 @@ def test_held_machine_keeps_its_addresses(house: IpuHouse) -> None:
     )
     site = house.site.model_copy(update={"ipu_machines": (*swapped, *others)})
     with pytest.raises(ConflictError, match=r"ipum1's .*would change, and pod bert"):
-        house.service.activate_site(house.operator, site.model_dump(mode="json"))
+        house.service.site.activate(house.operator, site.model_dump(mode="json"))
     moved = two.model_copy(update={"agent_port": two.agent_port + 1})
     site = house.site.model_copy(update={"ipu_machines": (one, moved, *others)})
-    house.service.activate_site(house.operator, site.model_dump(mode="json"))
+    house.service.site.activate(house.operator, site.model_dump(mode="json"))
 
 
 def test_audit_finds_machines_bound_to_a_released_pod(house: IpuHouse) -> None:
     """A leftover bears the pod's id; repair releases it."""
     pod = house.booted()
-    assert not house.service.audit(house.operator).findings
+    assert not house.service.audits.run(house.operator).findings
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     left = house.site.ipu_machines[2].name
     house.vipu.owners[left] = controller_id(str(pod.id))
-    finding = house.service.audit(house.operator).findings[0]
+    finding = house.service.audits.run(house.operator).findings[0]
     assert (finding.category, finding.kind, finding.where) == ("orphan", "vipu_agent", POD)
     assert left in finding.subject and finding.pod_id == str(pod.id)
     with pytest.raises(RefusedError, match="longest run of them is 2"):
         house.order(order("next"))
-    assert all(f.repaired for f in house.service.audit(house.operator, repair=True).findings)
+    assert all(f.repaired for f in house.service.audits.run(house.operator, repair=True).findings)
     # Gone, and reported for a day: the receipt had said that it was.
-    assert [(f.category, f.repaired) for f in house.service.audit(house.operator).findings] == [
+    assert [(f.category, f.repaired) for f in house.service.audits.run(house.operator).findings] == [
         ("late", True)
     ]
 
@@ -238,19 +238,19 @@ def test_broken_controller_is_recreated(house: IpuHouse) -> None:
 def test_operators_see_machines_as_nodes(house: IpuHouse) -> None:
     """They are listed, can be quarantined, and a site can't lose one that a pod holds."""
     pod = house.booted(order(count=4))
-    rows = {n.name: n for n in house.service.nodes(house.operator)}
+    rows = {n.name: n for n in house.service.nodes.list(house.operator)}
     assert (rows["ipum1"].state, rows["ipum2"].state, rows["poplar1"].state) == (
         "busy",
         "free",
         "not-compute",
     )
-    house.service.quarantine_node(house.operator, "ipum2", "cable")
+    house.service.nodes.quarantine(house.operator, "ipum2", "cable")
     with pytest.raises(RefusedError):
         house.order(order("wide", 16))
     assert pod.nodes == ("ipum1",)
     smaller = house.site.model_copy(update={"ipu_machines": house.site.ipu_machines[1:]})
     with pytest.raises(ConflictError, match="ipum1 is missing"):
-        house.service.activate_site(house.operator, smaller.model_dump(mode="json"))
+        house.service.site.activate(house.operator, smaller.model_dump(mode="json"))
 
 
 def test_live_ipu_pod_does_not_disturb_node_orders(house: IpuHouse) -> None:
@@ -260,4 +260,4 @@ def test_live_ipu_pod_does_not_disturb_node_orders(house: IpuHouse) -> None:
     dispatcher = Dispatcher(house.store, house.keeper.world)
     assert dispatcher.run() == ["train"]
     house.run(waiting, PodState.READY)
-    assert house.service.capacity(house.request())
+    assert house.service.capacity.show(house.request())

@@ -26,7 +26,7 @@ def test_pod_of_ipus_shows_how_they_are_reached(ipus: ipuhouse.IpuHouse) -> None
     graph = pod.plan.graph.by_key()
     port, network = graph["port/controller/management"].spec, graph["network/data"].spec
     assert isinstance(port, PortSpec) and isinstance(network, NetworkSpec)
-    shown = ipus.service.show_pod(ipus.request(), "bert")
+    shown = ipus.service.pods.show(ipus.request(), "bert")
     assert shown.ipus is not None
     assert (shown.ipus.count, shown.ipus.ipu_pod) == (16, ipuhouse.POD)
     assert shown.ipus.machines == tuple(n.node for n in pod.plan.placement.nodes)
@@ -44,6 +44,6 @@ def test_pod_of_ipus_shows_how_they_are_reached(ipus: ipuhouse.IpuHouse) -> None
 def test_pod_without_ipus_shows_none(ipus: ipuhouse.IpuHouse) -> None:
     """Neither a waiting one, nor one of GPU nodes."""
     pod = ipus.run(ipus.order(), PodState.READY)
-    shown = ipus.service.show_pod(ipus.request(), pod.name)
+    shown = ipus.service.pods.show(ipus.request(), pod.name)
     assert shown.ipus is None
     assert "ipus" not in record(shown.model_dump(mode="json")).fields

@@ -212,10 +212,10 @@ def test_site_cannot_change_the_adapters_of_a_held_node(house: House) -> None:
         return document
 
     with pytest.raises(ConflictError, match=f"{pod.nodes[0]}'s host or adapters .* release the pod first"):
-        house.service.activate_site(house.operator, changed(pod.nodes[0]))
+        house.service.site.activate(house.operator, changed(pod.nodes[0]))
     assert house.store.site().generation == 1
     free = next(n.name for n in house.site.nodes if n.name.startswith("gpu") and n.name not in pod.nodes)
-    assert house.service.activate_site(house.operator, changed(free)).generation == 2
+    assert house.service.site.activate(house.operator, changed(free)).generation == 2
 
 
 def test_pod_is_invisible_to_another_project(house: House) -> None:
@@ -224,10 +224,10 @@ def test_pod_is_invisible_to_another_project(house: House) -> None:
     stranger = house.request("team-b")
     for name in (pod.name, str(pod.id)):
         with pytest.raises(NotFoundError, match="there is no pod"):
-            house.service.show_pod(stranger, name)
+            house.service.pods.show(stranger, name)
         with pytest.raises(NotFoundError):
-            house.service.release_pod(stranger, name)
-    assert house.service.list_pods(stranger) == []
+            house.service.pods.release(stranger, name)
+    assert house.service.pods.list(stranger) == []
 
 
 def test_audit_log_records_every_change(house: House) -> None:

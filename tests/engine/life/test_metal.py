@@ -50,8 +50,8 @@ def test_pod_gets_machines_and_returns_them(house: House) -> None:
 @pytest.mark.parametrize("by", ["nova", "ironic"])
 def test_tenants_client_reads_a_plan_without_machine_ids(house: House, by: str) -> None:
     if by == "ironic":
-        house.service.activate_site(house.operator, by_ironic(house.site))
-    shown_text = shown(house.service.plan_pod(house.request(), ORDER)).model_dump_json()
+        house.service.site.activate(house.operator, by_ironic(house.site))
+    shown_text = shown(house.service.pods.plan(house.request(), ORDER)).model_dump_json()
     assert Plan.model_validate_json(shown_text).placement.nodes
     assert not any(n.machine in shown_text for n in house.site.nodes if n.machine is not None)
 
@@ -67,12 +67,12 @@ def test_pod_shrinks_and_grows_by_machines(house: House, monkeypatch: pytest.Mon
         return delete(scope, wanted, ids)
 
     monkeypatch.setattr(house.cloud, "delete", recorded)
-    house.service.apply_pod(house.request(), "train", sized(1))
+    house.service.pods.apply(house.request(), "train", sized(1))
     (stays,) = visit(house, pod).nodes
     assert inside and all(seen == ports(house, (stays,)) for seen in inside)
     assert set(house.store.capacity().holds) == {stays} and len(house.cloud.things(Kind.MACHINE)) == 1
     house.cloud.plant(Fault.STUCK, verb="create", kind=Kind.SERVER, times=1)
-    house.service.apply_pod(house.request(), "train", sized(2))
+    house.service.pods.apply(house.request(), "train", sized(2))
     visit(house, pod)
     assert len(house.cloud.servers) == 2 and members(house, pod) == ports(house, (stays,))
     for server in house.cloud.servers:
@@ -106,7 +106,7 @@ def test_machine_reassigned_to_another_pod_does_not_delay_a_release(
 ) -> None:
     """It was given back when the first pod shrank, with its record; to Ironic it is in use again."""
     first = house.ready(sized(3))
-    house.service.apply_pod(house.request(), "train", sized(1))
+    house.service.pods.apply(house.request(), "train", sized(1))
     (stays,) = visit(house, first).nodes
     gone = {*first.nodes} - {stays}
     anothers_are_there(house, monkeypatch)
@@ -185,10 +185,10 @@ def test_site_cannot_give_a_held_node_another_machine(house: House) -> None:
         return document
 
     with pytest.raises(ConflictError, match=f"{pod.nodes[0]}'s host or adapters .* release the pod first"):
-        house.service.activate_site(house.operator, changed(pod.nodes[0]))
+        house.service.site.activate(house.operator, changed(pod.nodes[0]))
     assert house.store.site().generation == 1
     free = next(n.name for n in house.site.nodes if n.machine and n.name not in pod.nodes)
-    assert house.service.activate_site(house.operator, changed(free)).generation == 2
+    assert house.service.site.activate(house.operator, changed(free)).generation == 2
 
 
 def by_ironic(site_: Site) -> dict[str, object]:
@@ -203,18 +203,18 @@ def test_site_cannot_change_the_deployer_of_a_live_pods_machines(house: House) -
     with pytest.raises(
         ConflictError, match=r"machines_by of the cloud of .* is nova, .* release the pod first"
     ):
-        house.service.activate_site(house.operator, by_ironic(house.site))
+        house.service.site.activate(house.operator, by_ironic(house.site))
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    assert house.service.activate_site(house.operator, by_ironic(house.site)).generation == 2
+    assert house.service.site.activate(house.operator, by_ironic(house.site)).generation == 2
     pod = house.ready(ORDER.model_copy(update={"name": "second"}))
     with pytest.raises(ConflictError, match="is ironic"):
-        house.service.activate_site(house.operator, house.site.model_dump(mode="json"))
+        house.service.site.activate(house.operator, house.site.model_dump(mode="json"))
 
 
 def test_ironic_directly_uses_no_quota_and_pins_ports_to_adapters(house: House) -> None:
-    house.service.activate_site(house.operator, by_ironic(house.site))
-    plan = house.service.plan_pod(house.request(), ORDER)
+    house.service.site.activate(house.operator, by_ironic(house.site))
+    plan = house.service.pods.plan(house.request(), ORDER)
     servers = [r.spec for r in plan.graph.resources if isinstance(r.spec, ServerSpec)]
     assert [s.by for s in servers] == ["ironic", "ironic"]
     needed = needed_quota(plan.graph, vcpus=96, ram=1024)
@@ -299,23 +299,23 @@ def test_pod_survives_a_worker_killed_at_any_request(
 def test_audit_names_others_who_may_act_on_a_machine(house: House) -> None:
     """Also on an unassigned one: its owner may have written another BMC's address before it is assigned."""
     free = next(n for n in house.site.nodes if n.machine)
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
     theirs = SeenMachine(state="available", others="it is owned by project p, whose members …")
     house.cloud.offers.machines[str(free.machine)] = theirs
-    [found] = house.service.audit(house.operator).findings
+    [found] = house.service.audits.run(house.operator).findings
     assert (found.kind, found.subject, found.what) == ("machine", free.name, theirs.others)
     house.cloud.plant(Fault.UNREACHABLE, verb="occupants", times=None)
     assert "machine" in {
-        f.kind for f in house.service.audit(house.operator).findings if f.category == "unknown"
+        f.kind for f in house.service.audits.run(house.operator).findings if f.category == "unknown"
     }
 
 
 def test_machine_that_fails_has_room_on_a_free_machine_only(house: House) -> None:
     """Sixteen free virtual hosts are no room for it."""
     pod = house.order(sized(2))
-    found = house.service.site_impact(house.operator, pod.nodes[0])
+    found = house.service.site.impact(house.operator, pod.nodes[0])
     assert [(p.pod, p.elsewhere and p.elsewhere.fits) for p in found.pods] == [("train", True)]
     order = sized(2).model_copy(update={"name": "next"})
     house.order(order)
-    [mine] = house.service.site_impact(house.operator, pod.nodes[0]).pods
+    [mine] = house.service.site.impact(house.operator, pod.nodes[0]).pods
     assert mine.elsewhere is not None and mine.elsewhere.fits is False

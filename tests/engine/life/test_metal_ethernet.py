@@ -161,7 +161,7 @@ def test_machine_is_not_cleaned_while_its_port_may_rejoin_the_vlan(
     """Its pod goes on, with a tenant who is root on the others: the cleaning system is out of their reach."""
     pod = house.ready(ORDER)
     requests = ports_at(house, monkeypatch, "delete")
-    house.service.apply_pod(house.request(), "train", sized(1))
+    house.service.pods.apply(house.request(), "train", sized(1))
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute("UPDATE owner SET late_until = now() + interval '1 h'")
     pod = visits(house, pod, 6)
@@ -180,7 +180,7 @@ def test_neutron_moves_a_port_through_ironics_networks(
     pod = neutrons.ready(ORDER)
     number = pod.plan.segment
     assert {untagged(neutrons, p) for p in ports(neutrons, pod)} == {number}
-    assert neutrons.service.audit(neutrons.operator).findings == ()
+    assert neutrons.service.audits.run(neutrons.operator).findings == ()
     neutrons.release(pod)
     receipt = released(neutrons, pod).receipt
     assert receipt.clean and sum(i.plane == "switch port" for i in receipt.items) == 2
@@ -202,11 +202,11 @@ def test_machines_joining_one_by_one_are_not_foreign(neutrons: MetalHouse) -> No
 
 def test_pod_of_machines_shrinks_and_grows_by_neutron(neutrons: MetalHouse) -> None:
     pod = neutrons.ready(ORDER)
-    neutrons.service.apply_pod(neutrons.request(), "train", sized(1))
+    neutrons.service.pods.apply(neutrons.request(), "train", sized(1))
     pod = visits(neutrons, pod, 8)
     assert pod.state is PodState.READY and len(pod.nodes) == 1
     assert neutrons.fake.snapshot().ports_in[pod.plan.segment or 0] == frozenset(ports(neutrons, pod))
-    neutrons.service.apply_pod(neutrons.request(), "train", sized(2))
+    neutrons.service.pods.apply(neutrons.request(), "train", sized(2))
     pod = visits(neutrons, pod, 8)
     assert pod.state is PodState.READY and len(pod.nodes) == 2
 
@@ -227,7 +227,7 @@ def test_audit_reports_a_port_that_trunks_every_vlan(who: str, request: pytest.F
     [port, *_] = [h.port_id for n in chosen.site.nodes if n.machine for h in n.hcas_on("ib0")]
     switch, _, name = port.partition("/")
     chosen.fake.switches[switch].config.ports[name] = PortConfig(None, set(range(1, 4095)))
-    said = [f.what for f in chosen.service.audit(chosen.operator).findings]
+    said = [f.what for f in chosen.service.audits.run(chosen.operator).findings]
     assert [s for s in said if f"host port {port} is a trunk of every VLAN" in s], said
 
 
@@ -248,7 +248,7 @@ def test_bmc_port_with_an_unknown_name_is_reported(house: MetalHouse) -> None:
     found = with_bmc(by_neutron(house.site), f"{switch}/17")
     furnish(house, found, house.cloud)
     house.fake.cabling = Cabling.of(found, "ib0", found.fabrics["ib0"].manager.switching)
-    said = [f.what for f in house.service.audit(house.operator).findings]
+    said = [f.what for f in house.service.audits.run(house.operator).findings]
     assert [s for s in said if f"port {switch}/17 of bm01's bmc isn't known to its switch" in s], said
 
 
@@ -270,7 +270,7 @@ def test_audit_reports_a_bmc_among_pods(
     furnish(house, found, house.cloud)
     house.fake.cabling = Cabling.of(found, "ib0", found.fabrics["ib0"].manager.switching)
     house.fake.switches[switch].config.ports["Ethernet90"] = PortConfig(access, trunk)
-    found_now = house.service.audit(house.operator).findings
+    found_now = house.service.audits.run(house.operator).findings
     said = [f.what for f in found_now if f.kind == "fabric manager" and "Ethernet90" in f.what]
     assert (not said) if reported is None else (len(said) == 1 and reported in said[0]), said
 

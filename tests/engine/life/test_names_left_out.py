@@ -59,7 +59,7 @@ def test_pod_changes_with_omitted_names_resolved_as_before(
     house.store.activate_site(site(house.site), "test")
     if what == "extend":
         assert pod.lease_end is not None
-        house.service.extend_pod(house.request(), "train", pod.lease_end + timedelta(hours=1))
+        house.service.pods.extend(house.request(), "train", pod.lease_end + timedelta(hours=1))
         settle(house, pod)
         return
     if what == "access":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from tests.engine.house import House
+from tests.engine.house import House, policy
 from tests.engine.ipuhouse import IpuHouse
 from tests.engine.metalhouse import ORDER as METAL
 from tests.engine.metalhouse import house as house
@@ -30,16 +30,16 @@ def server_on(house: House, pod: PodRecord, node: str) -> str:
 def test_server_is_rebooted_by_its_nodes_name_or_its_own(house: House, action: Action) -> None:
     pod = house.ready()
     node = pod.nodes[0]
-    [name] = [s.name for s in house.service.show_pod(house.request(), "train").servers if s.node == node]
+    [name] = [s.name for s in house.service.pods.show(house.request(), "train").servers if s.node == node]
     for given in (node, name):
-        done = house.service.act_on_server(house.request(), "train", given, action)
+        done = house.service.pods.act_on_server(house.request(), "train", given, action)
         assert (done.node, done.server, done.password) == (node, name, None)
     assert house.cloud.acts == [(server_on(house, pod, node), action)] * 2
-    verbs = redacted(house.service, house.service._policy)
-    said = [e.message for e in verbs.pod_events(house.request(), "train")]
+    verbs = redacted(house.service, policy())
+    said = [e.message for e in verbs.pods.events(house.request(), "train")]
     assert f"{action} of {node} requested by team-a-member" in said, "a tenant reads it"
     with pytest.raises(ForbiddenError):
-        house.service.audit_log(house.request(), AuditLogSearch())
+        house.service.audits.log(house.request(), AuditLogSearch())
 
 
 def test_machine_in_rescue_leaves_the_segment_and_returns(house: House) -> None:
@@ -47,7 +47,7 @@ def test_machine_in_rescue_leaves_the_segment_and_returns(house: House) -> None:
     pod = house.ready(METAL)
     node, other = pod.nodes
     machine = house.site.node_by_name[node].machine or ""
-    done = house.service.act_on_server(house.request(), "train", node, Action.RESCUE)
+    done = house.service.pods.act_on_server(house.request(), "train", node, Action.RESCUE)
     assert done.password == "s3cret"
     house.cloud.offers.busy[machine] = "Ironic has it in state rescue"
     servers = {s.id for s in house.cloud.servers}
@@ -60,12 +60,12 @@ def test_machine_in_rescue_leaves_the_segment_and_returns(house: House) -> None:
         "a tenant who saves its disk keeps it, whatever the repair"
     )
     assert members(house, pod) == ports(house, (other,))
-    house.service.act_on_server(house.request(), "train", node, Action.UNRESCUE)
+    house.service.pods.act_on_server(house.request(), "train", node, Action.UNRESCUE)
     del house.cloud.offers.busy[machine]
     pod = house.run(pod, PodState.READY)
     assert members(house, pod) == ports(house, pod.nodes)
     written = str([e.message for e in house.store.records.events(pod.id, 0)]) + str(
-        house.service.audit_log(house.operator, AuditLogSearch())
+        house.service.audits.log(house.operator, AuditLogSearch())
     )
     assert "s3cret" not in written, "the password is nowhere but in the answer"
 
@@ -74,11 +74,11 @@ def test_console_is_serial_for_machines_and_graphical_for_others(house: House) -
     metal, virtual = house.ready(METAL), house.ready(METAL_FREE)
     for pod, kind in ((metal, "serial"), (virtual, "novnc")):
         node = pod.nodes[0]
-        found = house.service.pod_console(house.request(), pod.order.name, node)
+        found = house.service.pods.console(house.request(), pod.order.name, node)
         assert found.type == kind and found.url.endswith(server_on(house, pod, node))
         messages = [e.message for e in house.store.records.events(pod.id, 0) if e.type == "action"]
         assert messages == [f"console of {node} requested by team-a-member"]
-    log = str(house.service.audit_log(house.operator, AuditLogSearch()))
+    log = str(house.service.audits.log(house.operator, AuditLogSearch()))
     assert "pod console" in log and "token=" not in log
 
 
@@ -93,11 +93,11 @@ METAL_FREE = METAL.model_copy(
 def test_impossible_operation_is_a_conflict_and_logged(house: House) -> None:
     pod = house.ready()
     with pytest.raises(ConflictError, match=r"the cloud refuses to unrescue server .* now: 409"):
-        house.service.act_on_server(house.request(), "train", pod.nodes[0], Action.UNRESCUE)
-    assert "ConflictError" in str(house.service.audit_log(house.operator, AuditLogSearch()))
+        house.service.pods.act_on_server(house.request(), "train", pod.nodes[0], Action.UNRESCUE)
+    assert "ConflictError" in str(house.service.audits.log(house.operator, AuditLogSearch()))
     house.cloud.plant(Fault.UNREACHABLE, verb="act", times=1)
     with pytest.raises(UnknownError):
-        house.service.act_on_server(house.request(), "train", pod.nodes[0], Action.REBOOT)
+        house.service.pods.act_on_server(house.request(), "train", pod.nodes[0], Action.REBOOT)
     said = [e.message for e in house.store.records.events(pod.id, 0) if e.type == "action"]
     assert said[-1] == f"reboot of {pod.nodes[0]} requested by team-a-member", "it may have been done"
 
@@ -106,11 +106,11 @@ def test_unanswered_request_delays_the_release(house: House) -> None:
     """Ironic's requests name a machine: it isn't given back before a rescue, whose password the tenant may get yet,
     can't take effect any more."""
     pod = house.ready(METAL)
-    house.service.act_on_server(house.request(), "train", pod.nodes[0], Action.REBOOT)
+    house.service.pods.act_on_server(house.request(), "train", pod.nodes[0], Action.REBOOT)
     house.cloud.plant(Fault.UNREACHABLE, verb="act", times=1)
     with pytest.raises(UnknownError):
-        house.service.act_on_server(house.request(), "train", pod.nodes[0], Action.RESET)
-    house.service.act_on_server(house.request(), "train", pod.nodes[1], Action.REBOOT)
+        house.service.pods.act_on_server(house.request(), "train", pod.nodes[0], Action.RESET)
+    house.service.pods.act_on_server(house.request(), "train", pod.nodes[1], Action.REBOOT)
     house.release(pod)
     pod = visit(house, pod, 8)
     assert pod.state is PodState.RELEASING and "outcome of a request is unknown" in pod.reason
@@ -123,10 +123,10 @@ def test_unanswered_request_delays_the_release(house: House) -> None:
 def test_answered_request_does_not_delay_release(house: House) -> None:
     pod = house.ready(METAL)
     for node in pod.nodes:
-        house.service.act_on_server(house.request(), "train", node, Action.REBOOT)
+        house.service.pods.act_on_server(house.request(), "train", node, Action.REBOOT)
         with pytest.raises(ConflictError):
-            house.service.act_on_server(house.request(), "train", node, Action.UNRESCUE)
-        house.service.pod_console(house.request(), "train", node)
+            house.service.pods.act_on_server(house.request(), "train", node, Action.UNRESCUE)
+        house.service.pods.console(house.request(), "train", node)
     house.release(pod)
     pod = house.run(pod, PodState.RELEASED)
     receipt = house.store.records.receipt(pod.id)
@@ -143,7 +143,7 @@ def test_server_being_removed_is_asked_for_nothing(house: House, meanwhile: str)
     if meanwhile == "released":
         house.release(pod)
     else:
-        house.service.apply_pod(house.request(), "train", sized(1))
+        house.service.pods.apply(house.request(), "train", sized(1))
         gone = {r.key for r in house.store.pods.resources(pod.id) if not r.wanted}
         record = next(
             r for r in house.store.pods.resources(pod.id) if r.key in gone and r.kind is Kind.SERVER
@@ -157,15 +157,15 @@ def test_other_projects_readers_and_nodes_are_refused(house: House) -> None:
     pod = house.ready()
     node = pod.nodes[0]
     with pytest.raises(NotFoundError):
-        house.service.act_on_server(house.request("team-b"), "train", node, Action.REBOOT)
+        house.service.pods.act_on_server(house.request("team-b"), "train", node, Action.REBOOT)
     with pytest.raises(NotFoundError):
-        house.service.pod_console(house.request("team-b"), str(pod.id), node)
-    for do in ("act_on_server", "pod_console"):
+        house.service.pods.console(house.request("team-b"), str(pod.id), node)
+    for do in ("act_on_server", "console"):
         more = (Action.REBOOT,) if do == "act_on_server" else ()
         with pytest.raises(ForbiddenError):
-            getattr(house.service, do)(house.request(role="reader"), "train", node, *more)
+            getattr(house.service.pods, do)(house.request(role="reader"), "train", node, *more)
         with pytest.raises(NotFoundError, match="no server on a node 'gpu99'"):
-            getattr(house.service, do)(house.request(), "train", "gpu99", *more)
+            getattr(house.service.pods, do)(house.request(), "train", "gpu99", *more)
     assert not house.cloud.acts
 
 
@@ -175,13 +175,13 @@ def test_servers_can_be_operated_only_while_the_pod_is_in_use(house: House) -> N
     pod = house.run(house.order(), PodState.BOOTING)
     node = pod.nodes[0]
     with pytest.raises(ConflictError, match="only servers of a READY or DEGRADED pod"):
-        house.service.act_on_server(house.request(), "train", node, Action.REBOOT)
+        house.service.pods.act_on_server(house.request(), "train", node, Action.REBOOT)
     for thing in house.cloud.things():
         thing.stuck = ""
     pod = house.run(pod, PodState.READY)
     house.release(pod)
     with pytest.raises(ConflictError, match="being released"):
-        house.service.pod_console(house.request(), "train", node)
+        house.service.pods.console(house.request(), "train", node)
 
 
 @pytest.mark.parametrize("who", ["tenant", "operator"])
@@ -197,10 +197,12 @@ def test_sites_own_server_of_a_pod_cannot_be_operated(
     ]
     for given in (controller.resource.name, controller.resource.node):
         with pytest.raises(NotFoundError, match="has no server"):
-            house.service.act_on_server(request, str(pod.id), given, Action.RESCUE)
+            house.service.pods.act_on_server(request, str(pod.id), given, Action.RESCUE)
         with pytest.raises(NotFoundError, match="has no server"):
-            house.service.pod_console(request, str(pod.id), given)
-    [own] = [s for s in house.service.show_pod(house.request(), "bert").servers if s.node == "poplar1"]
-    assert house.service.act_on_server(house.request(), "bert", own.node, Action.REBOOT).server == own.name
+            house.service.pods.console(request, str(pod.id), given)
+    [own] = [s for s in house.service.pods.show(house.request(), "bert").servers if s.node == "poplar1"]
+    assert (
+        house.service.pods.act_on_server(house.request(), "bert", own.node, Action.REBOOT).server == own.name
+    )
     assert [a for _, a in house.cloud.acts] == [Action.REBOOT]
     house.close()

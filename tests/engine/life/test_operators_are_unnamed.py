@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from tests.engine.house import ORDER, House
+from tests.engine.house import ORDER, House, policy
 from tests.engine.metalhouse import house as house
 from tests.engine.metalhouse import visit
 from weft.app.redact import redacted
@@ -20,8 +20,8 @@ OPERATOR = "admin-admin"
 
 
 def said(house: House, pod: str, asker: str) -> list[EventView]:
-    verbs = redacted(house.service, house.service._policy)
-    return verbs.pod_events(house.operator if asker == "operator" else house.request(), pod)
+    verbs = redacted(house.service, policy())
+    return verbs.pods.events(house.operator if asker == "operator" else house.request(), pod)
 
 
 def test_operators_who_act_in_a_tenants_pod_are_unnamed_to_it(house: House) -> None:
@@ -29,17 +29,17 @@ def test_operators_who_act_in_a_tenants_pod_are_unnamed_to_it(house: House) -> N
     order = ORDER.model_copy(update={"lease": LeaseOrder(duration="1h")})
     pod, verbs = house.ready(order), house.service
     assert pod.lease_end is not None
-    verbs.extend_pod(house.operator, str(pod.id), pod.lease_end + timedelta(hours=2))
-    verbs.act_on_server(house.operator, str(pod.id), pod.nodes[0], Action.REBOOT)
-    verbs.pod_console(house.operator, str(pod.id), pod.nodes[0])
-    verbs.report_node(house.operator, str(pod.id), pod.nodes[0], "hums")
+    verbs.pods.extend(house.operator, str(pod.id), pod.lease_end + timedelta(hours=2))
+    verbs.pods.act_on_server(house.operator, str(pod.id), pod.nodes[0], Action.REBOOT)
+    verbs.pods.console(house.operator, str(pod.id), pod.nodes[0])
+    verbs.pods.report_node(house.operator, str(pod.id), pod.nodes[0], "hums")
     pod = house.run(pod, PodState.READY)
-    verbs.replace_node(house.operator, str(pod.id), Replacement(node=pod.nodes[0]))
+    verbs.pods.replace_node(house.operator, str(pod.id), Replacement(node=pod.nodes[0]))
     pod = house.run(pod, PodState.READY)
     house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SERVER, times=None)
-    verbs.release_pod(house.operator, str(pod.id))
+    verbs.pods.release(house.operator, str(pod.id))
     pod = visit(house, pod, 1)
-    verbs.abandon_pod(house.operator, str(pod.id), "fire in hall 2")
+    verbs.pods.abandon(house.operator, str(pod.id), "fire in hall 2")
     visit(house, pod, 6)
     tenants = "\n".join(e.model_dump_json() for e in said(house, str(pod.id), "tenant"))
     assert OPERATOR not in tenants and "fire" not in tenants
@@ -60,7 +60,7 @@ def test_operators_who_act_in_a_tenants_pod_are_unnamed_to_it(house: House) -> N
 
 def test_own_user_is_named_to_its_tenant(house: House) -> None:
     house.ready(ORDER)
-    house.service.release_pod(house.request(), "train")
+    house.service.pods.release(house.request(), "train")
     lines = [e.message for e in said(house, "train", "tenant") if "release requested" in e.message]
     assert lines == ["release requested by team-a-member"]
 
@@ -68,10 +68,11 @@ def test_own_user_is_named_to_its_tenant(house: House) -> None:
 def test_operator_who_reported_a_node_before_its_tenant_is_unnamed_to_it(house: House) -> None:
     """The same report again changes nothing, and is answered with what there is."""
     pod = house.ready(ORDER)
-    house.service.report_node(house.operator, str(pod.id), pod.nodes[0], "ECC errors")
-    verbs = redacted(house.service, house.service._policy)
+    house.service.pods.report_node(house.operator, str(pod.id), pod.nodes[0], "ECC errors")
+    verbs = redacted(house.service, policy())
     assert (
-        verbs.report_node(house.request(), "train", pod.nodes[0], "ECC errors").reported_by == "an operator"
+        verbs.pods.report_node(house.request(), "train", pod.nodes[0], "ECC errors").reported_by
+        == "an operator"
     )
-    (one,) = verbs.reports(house.operator)
+    (one,) = verbs.nodes.reports(house.operator)
     assert one.reported_by == f"{OPERATOR} (operator)"

@@ -74,10 +74,11 @@ def test_servers_of_one_pod_share_a_host(house: House) -> None:
     assert {k for k in keys if k.startswith("server/")} == {f"server/{node}/{i}" for i in range(3)}
     assert {k for k in keys if k.startswith("port/")} == {f"port/{node}/{i}/management" for i in range(3)}
     addresses = [
-        s.fields["address"] for k, s in ((k, house.cloud.thing(k)) for k in keys if k.startswith("port/"))
+        s.fields["address"]
+        for k, s in ((k, house.cloud.thing(k)) for k in keys if k.startswith("port/"))  # pyright: ignore[reportUnusedVariable]
     ]
     assert len(set(addresses)) == 3
-    shown = next(n for n in house.service.nodes(house.operator) if n.name == node)
+    shown = next(n for n in house.service.nodes.list(house.operator) if n.name == node)
     assert (shown.state, shown.reason) == ("busy", "shared by train")
 
 
@@ -90,12 +91,12 @@ def test_order_of_a_part_waits_for_a_free_part(house: House) -> None:
     assert "there is capacity for 1" in str(refused.value)
     last = ready(house, "last")
     waits = house.order(small("waits", queue=True))
-    house.worker._dispatcher.run()
+    house.worker._dispatcher.run()  # pyright: ignore[reportPrivateUsage]
     waits = house.store.pods.find(str(waits.id), None)
     assert (waits.state, waits.reason) == (PodState.PENDING, KEPT_FOR)
     house.release(last)
     house.run(last, PodState.RELEASED)
-    house.worker._dispatcher.run()
+    house.worker._dispatcher.run()  # pyright: ignore[reportPrivateUsage]
     assert house.run(waits, PodState.READY).nodes == last.nodes
 
 
@@ -105,11 +106,11 @@ def test_order_of_whole_nodes_waits_for_empty_hosts(house: House) -> None:
     with pytest.raises(RefusedError):
         house.order(whole("all", 16))
     waits = house.order(whole("all", 16, queue=True))
-    house.worker._dispatcher.run()
+    house.worker._dispatcher.run()  # pyright: ignore[reportPrivateUsage]
     assert house.store.pods.find(str(waits.id), None).state is PodState.PENDING
     house.release(part)
     house.run(part, PodState.RELEASED)
-    house.worker._dispatcher.run()
+    house.worker._dispatcher.run()  # pyright: ignore[reportPrivateUsage]
     assert len(house.run(waits, PodState.READY).nodes) == 16
     with pytest.raises(RefusedError):
         house.order(small("late"))
@@ -156,7 +157,7 @@ def test_node_booked_whole_gives_no_part(house: House) -> None:
     lease = {"duration": "2h"}
     house.ready(whole("now", 15, lease=lease))
     waits = house.order(whole("then", 16, lease=lease, queue=True))
-    house.worker._dispatcher.run()
+    house.worker._dispatcher.run()  # pyright: ignore[reportPrivateUsage]
     assert [row["pod_id"] for row in house.store.capacity().bookings] == [waits.id]
     with pytest.raises(RefusedError, match="there is capacity for 0"):
         house.order(small("part"))
@@ -170,7 +171,7 @@ def test_shared_hosts_are_watched_for_each_pod(house: House) -> None:
         for pod in pods:
             held = house.store.claim_owner(pod.id, "test")
             assert held is not None
-            house.worker._visit(held)
+            house.worker._visit(held)  # pyright: ignore[reportPrivateUsage]
         return [house.store.pods.find(str(p.id), None) for p in pods]
 
     one, two = ready(house, "one", 2), ready(house, "two")
@@ -193,7 +194,7 @@ def test_concurrent_orders_never_share_an_accelerator(house: House) -> None:
     """24 threads order at the same time: eight per host, no device twice, all of them placed."""
     requests = [house.request() for _ in range(24)]
     with ThreadPoolExecutor(24) as pool:
-        views = list(pool.map(lambda i: house.service.create_pod(requests[i], small(f"p{i}")), range(24)))
+        views = list(pool.map(lambda i: house.service.pods.create(requests[i], small(f"p{i}")), range(24)))
     parts = house.store.capacity().parts
     assert len(views) == len(parts) == 24
     taken = [(row["node"], device) for row in parts for device in row["devices"]]
@@ -308,9 +309,9 @@ def test_order_beside_an_unanswered_server_does_not_delay_others(
 def test_tenants_do_not_see_which_accelerators_they_have(house: House) -> None:
     """Nova decides which ones a server gets; the view allows no conclusion about others'."""
     house.order(small("p", 2))
-    view = shown(house.service.show_pod(house.request(), "p"))
+    view = shown(house.service.pods.show(house.request(), "p"))
     assert len(view.placed) == 2 and all(n.part is None for n in view.placed)
-    plan = shown(house.service.plan_pod(house.request(), small("q")))
+    plan = shown(house.service.pods.plan(house.request(), small("q")))
     assert plan.placement.nodes[0].part is None
     assert plan.placement.explanation.chosen == "1 server on 1 node."
 
@@ -352,7 +353,7 @@ def test_capacity_counts_what_is_left_of_shared_nodes(house: House) -> None:
     """The largest order that capacity reports fits; one server more is refused."""
 
     def row() -> CapacityRowView:
-        (found,) = rows_of(house.service.capacity(house.operator), "parts")
+        (found,) = rows_of(house.service.capacity.show(house.operator), "parts")
         return found
 
     def numbers(found: CapacityRowView) -> tuple[object, ...]:

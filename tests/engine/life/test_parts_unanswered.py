@@ -41,7 +41,7 @@ def test_renamed_server_that_was_never_seen_keeps_its_part(house: House) -> None
 
 def test_other_projects_server_of_the_same_name_keeps_no_part(house: House) -> None:
     """Tenants choose names: only what is in the pod's own project may be its server, and not known pods' servers."""
-    placed = house.service.create_pod(house.request("team-b"), small("train"))
+    placed = house.service.pods.create(house.request("team-b"), small("train"))
     neighbour = house.run(house.store.pods.find(placed.id, None), PodState.READY)
     pod = house.order(small("train"))
     assert neighbour.nodes == pod.nodes

@@ -11,7 +11,7 @@ __all__ = ["house"]
 
 
 def mapped(house: House, name: str) -> PodMap:
-    return house.service.pod_map(house.operator, name)
+    return house.service.pods.map(house.operator, name)
 
 
 def test_map_of_shared_nodes_names_each_adapter_of_a_function(house: House) -> None:

@@ -26,17 +26,17 @@ def ipus(database: Database, database_url: str) -> Generator[ipuhouse.IpuHouse]:
 
 
 def _hosts(house: House, pod: str, format_: str = "hostfile") -> list[str]:
-    text = house.service.pod_topology(house.request(), pod, format_).text
+    text = house.service.pods.topology(house.request(), pod, format_).text
     return [line for line in text.splitlines() if not line.startswith("#")]
 
 
 def _known(house: House, pod: str) -> dict[str, Any]:
-    return json.loads(house.service.pod_topology(house.request(), pod, "json").text)
+    return json.loads(house.service.pods.topology(house.request(), pod, "json").text)
 
 
 def _refused(house: House, pod: str, format_: str) -> str:
     with pytest.raises(ConflictError) as refused:
-        house.service.pod_topology(house.request(), pod, format_)
+        house.service.pods.topology(house.request(), pod, format_)
     return refused.value.message.code
 
 

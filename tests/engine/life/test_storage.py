@@ -35,7 +35,7 @@ def test_share_is_open_to_the_pods_ports_and_gone_before_the_receipt(house: Hous
     assert len(ports) == 2 and {r.fields["port"] for r in rules} == ports
     assert {r.fields["share"] for r in rules} == {share.id}
     # An address on the storage network is none of an adapter.
-    shown = house.service.show_pod(house.request(), str(pod.id))
+    shown = house.service.pods.show(house.request(), str(pod.id))
     assert [len(s.rdma_addresses) for s in shown.servers] == [2, 2]
     signed = receipt(house, pod)
     assert signed.clean
@@ -91,7 +91,7 @@ def test_kept_data_stays_and_is_named_in_the_receipt(house: House) -> None:
     assert {s.split()[0] for s in kept} == {"train-data", "train-work-0", "train-work-1"}
     assert not house.cloud.things(Kind.SHARE_ACCESS) and not house.cloud.things(Kind.VOLUME_ATTACHMENT)
     assert all(t.mark is None for t in (*house.cloud.things(Kind.SHARE), *house.cloud.things(Kind.VOLUME)))
-    assert not [f for f in house.service.audit(house.operator).findings if f.kind in ("share", "volume")]
+    assert not [f for f in house.service.audits.run(house.operator).findings if f.kind in ("share", "volume")]
 
 
 def test_later_pod_uses_kept_data(house: House) -> None:
@@ -196,5 +196,5 @@ def test_resource_rows_describe_storage(house: House) -> None:
     pod = ready(house, SHARE, VOLUME)
     rows = {r.key: r for r in house.store.pods.resources(pod.id)}
     assert rows["share_access/data/gpu01"].state is RowState.SETTLED
-    view = house.service.show_pod(house.request(), str(pod.id))
+    view = house.service.pods.show(house.request(), str(pod.id))
     assert {r.kind for r in view.resources} >= {"share", "share_access", "volume", "volume_attachment"}

@@ -44,7 +44,7 @@ def test_share_opened_by_a_tenant_is_found_and_closed(house: House) -> None:
     pod = ready(house, SHARE)
     share = house.cloud.thing("share/data")
     share.fields["others"] = ("0.0.0.0/0",)
-    assert "0.0.0.0/0" in house.service.audit(house.operator).model_dump_json()
+    assert "0.0.0.0/0" in house.service.audits.run(house.operator).model_dump_json()
     pod = again(house, pod)
     assert share.fields["others"] == () and pod.state is PodState.READY
 
@@ -118,7 +118,7 @@ def _abandoned(house: House, pod: PodRecord) -> None:
     house.worker = house.new_worker("w2", impatient(900.0))
     house.release(pod)
     assert again(house, pod).state is PodState.RELEASING
-    house.service.abandon_pod(house.operator, str(pod.id), "its project is silent")
+    house.service.pods.abandon(house.operator, str(pod.id), "its project is silent")
     assert again(house, pod).state is PodState.RELEASED
 
 
@@ -248,6 +248,6 @@ def test_audit_reports_what_it_could_not_list(house: House, monkeypatch: pytest.
         raise PartlyListedError("cloud lab", [*rest, lost], {"shares of project x": why})
 
     monkeypatch.setattr(house.cloud, "marked", marked)
-    found = {(f.category, f.subject) for f in house.service.audit(house.operator).findings}
+    found = {(f.category, f.subject) for f in house.service.audits.run(house.operator).findings}
     assert ("unknown", "shares of project x") in found, (pod.state, found)
     assert [s for f, s in found if f == "orphan" and "lost" in s]

@@ -39,7 +39,7 @@ def message(pod: PodRecord, aspect: Aspect) -> str:
 
 
 def subjects(house: House, pod: PodRecord) -> set[str]:
-    report = house.service.audit(house.operator)
+    report = house.service.audits.run(house.operator)
     return {f.subject for f in report.findings if f.pod_id == str(pod.id)}
 
 
@@ -76,10 +76,12 @@ def test_failed_pod_is_still_observed(house: House) -> None:
     assert pod.state is PodState.FAILED and "No valid host" in pod.reason, "why it failed stays"
     assert "address is 192.0.2.1" in message(pod, Aspect.READY)
     assert port in subjects(house, pod)
-    findings = [f for f in house.service.audit(house.operator, repair=True).findings if f.subject == port]
+    findings = [
+        f for f in house.service.audits.run(house.operator, repair=True).findings if f.subject == port
+    ]
     assert [f.repair for f in findings] and "FAILED" in findings[0].repair
     messages = {
-        c.type: c.message for c in shown(house.service.show_pod(house.operator, str(pod.id))).conditions
+        c.type: c.message for c in shown(house.service.pods.show(house.operator, str(pod.id))).conditions
     }
     assert messages[Aspect.PLACED] == "" and "192.0.2.1" not in messages[Aspect.READY]
 
@@ -93,7 +95,7 @@ def test_retry_clears_the_condition_and_continues(house: House) -> None:
     (other,) = set(pod.nodes) - {"gpu01"}
     kept = house.cloud.thing(f"server/{other}").id
     planted.lift()
-    house.service.retry_pod(house.request(), str(pod.id))
+    house.service.pods.retry(house.request(), str(pod.id))
     again = house.store.pods.find(str(pod.id), None)
     assert again.state is PodState.BOOTING and find(again.conditions, Aspect.FAILED) is None
     assert again.reason == "retry requested"
@@ -112,7 +114,7 @@ def test_silent_cloud_is_unknown_with_its_own_time(house: House) -> None:
     ready = find(pod.conditions, Aspect.READY)
     assert pod.state is PodState.DEGRADED and ready is not None and ready.status == "unknown"
     assert find(pod.conditions, Aspect.WIRED) == since
-    found = [f for f in house.service.audit(house.operator).findings if f.pod_id == str(pod.id)]
+    found = [f for f in house.service.audits.run(house.operator).findings if f.pod_id == str(pod.id)]
     assert {f.where for f in found if f.category == "unknown"} == {"lab"}
     planted.lift()
     house.run(pod, PodState.READY)

@@ -48,11 +48,11 @@ def test_server_without_adapter_leaves_the_segment_unchanged(house: House) -> No
         pod = visit(house, pod)
         assert pod.state is PodState.READY and members(house, pod) == set(pod.nodes)
     assert f"node {pod.nodes[0]}: {BESIDE}" in pod.reason
-    said = shown(house.service.show_pod(house.request(), str(pod.id))).reason or ""
+    said = shown(house.service.pods.show(house.request(), str(pod.id))).reason or ""
     assert f"node {pod.nodes[0]}: {BESIDE}" in said
     for word in (theirs.id, theirs.name, "team-b"):
         assert word not in pod.reason and word not in said
-    found = {f.subject: f.what for f in house.service.audit(house.operator).findings if f.kind == "node"}
+    found = {f.subject: f.what for f in house.service.audits.run(house.operator).findings if f.kind == "node"}
     assert set(found) == {pod.nodes[0]} and theirs.id in found[pod.nodes[0]]
     house.cloud.lose(theirs)
     assert BESIDE not in visit(house, pod).reason

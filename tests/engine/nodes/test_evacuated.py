@@ -43,7 +43,7 @@ def test_evacuated_server_keeps_the_host_that_never_removed_it(house: House, bac
     capacity = house.store.capacity()
     assert left in capacity.holds and left in capacity.quarantines
     assert pod.nodes[1] not in capacity.holds
-    house.service.abandon_pod(house.operator, str(pod.id), "not coming back")
+    house.service.pods.abandon(house.operator, str(pod.id), "not coming back")
     house.run(pod, PodState.RELEASED, visits=4)
     signed = house.store.records.receipt(pod.id)
     assert signed is not None and left in signed.receipt.quarantined

@@ -35,8 +35,8 @@ def age(house: House, table: str, column: str, by: timedelta) -> None:
 
 def node(house: House, name: str) -> tuple[str, set[str]]:
     """Alone, and among all, of which those that are alike are worked out once."""
-    found = house.service.node_health(house.operator, name)
-    assert found in house.service.node_healths(house.operator)
+    found = house.service.nodes.health(house.operator, name)
+    assert found in house.service.nodes.healths(house.operator)
     return found.health, {one.code for one in found.reasons}
 
 
@@ -51,7 +51,7 @@ def test_node_that_was_read_as_up_is_ok(house: House) -> None:
     age(house, "fabric_status", "read_at", timedelta(minutes=11))
     assert node(house, "gpu01") == ("unknown", {"FABRIC_UNREAD"})
     with pytest.raises(NotFoundError):
-        house.service.node_health(house.operator, "nix")
+        house.service.nodes.health(house.operator, "nix")
 
 
 def test_host_that_is_down_fails_its_node(house: House) -> None:
@@ -70,11 +70,11 @@ def test_host_that_is_down_fails_its_node(house: House) -> None:
 def test_acts_of_operators_are_warnings_or_failures(house: House) -> None:
     """All of it is listed, the worst first."""
     read_hosts(house)
-    house.service.hold_node(house.operator, "gpu01", "burn-in")
-    house.service.drain(house.operator, DrainRequest(target="gpu01", reason="fan"))
+    house.service.nodes.hold(house.operator, "gpu01", "burn-in")
+    house.service.nodes.drain(house.operator, DrainRequest(target="gpu01", reason="fan"))
     assert node(house, "gpu01") == ("warning", {"HELD", "DRAINED"})
-    house.service.quarantine_node(house.operator, "gpu01", "dirty")
-    found = house.service.node_health(house.operator, "gpu01")
+    house.service.nodes.quarantine(house.operator, "gpu01", "dirty")
+    found = house.service.nodes.health(house.operator, "gpu01")
     assert (found.health, found.reasons[0].code) == ("failed", "IN_QUARANTINE")
 
 
@@ -83,9 +83,9 @@ def test_sum_over_groups_is_all_nodes(house: House, by: str) -> None:
     """Each node is in one group, and has one health."""
     house.ready()
     read_hosts(house, gpu01="down", gpu02="disabled")
-    house.service.quarantine_node(house.operator, "gpu03", "dirty")
-    found = house.service.site_health(house.operator, by)  # type: ignore[arg-type]
-    nodes = house.service.node_healths(house.operator)
+    house.service.nodes.quarantine(house.operator, "gpu03", "dirty")
+    found = house.service.site.health(house.operator, by)  # type: ignore[arg-type]
+    nodes = house.service.nodes.healths(house.operator)
     assert len(nodes) == len(house.site.units)
     for count in (*found.groups, found.total):
         assert count.nodes == count.ok + count.warning + count.failed + count.unknown
@@ -99,7 +99,7 @@ def test_sum_over_groups_is_all_nodes(house: House, by: str) -> None:
 
 def test_health_of_a_pod_is_that_of_itself_and_its_nodes(house: House) -> None:
     """Unknown before it serves, without workers, and after a reading is old."""
-    ask = lambda: house.service.pod_health(house.request(), "train")  # noqa: E731
+    ask = lambda: house.service.pods.health(house.request(), "train")  # noqa: E731
     pod = house.order()
     assert (ask().health, ask().nodes) == ("unknown", ())
     house.run(pod, PodState.READY)
@@ -121,7 +121,7 @@ def test_node_that_left_the_site_is_unknown_in_its_pods_health(house: House) -> 
     read_hosts(house)
     with psycopg.connect(house.database.url) as connection:
         connection.execute("UPDATE pod SET plan = replace(plan::text, %s, 'gone77')::jsonb", [pod.nodes[0]])
-    found = house.service.pod_health(house.request(), "train")
+    found = house.service.pods.health(house.request(), "train")
     assert found.health == "unknown"
     (mine,) = [one for one in found.nodes if one.node == "gone77"]
     assert mine.reasons[0].code == "NOT_IN_SITE"
@@ -132,17 +132,17 @@ def test_announced_maintenance_is_a_warning_before_it_begins(house: House) -> No
     pod = house.ready()
     read_hosts(house)
     until = house.store.database.now() + timedelta(days=3)
-    house.service.drain(
+    house.service.nodes.drain(
         house.operator, DrainRequest(target=pod.nodes[0], by=until, reason="secret", public="new fans")
     )
     tenant = redacted(house.service, policy())
-    found = tenant.pod_health(house.request(), "train")
+    found = tenant.pods.health(house.request(), "train")
     assert (found.health, found.state) == ("warning", PodState.READY)
     shown = found.model_dump_json()
     assert "new fans" in shown and "secret" not in shown
     (mine,) = [one for one in found.nodes if one.node == pod.nodes[0]]
     assert mine.reasons[0].code == "DRAINED" and "until" in mine.reasons[0].params
-    assert any(e.code == "NODES_DRAINED" for e in tenant.pod_events(house.request(), "train"))
+    assert any(e.code == "NODES_DRAINED" for e in tenant.pods.events(house.request(), "train"))
 
 
 def test_tenant_reads_no_other_partys_words_in_a_pods_health(house: House) -> None:
@@ -150,19 +150,19 @@ def test_tenant_reads_no_other_partys_words_in_a_pods_health(house: House) -> No
     pod = house.ready()
     read_hosts(house)
     other, first = pod.nodes[1], pod.nodes[0]
-    house.service.quarantine_node(house.operator, first, "blood on the fan")
-    house.service.hold_node(house.operator, other, "burn-in of evil corp")
+    house.service.nodes.quarantine(house.operator, first, "blood on the fan")
+    house.service.nodes.hold(house.operator, other, "burn-in of evil corp")
     with psycopg.connect(house.database.url) as connection:
         connection.execute(
             "INSERT INTO node_report VALUES (%s, 'team-b', gen_random_uuid(), 'theirs', now(), 'mal', 'smoke')",
             [other],
         )
     assert node(house, other)[1] == {"HELD", "REPORTED"}
-    found = redacted(house.service, policy()).pod_health(house.request(), "train")
+    found = redacted(house.service, policy()).pods.health(house.request(), "train")
     text = found.model_dump_json()
     assert found.health == "warning", (
         "quarantine keeps a node from further orders, and leaves the pod as it is"
     )
     assert not any(word in text for word in ("blood", "evil", "smoke", "mal", "REPORTED", "team-b"))
     with pytest.raises(NotFoundError):
-        house.service.pod_health(house.request("team-b"), str(pod.id))
+        house.service.pods.health(house.request("team-b"), str(pod.id))

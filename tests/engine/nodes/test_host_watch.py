@@ -44,7 +44,7 @@ def said(house: House, pod: PodRecord) -> list[str]:
 
 
 def history(house: House, node: str) -> list[str]:
-    found = house.service.node_history(house.operator, node).entries
+    found = house.service.nodes.history(house.operator, node).entries
     return [e.code for e in reversed(found) if e.type == "failure"]
 
 
@@ -220,7 +220,7 @@ def test_host_of_a_controller_is_named_to_operators_alone(
         watch(house, clock, 12)
         down = "with servers of weft's own for the pod, is down"
         assert sorted(said(house, pod)) == [f"the host of generic1, {down}", "the host of poplar1 is down"]
-        shown = redacted(house.service, policy()).pod_events(house.request(), pod.name)
+        shown = redacted(house.service, policy()).pods.events(house.request(), pod.name)
         texts = sorted(str(e.message) for e in shown if e.type == "node")
         assert texts == [
             "the host of poplar1 is down",

@@ -35,9 +35,9 @@ def report(house: House, clock: HandClock) -> Report:
 
     def send(node: str, *results: dict[str, Any]) -> None:
         if node not in tokens:
-            tokens[node] = house.service.make_check_token(house.operator, node).token
-        reporter = house.service.reporter(tokens[node], node, "192.0.2.1", "req-1", "weft-check")
-        house.service.report_checks(reporter, document(*results))
+            tokens[node] = house.service.checks.make_token(house.operator, node).token
+        reporter = house.service.checks.reporter(tokens[node], node, "192.0.2.1", "req-1", "weft-check")
+        house.service.checks.report(reporter, document(*results))
         clock.seconds += 11
 
     return send
@@ -50,7 +50,7 @@ def choose(house: House, **values: Any) -> None:
 
 
 def free(house: House) -> int:
-    return house.service.capacity(house.operator).rows[0].free
+    return house.service.capacity.show(house.operator).rows[0].free
 
 
 def test_node_with_a_failed_check_gets_no_order_until_it_is_ok(house: House, report: Report) -> None:
@@ -61,16 +61,16 @@ def test_node_with_a_failed_check_gets_no_order_until_it_is_ok(house: House, rep
         house.order(make("all", 16))
     assert "its own checks failed: XID" in str(refused.value.detail)
     with pytest.raises(RefusedError) as answered:
-        redacted(house.service, policy()).order_pod(house.request(), make("all", 16))
+        redacted(house.service, policy()).pods.order(house.request(), make("all", 16))
     assert "XID" not in str(answered.value.detail) and "checks" not in str(answered.value.detail)
     assert free(house) == 15
-    counts = {c.name: c.total for c in house.service.capacity(house.operator).rows[0].counts}
+    counts = {c.name: c.total for c in house.service.capacity.show(house.operator).rows[0].counts}
     assert counts["nodes with failed checks"] == 1
-    row = house.service.show_node(house.operator, "gpu01")
+    row = house.service.nodes.show(house.operator, "gpu01")
     assert (row.state, row.checks, row.reason) == ("failed", "failed", "its own checks failed: XID")
     assert (
         "node gpu01 gets no new orders: its own checks failed: XID"
-        in house.service.audit(house.operator).limits
+        in house.service.audits.run(house.operator).limits
     )
     metrics = {m.name: m for m in StoreCollector(house.store).collect()}
     assert metrics["weft_nodes_excluded_by_checks"].samples[0].value == 1
@@ -86,12 +86,12 @@ def test_node_with_a_failed_check_gets_no_order_until_it_is_ok(house: House, rep
 
 def test_ok_result_ends_neither_quarantine_nor_hold_nor_drain(house: House, report: Report) -> None:
     """What a machine says of itself only ends what it has said before."""
-    house.service.quarantine_node(house.operator, "gpu01", "smoke")
-    house.service.hold_node(house.operator, "gpu02", "burn-in")
+    house.service.nodes.quarantine(house.operator, "gpu01", "smoke")
+    house.service.nodes.hold(house.operator, "gpu02", "burn-in")
     for node in ("gpu01", "gpu02"):
         report(node, BAD)
         report(node, result("XID"))
-    states = {n.name: n.state for n in house.service.nodes(house.operator)}
+    states = {n.name: n.state for n in house.service.nodes.list(house.operator)}
     assert (states["gpu01"], states["gpu02"]) == ("quarantined", "held") and free(house) == 14
 
 
@@ -100,17 +100,17 @@ def test_pod_keeps_a_node_whose_checks_fail_and_says_so(house: House, report: Re
     pod = house.ready(sized(2))
     node = pod.nodes[0]
     report(node, BAD, result("GPU_ECC", "gpu1", "failed"))
-    seen = redacted(house.service, policy()).show_pod(house.request(), "train")
+    seen = redacted(house.service, policy()).pods.show(house.request(), "train")
     assert seen.state is PodState.READY and look(house, pod).nodes == pod.nodes
     (condition,) = (c for c in seen.conditions if c.type is Aspect.CHECKS_FAIL)
     assert (
         condition.message == f"own checks of node {node} failed: GPU_ECC, XID"
         and condition.code == "NODE_CHECKS_FAILED"
     )
-    events = redacted(house.service, policy()).pod_events(house.request(), "train")
+    events = redacted(house.service, policy()).pods.events(house.request(), "train")
     assert [e.message for e in events if e.type == "node"] == [condition.message]
     choose(house, failed="ignore")
-    seen = house.service.show_pod(house.operator, "train")
+    seen = house.service.pods.show(house.operator, "train")
     assert not [c for c in seen.conditions if c.type is Aspect.CHECKS_FAIL]
 
 
@@ -119,14 +119,14 @@ def test_operator_chooses_what_follows_by_code(house: House, report: Report) -> 
     report("gpu01", BAD, result("CLOCK"))
     report("gpu02", result("CLOCK", status="unknown"))
     choose(house, codes={"XID": "warn"})
-    row = house.service.show_node(house.operator, "gpu01")
+    row = house.service.nodes.show(house.operator, "gpu01")
     assert (row.state, row.checks, free(house)) == ("free", "failed", 16)
     assert row.reason == "its own checks failed, and don't keep it from orders: XID"
     choose(house, codes={"XID": "ignore"})
-    row = house.service.show_node(house.operator, "gpu01")
+    row = house.service.nodes.show(house.operator, "gpu01")
     assert (row.state, row.checks, row.reason) == ("free", "ok", "")
     choose(house, failed="warn", codes={"XID": "exclude"}, unknown="exclude")
-    states = {n.name: n.state for n in house.service.nodes(house.operator)}
+    states = {n.name: n.state for n in house.service.nodes.list(house.operator)}
     assert (states["gpu01"], states["gpu02"], free(house)) == ("failed", "failed", 14)
     report("gpu03", result("CLOCK"))
     choose(house, failed="ignore", missing="exclude")
@@ -140,7 +140,7 @@ def test_operator_chooses_what_follows_by_code(house: House, report: Report) -> 
     house.run(waits, PodState.RELEASED)
     report("gpu05", result("CLOCK"))
     assert free(house) == 4
-    assert house.service.show_node(house.operator, "gpu04").reason == "it has never reported its own checks"
+    assert house.service.nodes.show(house.operator, "gpu04").reason == "it has never reported its own checks"
     choose(house, failed="ignore", missing="exclude", age="10s")
     assert free(house) == 0
 
@@ -158,7 +158,8 @@ def test_check_that_fails_on_many_nodes_at_once_takes_only_the_first(
         in caplog.text
     )
     assert any(
-        "3 of them get new orders all the same" in said for said in house.service.audit(house.operator).limits
+        "3 of them get new orders all the same" in said
+        for said in house.service.audits.run(house.operator).limits
     )
     metrics = {m.name: m for m in StoreCollector(house.store).collect()}
     (sample,) = metrics["weft_checks_suspended"].samples
@@ -180,12 +181,12 @@ def test_operator_judges_a_check_that_fails_on_many_nodes(
     choose(house, outage=3)
     for number in range(1, 7):
         report(f"gpu{number:02}", result("GPU_DRIVER", status="failed"))
-    done = house.service.judge_check(house.operator, "GPU_DRIVER", judged)
+    done = house.service.checks.judge(house.operator, "GPU_DRIVER", judged)
     assert done.nodes == tuple(f"gpu{n:02}" for n in range(1, 7)) and free(house) == left
     report("gpu01", result("GPU_DRIVER", status="failed", reason="again"))
     house.restart()
     assert free(house) == left
-    entries = house.service.node_history(house.operator, "gpu01").entries
+    entries = house.service.nodes.history(house.operator, "gpu01").entries
     assert entries[0].code == "NODE_CHECK_JUDGED" and entries[0].by == "admin-admin"
     report("gpu07", result("GPU_DRIVER", status="failed"))
     assert free(house) == left - (judged != "open")
@@ -196,9 +197,9 @@ def test_operator_judges_a_check_that_fails_on_many_nodes(
         report(f"gpu{number:02}", result("GPU_DRIVER"))
     assert free(house) == 16
     with pytest.raises(ConflictError, match="fails on no node"):
-        house.service.judge_check(house.operator, "GPU_DRIVER", judged)
+        house.service.checks.judge(house.operator, "GPU_DRIVER", judged)
     with pytest.raises(InputError, match="code of a check"):
-        house.service.judge_check(house.operator, "gpu driver", judged)
+        house.service.checks.judge(house.operator, "gpu driver", judged)
 
 
 def test_good_rollout_ends_the_brake(house: House, report: Report) -> None:
@@ -210,9 +211,9 @@ def test_good_rollout_ends_the_brake(house: House, report: Report) -> None:
     for number in range(1, 4):
         report(f"gpu{number:02}", result("GPU_DRIVER"))
     assert free(house) == 13 and not [
-        said for said in house.service.audit(house.operator).limits if "began to fail" in said
+        said for said in house.service.audits.run(house.operator).limits if "began to fail" in said
     ]
-    assert house.service.show_node(house.operator, "gpu06").state == "failed"
+    assert house.service.nodes.show(house.operator, "gpu06").state == "failed"
 
 
 def test_wrong_or_changed_value_takes_no_whole_machine_type(house: House, report: Report) -> None:
@@ -226,14 +227,14 @@ def test_wrong_or_changed_value_takes_no_whole_machine_type(house: House, report
     full = free(house)
     assert full == 16
     choose(house, missing="exclude", age="1h", expected={kind: {"gpu_driver": "1.2"}})
-    assert free(house) == full and house.service.show_node(house.operator, "gpu01").checks == "old"
+    assert free(house) == full and house.service.nodes.show(house.operator, "gpu01").checks == "old"
     choose(house)
     for name in names:
         report(name, result("GPU_DRIVER", status="failed"))
     assert free(house) == 8
     assert any(
         "began to fail on more than half of a machine type's nodes within a day: 8 of them" in said
-        for said in house.service.audit(house.operator).limits
+        for said in house.service.audits.run(house.operator).limits
     )
 
 
@@ -252,9 +253,9 @@ def test_skipped_check_ends_a_failure_only_if_nothing_is_expected(
     """A broken GPU that is given to a guest isn't read: the node gets no order again because of it."""
     report("gpu01", result("GPU_STATE", "gpu0", "failed"), result("CLOCK"))
     report("gpu01", result("GPU_STATE", "host", "skipped", reason=reason), result("CLOCK"))
-    assert house.service.show_node(house.operator, "gpu01").checks == state
+    assert house.service.nodes.show(house.operator, "gpu01").checks == state
     report("gpu01", result("GPU_STATE", "gpu0"), result("CLOCK"))
-    assert house.service.show_node(house.operator, "gpu01").checks == "ok"
+    assert house.service.nodes.show(house.operator, "gpu01").checks == "ok"
 
 
 def test_retention_keeps_failed_checks_of_silent_nodes(
@@ -267,7 +268,7 @@ def test_retention_keeps_failed_checks_of_silent_nodes(
     retention = Retention(house.database, lambda: house.site, RetentionSettings(pause=0.0))
     removed, _, failed = retention.run(RetentionPolicy(node_history="1d"))
     assert removed["results of nodes' checks"] == 1 and not failed
-    states = [house.service.show_node(house.operator, name).checks for name in ("gpu01", "gpu02")]
+    states = [house.service.nodes.show(house.operator, name).checks for name in ("gpu01", "gpu02")]
     assert states == ["failed", "never"] and free(house) == 15
 
 
@@ -284,18 +285,18 @@ def test_result_against_other_values_is_old(house: House, report: Report) -> Non
     report("gpu02", BAD)
     kind = house.site.node_by_name["gpu01"].machine_type
     choose(house, expected={kind: {"gpus": 8}})
-    assert [house.service.show_node(house.operator, n).checks for n in ("gpu01", "gpu02")] == [
+    assert [house.service.nodes.show(house.operator, n).checks for n in ("gpu01", "gpu02")] == [
         "old",
         "failed",
     ]
     report("gpu02", result("XID"))
-    assert house.service.show_node(house.operator, "gpu02").checks == "failed", "it ends no failure"
+    assert house.service.nodes.show(house.operator, "gpu02").checks == "failed", "it ends no failure"
     choose(house, expected={kind: {}})
-    assert house.service.show_node(house.operator, "gpu01").checks == "old", (
+    assert house.service.nodes.show(house.operator, "gpu01").checks == "old", (
         "an empty set is a set of its own"
     )
     choose(house)
-    assert house.service.show_node(house.operator, "gpu01").checks == "ok"
+    assert house.service.nodes.show(house.operator, "gpu01").checks == "ok"
     values = {"h200x9": {"gpus": 9}}
     site = house.site.model_copy(update={"checks": ChecksPolicy.model_validate({"expected": values})})
     assert [path for path, _, _ in check_site(site)] == [("checks", "expected", "h200x9")]
@@ -309,11 +310,11 @@ def test_report_after_one_of_a_newer_weft_is_left_to_that(
     monkeypatch.setattr(NEWER_WEFT, "is_set", lambda: True)
     for column, value in (("known", '{"later": 1}'), ("problems", '[{"later": 1}]')):
         with psycopg.connect(house.database.url) as connection:
-            row = connection.execute(f"SELECT {column} FROM node_check").fetchone()
-            connection.execute(f"UPDATE node_check SET {column} = %s::jsonb", [value])
+            row = connection.execute(f"SELECT {column} FROM node_check").fetchone()  # pyright: ignore[reportArgumentType, reportCallIssue]
+            connection.execute(f"UPDATE node_check SET {column} = %s::jsonb", [value])  # pyright: ignore[reportArgumentType]
         with pytest.raises(NewerError, match="newer weft"):
             report("gpu01", result("CLOCK"))
         with psycopg.connect(house.database.url) as connection:
             assert row is not None
-            connection.execute(f"UPDATE node_check SET {column} = %s", [Jsonb(row[0])])
+            connection.execute(f"UPDATE node_check SET {column} = %s", [Jsonb(row[0])])  # pyright: ignore[reportArgumentType]
     report("gpu01", result("CLOCK"))

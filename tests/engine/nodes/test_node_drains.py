@@ -33,15 +33,15 @@ def ipu(database: Database, database_url: str) -> Generator[IpuHouse]:
 
 
 def drain(house: House, target: str, **given: Any) -> DrainResult:
-    return house.service.drain(house.operator, DrainRequest(target=target, **given))
+    return house.service.nodes.drain(house.operator, DrainRequest(target=target, **given))
 
 
 def undrain(house: House, target: str) -> DrainResult:
-    return house.service.undrain(house.operator, target)
+    return house.service.nodes.undrain(house.operator, target)
 
 
 def drained(house: House) -> set[str]:
-    return {d.node for d in house.service.drains(house.operator)}
+    return {d.node for d in house.service.nodes.drains(house.operator)}
 
 
 def removed(refused: RefusedError) -> dict[str, Any]:
@@ -56,14 +56,14 @@ def test_drained_leaf_gets_no_new_orders_until_it_is_undrained(house: House) -> 
     done = drain(house, "leaf01", reason="RMA 4711")
     assert (done.nodes, done.pods, done.broken) == (tuple(members), (), ())
     assert (manager, len(members)) == ("sm1", 4), "no order gets the host of a subnet manager"
-    row = next(r for r in house.service.capacity(house.operator).rows if r.accelerators is None)
+    row = next(r for r in house.service.capacity.show(house.operator).rows if r.accelerators is None)
     assert row.free == row.total - 4
     assert [c.total for c in row.counts if c.name == "drained nodes"] == [4]
     with pytest.raises(RefusedError) as refused:
         house.order(make("all", 16))
     reports = removed(refused.value)
     assert reports["drain"]["removed"] == 4 and "drained: RMA 4711" in reports["drain"]["examples"][0]
-    shown = house.service.show_node(house.operator, members[0])
+    shown = house.service.nodes.show(house.operator, members[0])
     assert (shown.state, shown.drain and shown.drain.reason) == ("drained", "RMA 4711")
     assert not set(house.order(make("most", 12)).nodes) & set(members)
     undrain(house, members[0])
@@ -72,7 +72,7 @@ def test_drained_leaf_gets_no_new_orders_until_it_is_undrained(house: House) -> 
     for target in ("leaf01", "gpu01"):
         with pytest.raises(ConflictError, match="nothing is drained"):
             undrain(house, target)
-    found = house.service.audit_log(house.operator, AuditLogSearch())
+    found = house.service.audits.log(house.operator, AuditLogSearch())
     assert {e.action for e in found} >= {"node drain", "node undrain"}
 
 
@@ -86,11 +86,11 @@ def test_pod_on_drained_nodes_stays_and_its_project_reads_when_and_why(
     assert [(p.pod, p.nodes) for p in done.pods] == [("train", (node,))]
     drain(house, node, by=by, reason="RMA 4711", public="new switch")
     verbs, tenant = redacted(house.service, policy()), house.request()
-    seen = verbs.show_pod(tenant, "train")
+    seen = verbs.pods.show(tenant, "train")
     [condition] = [c for c in seen.conditions if c.type is Aspect.MAINTENANCE]
     text = f"maintenance of {node} from 2026-11-21T11:00Z: new switch; nothing is released by itself"
     assert (condition.status, condition.message, seen.state) == ("true", text, PodState.READY)
-    assert [e.message for e in verbs.pod_events(tenant, "train") if e.type == "drain"] == [text]
+    assert [e.message for e in verbs.pods.events(tenant, "train") if e.type == "drain"] == [text]
     assert any("RMA 4711" in said for said in messages(house, pod, "drain"))
     drain(house, node, by=by + timedelta(hours=1))
     assert len(messages(house, pod, "drain")) == 2
@@ -98,11 +98,11 @@ def test_pod_on_drained_nodes_stays_and_its_project_reads_when_and_why(
     house.run(pod, PodState.READY)
     assert look(house, pod).wanted == "present", "nothing is released by itself"
     undrain(house, node)
-    assert [c for c in verbs.show_pod(tenant, "train").conditions if c.type is Aspect.MAINTENANCE] == []
-    last = [e.message for e in verbs.pod_events(tenant, "train")][-1]
+    assert [c for c in verbs.pods.show(tenant, "train").conditions if c.type is Aspect.MAINTENANCE] == []
+    last = [e.message for e in verbs.pods.events(tenant, "train")][-1]
     assert last == f"maintenance of {node} is over or was cancelled"
     with pytest.raises(ForbiddenError):
-        verbs.drain(tenant, DrainRequest(target=node))
+        verbs.nodes.drain(tenant, DrainRequest(target=node))
 
 
 def test_released_pods_drained_node_is_not_assigned_after_a_restart(house: House) -> None:
@@ -119,10 +119,10 @@ def test_drain_that_breaks_a_promise_is_refused_and_names_it(house: House, clock
     """A reservation; a booking that no other nodes can keep. One that fits elsewhere moves there."""
     start = clock.now() + timedelta(hours=2)
     given = {"name": "course", "project_id": "0" * 32, "nodes": ["gpu15"], "start": start}
-    house.service.create_reservation(house.operator, Reservation.model_validate(given))
+    house.service.capacity.reserve(house.operator, Reservation.model_validate(given))
     with pytest.raises(ConflictError, match="reservation course"):
         drain(house, "gpu15")
-    house.service.delete_reservation(house.operator, "course")
+    house.service.capacity.end_reservation(house.operator, "course")
     pod = house.order(make("later", 15, start=start, duration="1h"))
     booked = house.store.capacity().bookings[0]["nodes"]
     [spare] = {n.name for n in house.site.nodes if n.role == "compute"} - set(booked)
@@ -162,7 +162,7 @@ def test_node_that_leaves_the_site_and_returns_is_still_drained(house: House) ->
     assert drained(house) == away
     undrain(house, "gpu16")
     house.store.activate_site(site, "test")
-    states = {n.name: n.state for n in house.service.nodes(house.operator)}
+    states = {n.name: n.state for n in house.service.nodes.list(house.operator)}
     assert (states["gpu15"], states["gpu16"]) == ("drained", "free")
 
 
@@ -196,7 +196,7 @@ def test_drained_machine_and_host_take_no_pod_of_ipus(ipu: IpuHouse) -> None:
     assert reports["drain"]["removed"] == 1
     done = drain(ipu, "poplar1")
     assert [p.pod for p in done.pods] == [pod.name]
-    seen = ipu.service.show_pod(ipu.operator, str(pod.id))
+    seen = ipu.service.pods.show(ipu.operator, str(pod.id))
     assert [c.message for c in seen.conditions if c.type is Aspect.MAINTENANCE] == [
         "poplar1 drained; nothing is released by itself"
     ]
@@ -216,7 +216,7 @@ def test_drain_says_what_happens_to_each_pod_at_its_time(house: House, clock: Ha
         ({**waiting, "wait": True}, ["DRAIN_WAITS", "DRAIN_WAITS"]),
         (waiting, ["DRAIN_LEAVES", "DRAIN_REPLACES"]),
     ):
-        done = house.service.drain(house.operator, DrainRequest(target=str(rack.copy().pop()), **more))
+        done = house.service.nodes.drain(house.operator, DrainRequest(target=str(rack.copy().pop()), **more))  # pyright: ignore[reportArgumentType]
         assert [(p.pod, p.code) for p in done.pods] == [("kept", codes[0]), ("moved", codes[1])]
     spares = {s.node for s in moved.plan.placement.spares}
     said = done.pods[1].params
@@ -228,10 +228,10 @@ def test_drain_and_replacement_of_ipu_machines_say_that_the_pod_is_ordered_again
     pod = ipu.booted(ipus(count=4))
     machine = pod.plan.placement.nodes[0].node
     by = ipu.time.now() + timedelta(hours=1)
-    planned = ipu.service.drain(ipu.operator, DrainRequest(target=machine, by=by, plan=True))
+    planned = ipu.service.nodes.drain(ipu.operator, DrainRequest(target=machine, by=by, plan=True))
     assert [p.code for p in planned.pods] == ["DRAIN_NEEDS_RELEASE"]
     assert planned.pods[0].params["why"]["code"] == "IPUS_ARE_WHOLE"
-    for verb in (ipu.service.plan_replacement, ipu.service.replace_node):
+    for verb in (ipu.service.pods.plan_replacement, ipu.service.pods.replace_node):
         with pytest.raises(ConflictError) as refused:
             verb(ipu.operator, str(pod.id), Replacement(node=machine))
         assert refused.value.message.code == "IPUS_ARE_WHOLE"
@@ -244,21 +244,21 @@ def test_drained_host_of_a_controller_is_named_to_operators_alone(ipu: IpuHouse)
         drain(ipu, host, reason="RMA 4711", public="new fan")
     assert len([said for said in messages(ipu, pod, "drain") if "generic1" in said]) == 1
     tenant = redacted(ipu.service, policy())
-    shown = tenant.show_pod(ipu.request(), pod.name)
+    shown = tenant.pods.show(ipu.request(), pod.name)
     [condition] = [c for c in shown.conditions if c.type is Aspect.MAINTENANCE]
     inner = "maintenance of a host of servers that the site runs for the pod"
     over = "; nothing is released by itself"
     assert inner in condition.message and "maintenance of poplar1: new fan" in condition.message
     for host in ("generic1", "poplar1"):
         undrain(ipu, host)
-    events = tenant.pod_events(ipu.request(), pod.name)
+    events = tenant.pods.events(ipu.request(), pod.name)
     assert sorted(str(e.message) for e in events if e.type == "drain") == sorted(
         f"maintenance of {where}{what}"
         for where in ("poplar1", inner.removeprefix("maintenance of "))
         for what in (f": new fan{over}", " is over or was cancelled")
     )
-    streamed = tenant.events(ipu.request(), EventSearch())
-    health = tenant.pod_health(ipu.request(), pod.name)
+    streamed = tenant.events.page(ipu.request(), EventSearch())
+    health = tenant.pods.health(ipu.request(), pod.name)
     for one in (shown, *events, streamed, health):
         assert "generic1" not in one.model_dump_json()
 
@@ -267,21 +267,21 @@ def test_host_of_a_controller_is_not_named_before_the_server_is_written(ipu: Ipu
     """A slot on it is held from the placement on."""
     pod = ipu.order(ipus())
     drain(ipu, "generic1")
-    events = redacted(ipu.service, policy()).pod_events(ipu.request(), pod.name)
+    events = redacted(ipu.service, policy()).pods.events(ipu.request(), pod.name)
     assert [str(e.message) for e in events if e.type == "drain"] and "generic1" not in str(events)
 
 
 def test_failed_checks_of_a_controllers_host_name_it_to_operators_alone(ipu: IpuHouse) -> None:
     """In events and conditions, as for drains."""
     pod = ipu.booted()
-    token = ipu.service.make_check_token(ipu.operator, "generic1").token
-    reporter = ipu.service.reporter(token, "generic1", "192.0.2.1", "req-1", "weft-check")
-    ipu.service.report_checks(reporter, document(result("XID", "gpu0", "failed", reason="Xid 79")))
+    token = ipu.service.checks.make_token(ipu.operator, "generic1").token
+    reporter = ipu.service.checks.reporter(token, "generic1", "192.0.2.1", "req-1", "weft-check")
+    ipu.service.checks.report(reporter, document(result("XID", "gpu0", "failed", reason="Xid 79")))
     assert "own checks of node generic1, with" in str(messages(ipu, pod, "node"))
     tenant = redacted(ipu.service, policy())
     shown, events = (
-        tenant.show_pod(ipu.request(), pod.name),
-        tenant.pod_events(ipu.request(), pod.name),
+        tenant.pods.show(ipu.request(), pod.name),
+        tenant.pods.events(ipu.request(), pod.name),
     )
     said = "own checks of a host of servers that the site runs for the pod failed"
     assert [c.message for c in shown.conditions if c.type is Aspect.CHECKS_FAIL] == [said]

@@ -15,6 +15,7 @@ from tests.engine.ipuhouse import IpuHouse
 from tests.engine.ipuhouse import order as ipus
 from tests.engine.queue.test_spares import spared
 from tests.engine.replace.test_replace import swap
+from weft.app.desk import Desk
 from weft.app.policy import Policy
 from weft.app.redact import redacted
 from weft.app.service import Service
@@ -29,7 +30,7 @@ from weft.model.views import DrainRequest
 
 def noted(house: House, node: str) -> list[tuple[str, str]]:
     """Code and user of each entry, the oldest first."""
-    found = house.service.node_history(house.operator, node).entries
+    found = house.service.nodes.history(house.operator, node).entries
     return [(entry.code, entry.by) for entry in reversed(found)]
 
 
@@ -41,27 +42,27 @@ def test_operators_acts_are_recorded_with_their_names(house: House) -> None:
     """Who cleared a quarantine, too; what changes nothing is no entry."""
     verbs, operator = house.service, house.operator
     user = operator.caller.user_name
-    verbs.hold_node(operator, "gpu03", "burn-in")
-    verbs.hold_node(operator, "gpu03", "burn-in")
-    verbs.drain(operator, DrainRequest(target="gpu03", reason="fan"))
-    verbs.drain(operator, DrainRequest(target="gpu03", reason="fan"))
-    verbs.quarantine_node(operator, "gpu03", "smokes")
-    verbs.quarantine_node(operator, "gpu03", "smokes")
-    verbs.clear_node(operator, "gpu03")
-    verbs.undrain(operator, "gpu03")
-    verbs.accept_node(operator, "gpu03")
+    verbs.nodes.hold(operator, "gpu03", "burn-in")
+    verbs.nodes.hold(operator, "gpu03", "burn-in")
+    verbs.nodes.drain(operator, DrainRequest(target="gpu03", reason="fan"))
+    verbs.nodes.drain(operator, DrainRequest(target="gpu03", reason="fan"))
+    verbs.nodes.quarantine(operator, "gpu03", "smokes")
+    verbs.nodes.quarantine(operator, "gpu03", "smokes")
+    verbs.nodes.clear(operator, "gpu03")
+    verbs.nodes.undrain(operator, "gpu03")
+    verbs.nodes.accept(operator, "gpu03")
     done = ("HELD", "DRAINED", "QUARANTINED", "CLEARED", "UNDRAINED", "ACCEPTED")
     assert noted(house, "gpu03") == [(f"NODE_{code}", user) for code in done]
-    texts = [str(entry.message) for entry in verbs.node_history(operator, "gpu03").entries]
+    texts = [str(entry.message) for entry in verbs.nodes.history(operator, "gpu03").entries]
     assert texts == [
         *("accepted for burn-in", "no longer drained", "cleared from quarantine: smokes"),
         *("quarantined: smokes", "drained: fan", "held for burn-in"),
     ]
     assert not codes(house, "gpu04")
     with pytest.raises(NotFoundError):
-        verbs.node_history(operator, "nix")
+        verbs.nodes.history(operator, "nix")
     with pytest.raises(ForbiddenError):
-        verbs.node_history(house.request(), "gpu03")
+        verbs.nodes.history(house.request(), "gpu03")
 
 
 def test_pod_of_a_node_is_recorded_from_claim_to_release(house: House) -> None:
@@ -86,7 +87,7 @@ def test_pod_of_a_node_is_recorded_from_claim_to_release(house: House) -> None:
         ("NODE_REPLACES", asked),
         ("NODE_FREED", ""),
     ]
-    entries = house.service.node_history(house.operator, failed).entries
+    entries = house.service.nodes.history(house.operator, failed).entries
     assert {e.pod for e in entries if e.type != "hold"} == {"train"}
     assert str(entries[2].message) == f"replaced by {spare} in pod train of project {pod.project_id}"
 
@@ -112,7 +113,7 @@ def test_broken_server_is_one_entry_until_something_else_happens(house: House) -
                 "UPDATE resource SET state = %s, reason = %s WHERE owner_id = %s AND kind = 'server'",
                 [state, Jsonb("status is ERROR"), pod.id],
             )
-    (last, first) = house.service.node_history(house.operator, node).entries
+    (last, first) = house.service.nodes.history(house.operator, node).entries
     assert (first.type, last.type, last.code) == ("pod", "failure", "NODE_SERVER_BROKEN")
     assert str(last.message).endswith("failed on it: status is ERROR")
 
@@ -127,7 +128,7 @@ def test_slots_on_a_shared_host_are_its_history(database: Database, database_url
         house.release(pod)
         house.run(pod, PodState.RELEASED)
         for node in (*hosts, pod.nodes[0]):
-            found = [e.code for e in house.service.node_history(house.operator, node).entries]
+            found = [e.code for e in house.service.nodes.history(house.operator, node).entries]
             assert found == ["NODE_FREED", "NODE_GIVEN"], node
     finally:
         house.close()
@@ -150,13 +151,13 @@ def test_refused_claim_is_in_no_history(database: Database, database_url: str) -
 def test_program_reads_a_history_without_tenants(house: House, tmp_path: Path) -> None:
     """A role with the rule, and without details:show, sees neither pods, projects nor users."""
     pod = house.ready(spared("train", 2, 1))
-    house.service.quarantine_node(house.operator, pod.nodes[0], "smells of team-a")
+    house.service.nodes.quarantine(house.operator, pod.nodes[0], "smells of team-a")
     swap(house, pod.nodes[0])
     file = tmp_path / "policy.yaml"
     file.write_text("nodes:history: rule:operator or role:acceptor\n")
     rules = Policy(file)
-    service = Service(house.store, house.keeper, rules, house.time, house.listener, house.pulse)
-    found = redacted(service, rules).node_history(house.request("tests", "acceptor"), pod.nodes[0])
+    service = Service(Desk(house.store, house.keeper, rules, house.time, house.listener, house.pulse))
+    found = redacted(service, rules).nodes.history(house.request("tests", "acceptor"), pod.nodes[0])
     text = found.model_dump_json()
     for hidden in ("train", "team-a", pod.project_id, "admin", house.request().caller.user_name):
         assert hidden not in text, hidden
@@ -178,15 +179,15 @@ def test_history_of_100_000_entries_is_read_by_pages(house: House) -> None:
         plan = str(connection.execute(ask).fetchall())
     assert "node_history_pkey" in plan and "Sort" not in plan and "Filter" not in plan, plan
     verbs, operator = house.service, house.operator
-    first = verbs.node_history(operator, "gone1", limit=1000)
-    second = verbs.node_history(operator, "gone1", first.next, 1000)
+    first = verbs.nodes.history(operator, "gone1", limit=1000)
+    second = verbs.nodes.history(operator, "gone1", first.next, 1000)
     numbers = [e.sequence for e in (*first.entries, *second.entries)]
     assert len(set(numbers)) == 2000 and numbers == sorted(numbers, reverse=True)
     assert not first.in_site
     retention = Retention(house.database, lambda: house.site, RetentionSettings(batch=50_000, pause=0.0))
     removed, _, failed = retention.run(RetentionPolicy(node_history="1d"))
     assert not failed and removed["entries of nodes' histories"] == 100_000 - 24 * 60
-    assert len(verbs.node_history(operator, "gone1").entries) < 30
+    assert len(verbs.nodes.history(operator, "gone1").entries) < 30
 
 
 def test_codes_in_sql_are_known() -> None:

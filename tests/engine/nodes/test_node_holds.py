@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.engine.ipuhouse import order as ipus
 from tests.engine.life.test_parts import small
 from tests.engine.queue.test_spares import spared
 from tests.engine.timehouse import HandClock, look, make
+from weft.app.desk import Desk
 from weft.app.policy import Policy
 from weft.app.redact import redacted
 from weft.app.service import Service
@@ -37,11 +39,11 @@ def ipu(database: Database, database_url: str) -> Generator[IpuHouse]:
 
 
 def states(house: House) -> dict[str, str]:
-    return {n.name: n.state for n in house.service.nodes(house.operator)}
+    return {n.name: n.state for n in house.service.nodes.list(house.operator)}
 
 
 def missing(house: House, node: str) -> list[str]:
-    return [h.what for h in house.service.show_node(house.operator, node).holds]
+    return [h.what for h in house.service.nodes.show(house.operator, node).holds]
 
 
 def removed(refused: RefusedError) -> dict[str, Any]:
@@ -53,23 +55,23 @@ def removed(refused: RefusedError) -> dict[str, Any]:
 def test_held_node_is_not_assigned_until_it_is_accepted(house: House) -> None:
     """The refusal says how many nodes are held and for what; capacity counts one node less."""
     verbs, operator = house.service, house.operator
-    free = verbs.capacity(operator).rows[0].free
-    shown = verbs.hold_node(operator, "gpu03", "burn-in")
+    free = verbs.capacity.show(operator).rows[0].free
+    shown = verbs.nodes.hold(operator, "gpu03", "burn-in")
     assert (shown.state, shown.reason, [h.held_by for h in shown.holds]) == (
         "held",
         "held for burn-in",
         [operator.caller.user_name],
     )
-    assert verbs.capacity(operator).rows[0].free == free - 1
+    assert verbs.capacity.show(operator).rows[0].free == free - 1
     with pytest.raises(RefusedError) as refused:
         house.order(make("all", 16))
     reports = removed(refused.value)
     assert (reports["hold"]["removed"], reports["hold"]["examples"]) == (1, ["gpu03: held for burn-in"])
     assert "gpu03" not in house.order(make("most", 15)).nodes
-    done = verbs.accept_node(operator, "gpu03")
+    done = verbs.nodes.accept(operator, "gpu03")
     assert ([h.what for h in done.accepted], done.missing) == (["burn-in"], ())
     assert house.order(make("last", 1)).nodes == ("gpu03",)
-    found = verbs.audit_log(operator, AuditLogSearch())
+    found = verbs.audits.log(operator, AuditLogSearch())
     logged = [(e.action, e.subject) for e in found if e.action.startswith("node")]
     assert logged == [("node accept", "gpu03"), ("node hold", "gpu03: burn-in")]
 
@@ -77,36 +79,36 @@ def test_held_node_is_not_assigned_until_it_is_accepted(house: House) -> None:
 def test_holds_of_a_node_end_each_by_its_own_name(house: House) -> None:
     """The same again changes nothing; without a name only a single hold ends; one more than the limit is refused."""
     verbs, operator = house.service, house.operator
-    first = verbs.hold_node(operator, "gpu03", "burn-in").holds
-    assert verbs.hold_node(operator, "gpu03", "burn-in").holds == first
-    verbs.hold_node(operator, "gpu03", "firmware")
+    first = verbs.nodes.hold(operator, "gpu03", "burn-in").holds
+    assert verbs.nodes.hold(operator, "gpu03", "burn-in").holds == first
+    verbs.nodes.hold(operator, "gpu03", "firmware")
     with pytest.raises(ConflictError, match="burn-in, firmware"):
-        verbs.accept_node(operator, "gpu03")
+        verbs.nodes.accept(operator, "gpu03")
     with pytest.raises(ConflictError, match="isn't held for 'cabling'"):
-        verbs.accept_node(operator, "gpu03", "cabling")
-    done = verbs.accept_node(operator, "gpu03", "burn-in")
+        verbs.nodes.accept(operator, "gpu03", "cabling")
+    done = verbs.nodes.accept(operator, "gpu03", "burn-in")
     assert [h.what for h in done.missing] == missing(house, "gpu03") == ["firmware"]
-    verbs.accept_node(operator, "gpu03")
+    verbs.nodes.accept(operator, "gpu03")
     with pytest.raises(ConflictError, match="nothing to accept"):
-        verbs.accept_node(operator, "gpu03")
+        verbs.nodes.accept(operator, "gpu03")
     for number in range(MOST_HOLDS):
-        verbs.hold_node(operator, "gpu03", f"check {number}")
+        verbs.nodes.hold(operator, "gpu03", f"check {number}")
     with pytest.raises(ConflictError, match="already"):
-        verbs.hold_node(operator, "gpu03", "one more")
-    verbs.hold_node(operator, "gpu03", "check 0")
-    assert len(verbs.accept_node(operator, "gpu03", every=True).accepted) == MOST_HOLDS
-    for ask in (verbs.hold_node, verbs.accept_node):
+        verbs.nodes.hold(operator, "gpu03", "one more")
+    verbs.nodes.hold(operator, "gpu03", "check 0")
+    assert len(verbs.nodes.accept(operator, "gpu03", every=True).accepted) == MOST_HOLDS
+    for ask in (verbs.nodes.hold, verbs.nodes.accept):
         with pytest.raises(NotFoundError):
             ask(operator, "nix", "burn-in")
     with pytest.raises(NotFoundError):
-        verbs.show_node(operator, "nix")
+        verbs.nodes.show(operator, "nix")
 
 
 def test_hold_of_a_pods_node_begins_when_the_pod_ends(house: House) -> None:
     """The pod stays READY; after the release, and a restart, the node isn't assigned."""
     pod = house.ready()
     node = pod.nodes[0]
-    assert house.service.hold_node(house.operator, node, "new firmware").state == "busy"
+    assert house.service.nodes.hold(house.operator, node, "new firmware").state == "busy"
     pod = house.run(pod, PodState.READY)
     assert look(house, pod).nodes == pod.nodes
     house.release(pod)
@@ -120,7 +122,7 @@ def test_held_node_of_a_booking_is_replaced_by_another(house: House, clock: Hand
     """As a node in quarantine is."""
     house.order(make("later", 4, start=clock.now() + timedelta(hours=2)))
     node = house.store.capacity().bookings[0]["nodes"][0]
-    house.service.hold_node(house.operator, node, "burn-in")
+    house.service.nodes.hold(house.operator, node, "burn-in")
     clock.forward(minutes=1)
     house.worker.tend_queue()
     booked = house.store.capacity().bookings[0]["nodes"]
@@ -131,7 +133,7 @@ def test_node_that_leaves_the_site_and_returns_is_still_held(house: House) -> No
     """While it is away the hold is listed, and can be ended."""
     verbs, operator = house.service, house.operator
     for node in ("gpu15", "gpu16"):
-        verbs.hold_node(operator, node, "burn-in")
+        verbs.nodes.hold(operator, node, "burn-in")
     away = {"gpu15", "gpu16"}
     site = house.store.site().site
     less = site.model_copy(
@@ -141,8 +143,8 @@ def test_node_that_leaves_the_site_and_returns_is_still_held(house: House) -> No
         }
     )
     house.store.activate_site(less, "test")
-    assert [h.node for h in verbs.holds(operator)] == ["gpu15", "gpu16"]
-    verbs.accept_node(operator, "gpu16")
+    assert [h.node for h in verbs.nodes.holds(operator)] == ["gpu15", "gpu16"]
+    verbs.nodes.accept(operator, "gpu16")
     house.store.activate_site(site, "test")
     assert (states(house)["gpu15"], states(house)["gpu16"]) == ("held", "free")
 
@@ -151,11 +153,11 @@ def test_operators_at_once_hold_and_accept_each_hold_once(house: House) -> None:
     """Two accept the same hold: one succeeds, the other finds nothing to accept."""
     verbs, operator = house.service, house.operator
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda _: verbs.hold_node(operator, "gpu03", "burn-in"), range(4)))
+        list(pool.map(lambda _: verbs.nodes.hold(operator, "gpu03", "burn-in"), range(4)))
 
         def accept(_: int) -> bool:
             try:
-                verbs.accept_node(operator, "gpu03", "burn-in")
+                verbs.nodes.accept(operator, "gpu03", "burn-in")
             except ConflictError:
                 return False
             return True
@@ -168,7 +170,7 @@ def test_database_that_lacks_only_a_hold_is_detected(house: House) -> None:
     """The node would be assigned before it is accepted."""
     house.ready()
     dump(house.database.url)
-    house.service.hold_node(house.operator, "gpu09", "burn-in")
+    house.service.nodes.hold(house.operator, "gpu09", "burn-in")
     restore(house.database.url)
     house.restart()
     with pytest.raises(ConflictError, match="--accept"):
@@ -180,40 +182,43 @@ def test_program_with_the_rule_for_holds_accepts_and_sees_nothing_else(house: Ho
     file = tmp_path / "policy.yaml"
     file.write_text("nodes:accept: role:acceptor\nnodes:list_holds: rule:operator or role:acceptor\n")
     rules = Policy(file)
-    service = Service(house.store, house.keeper, rules, house.time, house.listener, house.pulse)
+    service = Service(Desk(house.store, house.keeper, rules, house.time, house.listener, house.pulse))
     verbs, program, tenant = redacted(service, rules), house.request("tests", "acceptor"), house.request()
-    house.service.hold_node(house.operator, "gpu03", "burn-in")
-    house.service.hold_node(house.operator, "gpu03", "firmware")
-    assert [(h.node, h.what) for h in verbs.holds(program)] == [("gpu03", "burn-in"), ("gpu03", "firmware")]
+    house.service.nodes.hold(house.operator, "gpu03", "burn-in")
+    house.service.nodes.hold(house.operator, "gpu03", "firmware")
+    assert [(h.node, h.what) for h in verbs.nodes.holds(program)] == [
+        ("gpu03", "burn-in"),
+        ("gpu03", "firmware"),
+    ]
     with pytest.raises(ConflictError) as refused:
-        verbs.accept_node(program, "gpu03")
+        verbs.nodes.accept(program, "gpu03")
     assert "burn-in, firmware" in str(refused.value)
-    assert [h.what for h in verbs.accept_node(program, "gpu03", "burn-in").missing] == ["firmware"]
+    assert [h.what for h in verbs.nodes.accept(program, "gpu03", "burn-in").missing] == ["firmware"]
     with pytest.raises(NotFoundError, match="no node 'nix'"):
-        verbs.accept_node(program, "nix")
+        verbs.nodes.accept(program, "nix")
     refusals: list[tuple[Request, str, tuple[str, ...]]] = [
-        (program, "hold_node", ("gpu03", "x")),
-        (program, "nodes", ()),
-        (program, "show_node", ("gpu03",)),
-        (program, "clear_node", ("gpu03",)),
-        (tenant, "holds", ()),
-        (tenant, "accept_node", ("gpu03",)),
+        (program, "nodes.hold", ("gpu03", "x")),
+        (program, "nodes.list", ()),
+        (program, "nodes.show", ("gpu03",)),
+        (program, "nodes.clear", ("gpu03",)),
+        (tenant, "nodes.holds", ()),
+        (tenant, "nodes.accept", ("gpu03",)),
     ]
     for request, verb, given in refusals:
         with pytest.raises(ForbiddenError):
-            getattr(verbs, verb)(request, *given)
+            attrgetter(verb)(verbs)(request, *given)
     assert missing(house, "gpu03") == ["firmware"]
 
 
 def test_held_machine_and_host_take_no_pod_of_ipus(ipu: IpuHouse) -> None:
     """An IPU-Machine by the filter of its name; a Poplar host says why it takes no server."""
-    ipu.service.hold_node(ipu.operator, "ipum2", "cable")
+    ipu.service.nodes.hold(ipu.operator, "ipum2", "cable")
     with pytest.raises(RefusedError) as refused:
         ipu.order(ipus("wide", 16))
     reports = removed(refused.value)
     assert reports["hold"]["removed"] == 1
-    ipu.service.accept_node(ipu.operator, "ipum2")
-    ipu.service.hold_node(ipu.operator, "poplar1", "cable")
+    ipu.service.nodes.accept(ipu.operator, "ipum2")
+    ipu.service.nodes.hold(ipu.operator, "poplar1", "cable")
     with pytest.raises(RefusedError, match="held for cable"):
         ipu.order(ipus("one", 4))
 
@@ -232,13 +237,13 @@ def test_site_holds_nodes_that_pods_have_left(house: House) -> None:
     house.run(pod, PodState.RELEASED)
     found = states(house)
     assert [found[n] for n in (*pod.nodes, *pod.spares)] == ["held", "held", "free"]
-    (hold, _) = house.service.holds(house.operator)
+    (hold, _) = house.service.nodes.holds(house.operator)
     assert (hold.what, hold.held_by) == ("burn-in", "weft") and "a pod has left" in hold.why
     assert not {*pod.nodes} & {*house.order(make("next", 3)).nodes}
-    house.service.accept_node(house.operator, pod.nodes[0])
+    house.service.nodes.accept(house.operator, pod.nodes[0])
     accepts(house)
     assert states(house)[pod.nodes[0]] == "free" and states(house)[pod.nodes[1]] == "held"
-    entries = house.service.node_history(house.operator, pod.nodes[0]).entries
+    entries = house.service.nodes.history(house.operator, pod.nodes[0]).entries
     assert [e.code for e in entries[:2]] == ["NODE_ACCEPTED", "NODE_HELD"]
 
 
@@ -248,16 +253,16 @@ def test_claim_that_comes_to_nothing_holds_no_node(house: House) -> None:
     pod = house.order(make("train", 2))
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    assert not house.service.holds(house.operator)
+    assert not house.service.nodes.holds(house.operator)
 
 
 def test_site_holds_nodes_that_were_in_quarantine(house: House) -> None:
     """Without `quarantine` in the site, nothing is held."""
     for after, expected in (((), []), (("pod",), []), (("pod", "quarantine"), ["gpu03"])):
         accepts(house, *after)
-        house.service.quarantine_node(house.operator, "gpu03", "ECC errors")
-        house.service.clear_node(house.operator, "gpu03")
-        assert [h.node for h in house.service.holds(house.operator)] == expected
+        house.service.nodes.quarantine(house.operator, "gpu03", "ECC errors")
+        house.service.nodes.clear(house.operator, "gpu03")
+        assert [h.node for h in house.service.nodes.holds(house.operator)] == expected
 
 
 def test_shared_node_is_held_after_its_last_pod(house: House) -> None:
@@ -266,7 +271,7 @@ def test_shared_node_is_held_after_its_last_pod(house: House) -> None:
     assert first.nodes == second.nodes
     house.release(first)
     house.run(first, PodState.RELEASED)
-    assert not house.service.holds(house.operator)
+    assert not house.service.nodes.holds(house.operator)
     house.release(second)
     house.run(second, PodState.RELEASED)
-    assert [h.node for h in house.service.holds(house.operator)] == list(first.nodes)
+    assert [h.node for h in house.service.nodes.holds(house.operator)] == list(first.nodes)

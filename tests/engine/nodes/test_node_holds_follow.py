@@ -28,14 +28,14 @@ def report(house: House, clock: HandClock) -> Report:
 
     def send(node: str, serial: str | None = None, bios: str | None = None, **parts: str) -> None:
         if node not in tokens:
-            tokens[node] = house.service.make_check_token(house.operator, node).token
-        reporter = house.service.reporter(tokens[node], node, "192.0.2.1", "req-1", "weft-check")
+            tokens[node] = house.service.checks.make_token(house.operator, node).token
+        reporter = house.service.checks.reporter(tokens[node], node, "192.0.2.1", "req-1", "weft-check")
         rows = [
             {"kind": "adapter", "serial": name, "place": name, "firmware": firmware}
             for name, firmware in parts.items()
         ]
         host = {"serial": serial, "bios": bios}
-        house.service.report_checks(reporter, document(OK, host=host, parts=rows))
+        house.service.checks.report(reporter, document(OK, host=host, parts=rows))
         clock.seconds += 11
 
     return send
@@ -50,7 +50,7 @@ def with_serial(site: Site, name: str, serial: str) -> tuple[Any, ...]:
 
 
 def whys(house: House) -> dict[str, str]:
-    return {hold.node: hold.why for hold in house.service.holds(house.operator)}
+    return {hold.node: hold.why for hold in house.service.nodes.holds(house.operator)}
 
 
 def test_other_firmware_holds_the_node(house: House, report: Report) -> None:
@@ -108,7 +108,7 @@ def test_tests_before_new_firmware_do_not_count(house: House, clock: HandClock, 
     choose(house, after=("quarantine", "firmware"))
     report("gpu03", mlx5_0="28.1")
     house.store.quarantine("gpu03", "fan")
-    house.service.clear_node(house.operator, "gpu03")
+    house.service.nodes.clear(house.operator, "gpu03")
     clock.seconds = time.time() + 60  # triggers have PostgreSQL's own time
     say(house, "gpu03", "nccl")
     report("gpu03", mlx5_0="28.2")
@@ -157,7 +157,7 @@ def test_tests_of_another_machine_do_not_count(
     choose(house, after=after)
     activate(house, nodes=with_serial(house.store.site().site, "gpu03", "S1"))
     report("gpu03", serial="S1")
-    house.service.hold_node(house.operator, "gpu03", "burn-in")
+    house.service.nodes.hold(house.operator, "gpu03", "burn-in")
     say(house, "gpu03", "nccl", serial="S1")
     if by == "site":
         activate(house, nodes=with_serial(house.store.site().site, "gpu03", "S2"))
@@ -174,13 +174,13 @@ def test_tests_of_another_machine_do_not_count(
 def test_hold_ends_when_the_site_drops_its_last_open_test(house: House) -> None:
     choose(house)
     for node in ("gpu03", "gpu04"):
-        house.service.hold_node(house.operator, node, "burn-in")
+        house.service.nodes.hold(house.operator, node, "burn-in")
     say(house, "gpu03", "nccl")
     say(house, "gpu03", "disk", "failed")
     say(house, "gpu04", "disk")
     choose(house, tests=("nccl",))
     assert set(whys(house)) == {"gpu04"}
-    entries = house.service.node_history(house.operator, "gpu03").entries
+    entries = house.service.nodes.history(house.operator, "gpu03").entries
     assert entries[0].message == "accepted for burn-in: it passed nccl"
     choose(house, tests=())
     assert set(whys(house)) == {"gpu04"}, "without any test a person accepts it"
@@ -189,7 +189,7 @@ def test_hold_ends_when_the_site_drops_its_last_open_test(house: House) -> None:
 def test_tests_of_a_restored_backup_end_no_hold(house: House) -> None:
     """A site is activated before the database is accepted: pods may have had the node since the backup was taken."""
     choose(house)
-    house.service.hold_node(house.operator, "gpu03", "burn-in")
+    house.service.nodes.hold(house.operator, "gpu03", "burn-in")
     say(house, "gpu03", "nccl")
     say(house, "gpu03", "disk", "failed")
     house.behind()
@@ -201,14 +201,14 @@ def test_hold_of_the_sites_name_becomes_the_sites(house: House) -> None:
     """An operator held it before it was cleared: the site's tests are wanted, and those before don't count."""
     choose(house, after=("quarantine",))
     house.store.quarantine("gpu03", "fan")
-    house.service.hold_node(house.operator, "gpu03", "burn-in")
+    house.service.nodes.hold(house.operator, "gpu03", "burn-in")
     say(house, "gpu03", "nccl")
-    house.service.clear_node(house.operator, "gpu03")
-    (hold,) = house.service.holds(house.operator)
+    house.service.nodes.clear(house.operator, "gpu03")
+    (hold,) = house.service.nodes.holds(house.operator)
     assert hold.held_by != "weft" and "in quarantine" in hold.why
     assert held(house) == {"nccl": "missing", "disk": "missing"}
     with pytest.raises(ConflictError, match="nccl"):
-        house.service.accept_node(house.operator, "gpu03")
+        house.service.nodes.accept(house.operator, "gpu03")
 
 
 def test_hold_of_a_user_called_weft_is_that_users(house: House) -> None:
@@ -216,15 +216,15 @@ def test_hold_of_a_user_called_weft_is_that_users(house: House) -> None:
     house.cloud.add_user("weft", project="admin", roles=("admin",))
     with house.database.transaction() as tx:
         tx.run("hold_for_acceptance", node="gpu03", what="burn-in", at=tx.now(), by="weft")
-    house.service.accept_node(house.operator, "gpu03")
+    house.service.nodes.accept(house.operator, "gpu03")
     assert not whys(house)
 
 
 def test_node_that_was_held_for_repair_counts_for_its_project(house: House) -> None:
     """An operator held it for repair before a member replaced it: it is still one of the project's."""
     pod = house.ready()
-    house.service.hold_node(house.operator, pod.nodes[0], "repair")
-    house.service.replace_node(house.request(), pod.order.name, Replacement(node=pod.nodes[0]))
+    house.service.nodes.hold(house.operator, pod.nodes[0], "repair")
+    house.service.pods.replace_node(house.request(), pod.order.name, Replacement(node=pod.nodes[0]))
     with house.database.statement() as tx:
         (row,) = tx.rows("count_unaccepted", project_id="team-a", node="gpu16", what="repair")
     assert row["number"] == 1 and "replaced in pod" in whys(house)[pod.nodes[0]]

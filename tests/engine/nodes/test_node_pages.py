@@ -19,14 +19,14 @@ def busy(house: House) -> House:
     service, operator = house.service, house.operator
     mine = pod.plan.placement.nodes[0].node
     free = [n.name for n in house.site.nodes if n.role == "compute" and n.name != mine][-6:]
-    service.quarantine_node(operator, free[0], "fan")
-    service.hold_node(operator, free[1], "burn-in")
-    service.drain(operator, DrainRequest(target=free[2]))
-    service.hold_node(operator, mine, "burn-in")
+    service.nodes.quarantine(operator, free[0], "fan")
+    service.nodes.hold(operator, free[1], "burn-in")
+    service.nodes.drain(operator, DrainRequest(target=free[2]))
+    service.nodes.hold(operator, mine, "burn-in")
     for name in (free[3], mine):
-        service.drain(operator, DrainRequest(target=name, break_promises=True))
-    service.hold_node(operator, free[3], "burn-in")
-    service.quarantine_node(operator, free[3], "leak")
+        service.nodes.drain(operator, DrainRequest(target=name, break_promises=True))
+    service.nodes.hold(operator, free[3], "burn-in")
+    service.nodes.quarantine(operator, free[3], "leak")
     nodes = tuple(
         n.model_copy(update={"maintenance": "disks"}) if n.name in (free[4], free[0]) else n
         for n in house.site.nodes
@@ -46,13 +46,13 @@ def key(node: NodeView, sort: str) -> tuple[bool, str, str]:
 def test_pages_are_parts_of_the_whole_list(busy: House) -> None:
     """In each order and with each filter; counts and states are those of the whole list."""
     service, operator = busy.service, busy.operator
-    every = service.nodes(operator)
+    every = service.nodes.list(operator)
     states = {node.name: node.state for node in every}
     assert len(set(states.values())) >= 5
     marks = [(n.name, n.rack, n.leaf, n.state, n.pod, n.project_id) for n in every]
-    assert list(service.node_marks(operator)) == marks
+    assert list(service.nodes.marks(operator)) == marks
     chosen = ("quarantined", "held")
-    found, views = service.marks_and_views(operator, chosen)
+    found, views = service.nodes.marks_and_views(operator, chosen)  # pyright: ignore[reportAssignmentType]
     assert (list(found), views) == (marks, [n for n in every if n.state in chosen])
     for sort in ("site", "name", "rack", "leaf", "state", "since", "pod"):
         for given in (
@@ -66,7 +66,7 @@ def test_pages_are_parts_of_the_whole_list(busy: House) -> None:
                 node
                 for node in every
                 if all(
-                    given[name] in node.name if name == "name" else getattr(node, name) == given[name]
+                    given[name] in node.name if name == "name" else getattr(node, name) == given[name]  # pyright: ignore[reportOperatorIssue]
                     for name in given
                 )
             ]
@@ -75,7 +75,7 @@ def test_pages_are_parts_of_the_whole_list(busy: House) -> None:
             found: list[NodeView] = []
             while True:
                 search = NodeSearch.model_validate({**given, "sort": sort, "skip": len(found), "limit": 7})
-                page = service.node_page(operator, search)
+                page = service.nodes.page(operator, search)
                 if not page.nodes:
                     break
                 found += page.nodes
@@ -85,8 +85,8 @@ def test_pages_are_parts_of_the_whole_list(busy: House) -> None:
 
 
 def test_health_values_are_those_of_whole_documents(busy: House) -> None:
-    found = busy.service.node_healths(busy.operator)
-    values = busy.service.health_values(busy.operator)
+    found = busy.service.nodes.healths(busy.operator)
+    values = busy.service.nodes.health_values(busy.operator)
     assert values == {one.node: one.health for one in found}
     assert len(set(values.values())) >= 2
 
@@ -94,10 +94,10 @@ def test_health_values_are_those_of_whole_documents(busy: House) -> None:
 def test_pages_of_nodes_are_for_operators(house: House) -> None:
     service = house.service
     for ask in (
-        lambda r: service.node_page(r, NodeSearch()),
-        service.node_marks,
-        service.health_values,
-        lambda r: service.marks_and_views(r, ()),
+        lambda r: service.nodes.page(r, NodeSearch()),
+        service.nodes.marks,
+        service.nodes.health_values,
+        lambda r: service.nodes.marks_and_views(r, ()),
     ):
         with pytest.raises(ForbiddenError):
             ask(house.request())

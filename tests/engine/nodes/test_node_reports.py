@@ -22,11 +22,11 @@ from weft.model.views import NodeHistoryEntry
 
 
 def report(house: House, node: str, reason: str = "ECC errors", name: str = "train") -> None:
-    house.service.report_node(house.request(), name, node, reason)
+    house.service.pods.report_node(house.request(), name, node, reason)
 
 
 def last(house: House, node: str) -> NodeHistoryEntry:
-    return house.service.node_history(house.operator, node).entries[0]
+    return house.service.nodes.history(house.operator, node).entries[0]
 
 
 def test_reported_node_is_left_out_of_the_projects_orders_alone(house: House) -> None:
@@ -36,8 +36,8 @@ def test_reported_node_is_left_out_of_the_projects_orders_alone(house: House) ->
     report(house, node)
     report(house, node)
     assert look(house, pod).nodes == pod.nodes, "the pod keeps it"
-    assert house.service.show_node(house.operator, node).state == "busy"
-    (one,) = house.service.reports(house.operator)
+    assert house.service.nodes.show(house.operator, node).state == "busy"
+    (one,) = house.service.nodes.reports(house.operator)
     assert (one.node, one.pod, one.reported_by, one.reason) == (node, "train", user, "ECC errors")
     house.release(pod)
     house.run(pod, PodState.RELEASED)
@@ -45,20 +45,20 @@ def test_reported_node_is_left_out_of_the_projects_orders_alone(house: House) ->
     with pytest.raises(RefusedError, match="report 1"):
         house.order(make("all", 16))
     with pytest.raises(RefusedError) as refused:
-        redacted(house.service, policy()).order_pod(house.request(), make("all", 16))
+        redacted(house.service, policy()).pods.order(house.request(), make("all", 16))
     assert "report" in str(refused.value.detail) and "ECC" not in str(refused.value.detail)
     mine = house.order(make("mine", 8))
     assert node not in mine.nodes
-    other = house.service.order_pod(house.request("team-b"), make("other", 8))
+    other = house.service.pods.order(house.request("team-b"), make("other", 8))
     assert node in house.store.pods.find(other, None).nodes
-    (ended,) = house.service.clear_report(house.operator, node)
-    assert ended.project_id == pod.project_id and not house.service.reports(house.operator)
+    (ended,) = house.service.nodes.clear_report(house.operator, node)
+    assert ended.project_id == pod.project_id and not house.service.nodes.reports(house.operator)
     assert (last(house, node).code, last(house, node).by) == (
         "NODE_REPORT_CLEARED",
         house.operator.caller.user_name,
     )
     with pytest.raises(ConflictError, match="no such report"):
-        house.service.clear_report(house.operator, node)
+        house.service.nodes.clear_report(house.operator, node)
 
 
 def test_replacement_uses_no_reported_node(house: House) -> None:
@@ -68,9 +68,9 @@ def test_replacement_uses_no_reported_node(house: House) -> None:
     report(house, spare)
     assert swap(house, pod.nodes[0]) != spare
     settle(house, pod)
-    house.service.accept_node(house.operator, pod.nodes[0])
-    house.service.report_node(house.request(), "train", pod.nodes[1], "fan")
-    grown = house.service.apply_pod(house.request(), "train", spared("train", 3, 1))
+    house.service.nodes.accept(house.operator, pod.nodes[0])
+    house.service.pods.report_node(house.request(), "train", pod.nodes[1], "fan")
+    grown = house.service.pods.apply(house.request(), "train", spared("train", 3, 1))
     assert grown.outcome == "changed" and grown.change is not None
     assert not {spare, pod.nodes[1]} & set(grown.change.nodes_added)
 
@@ -84,11 +84,11 @@ def test_waiting_order_gets_no_reported_node(house: House, clock: HandClock) -> 
     assert pod.nodes[0] not in row["nodes"]
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    house.service.release_pod(house.request(), str(booked.id))
+    house.service.pods.release(house.request(), str(booked.id))
     waits = queue(house, "waits", 16)
     dispatching(house, 1)[0]()
     assert look(house, waits).placed is None
-    house.service.clear_report(house.operator, pod.nodes[0])
+    house.service.nodes.clear_report(house.operator, pod.nodes[0])
     dispatching(house, 1)[0]()
     assert look(house, waits).placed is not None
 
@@ -100,7 +100,7 @@ def test_capacity_has_no_nodes_that_the_project_reported(house: House) -> None:
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     free = [
-        house.service.capacity(request).rows[0].free
+        house.service.capacity.show(request).rows[0].free
         for request in (house.request(), house.request("team-b"), house.operator)
     ]
     assert free == [15, 16, 16]
@@ -120,7 +120,7 @@ def test_node_of_a_claim_that_may_be_dropped_is_not_reported(house: House) -> No
     unconfirmed(house, while_checked)
     with pytest.raises(RefusedError, match="servers"):
         house.order(sized(2))
-    assert tried and not house.service.reports(house.operator)
+    assert tried and not house.service.nodes.reports(house.operator)
 
 
 def test_reports_of_a_project_are_bounded(house: House) -> None:
@@ -133,7 +133,8 @@ def test_reports_of_a_project_are_bounded(house: House) -> None:
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda _: report(house, first), range(2)))
     assert (
-        len([e for e in house.service.node_history(house.operator, first).entries if e.type == "report"]) == 1
+        len([e for e in house.service.nodes.history(house.operator, first).entries if e.type == "report"])
+        == 1
     )
     with pytest.raises(ConflictError, match="reported node"):
         report(house, first, "something else")
@@ -143,17 +144,17 @@ def test_reports_of_a_project_are_bounded(house: House) -> None:
         with pytest.raises(NotFoundError, match="no node or server"):
             report(house, name)
     for ask in (
-        lambda: house.service.report_node(house.request(role="reader"), "train", first, "x"),
-        lambda: house.service.reports(house.request()),
-        lambda: house.service.clear_report(house.request(), first),
+        lambda: house.service.pods.report_node(house.request(role="reader"), "train", first, "x"),
+        lambda: house.service.nodes.reports(house.request()),
+        lambda: house.service.nodes.clear_report(house.request(), first),
     ):
         with pytest.raises(ForbiddenError):
             ask()
     with pytest.raises(NotFoundError):
-        house.service.report_node(house.request("team-b"), str(pod.id), first, "x")
-    house.service.clear_report(house.operator, first)
+        house.service.pods.report_node(house.request("team-b"), str(pod.id), first, "x")
+    house.service.nodes.clear_report(house.operator, first)
     server = house.cloud.thing(f"server/{second}").name
-    assert house.service.report_node(house.request(), "train", server, "by server").node == second
+    assert house.service.pods.report_node(house.request(), "train", server, "by server").node == second
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     with pytest.raises((ConflictError, NotFoundError)):
@@ -168,7 +169,7 @@ def test_leaving_node_is_meant_by_its_name_before_a_server_of_that_name(house: H
     leaving = pod.nodes[0]
     assert leaving == "gpu01", "the server of another node has its name"
     stubborn(house, leaving)
-    house.service.replace_node(house.request(), "train", Replacement(node="gpu00"))
+    house.service.pods.replace_node(house.request(), "train", Replacement(node="gpu00"))
     visit(house, pod)
     report(house, leaving)
-    assert [r.node for r in house.service.reports(house.operator)] == [leaving]
+    assert [r.node for r in house.service.nodes.reports(house.operator)] == [leaving]

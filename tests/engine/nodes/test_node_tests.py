@@ -12,6 +12,7 @@ import pytest
 from tests.engine.house import House
 from tests.engine.timehouse import HandClock, make, release
 from tests.helpers.hostchecks import document, result
+from weft.app.desk import Desk
 from weft.app.policy import Policy
 from weft.app.redact import redacted
 from weft.app.service import Service
@@ -35,24 +36,24 @@ def say(
     """Report a test that began some seconds ago."""
     started = house.database.now() - timedelta(seconds=ago)
     given = NodeTestReport.model_validate({"status": status, "started": started, **more})
-    return house.service.report_test(house.operator, node, test, given)
+    return house.service.checks.report_test(house.operator, node, test, given)
 
 
 def held(house: House, node: str = "gpu03") -> dict[str, str]:
     """Test -> status, of the node's holds; nothing: it isn't held."""
-    holds = house.service.show_node(house.operator, node).holds
+    holds = house.service.nodes.show(house.operator, node).holds
     return {one.test: one.status for hold in holds for one in hold.tests}
 
 
 def history(house: House, node: str = "gpu03") -> list[str]:
-    return [str(e.message) for e in house.service.node_history(house.operator, node).entries]
+    return [str(e.message) for e in house.service.nodes.history(house.operator, node).entries]
 
 
 def test_hold_ends_when_all_tests_have_passed(house: House) -> None:
     """In any order, a failed one again; a refusal, the audit and the history name what didn't pass."""
     choose(house)
-    house.service.hold_node(house.operator, "gpu03", "burn-in")
-    house.service.hold_node(house.operator, "gpu03", "cabling")
+    house.service.nodes.hold(house.operator, "gpu03", "burn-in")
+    house.service.nodes.hold(house.operator, "gpu03", "cabling")
     assert held(house) == {"nccl": "missing", "disk": "missing"}
     assert not say(house, "gpu03", "nccl", "failed", reason="rail 3: 190 Gb/s").accepted
     assert not say(house, "gpu03", "disk").accepted
@@ -60,14 +61,15 @@ def test_hold_ends_when_all_tests_have_passed(house: House) -> None:
         house.order(make("all", 16))
     assert "gpu03: held for burn-in (nccl didn't pass); cabling" in str(refused.value.detail)
     assert (
-        "node gpu03 is held for burn-in: test nccl didn't pass" in house.service.audit(house.operator).limits
+        "node gpu03 is held for burn-in: test nccl didn't pass"
+        in house.service.audits.run(house.operator).limits
     )
     house.restart()
     assert held(house) == {"nccl": "failed", "disk": "passed"}
     assert not say(house, "gpu03", "nccl", "unknown").accepted
     done = say(house, "gpu03", "nccl")
     assert (done.accepted, [one.status for one in done.tests]) == (True, ["passed", "passed"])
-    assert [h.what for h in house.service.show_node(house.operator, "gpu03").holds] == ["cabling"]
+    assert [h.what for h in house.service.nodes.show(house.operator, "gpu03").holds] == ["cabling"]
     assert history(house)[:5] == [
         "accepted for burn-in: it passed nccl, disk",
         "test nccl passed",
@@ -84,7 +86,7 @@ def test_result_from_before_the_hold_or_of_a_pod_does_not_count(house: House, cl
     choose(house)
     pod = house.ready(make("demo", 1))
     (node,) = pod.nodes
-    house.service.hold_node(house.operator, node, "burn-in")
+    house.service.nodes.hold(house.operator, node, "burn-in")
     clock.seconds += 60
     with pytest.raises(ConflictError, match=f"a pod has node {node}"):
         say(house, node, "nccl")
@@ -101,16 +103,16 @@ def test_result_from_before_the_hold_or_of_a_pod_does_not_count(house: House, cl
 def test_each_hold_begins_without_results(house: House) -> None:
     choose(house)
     for _ in range(2):
-        house.service.hold_node(house.operator, "gpu03", "burn-in")
+        house.service.nodes.hold(house.operator, "gpu03", "burn-in")
         assert held(house)["nccl"] == "missing"
         say(house, "gpu03", "nccl")
-        house.service.accept_node(house.operator, "gpu03")
+        house.service.nodes.accept(house.operator, "gpu03")
 
 
 def test_unknown_test_node_machine_or_caller_is_refused(house: House) -> None:
     """Also the name of the node's own checks; a project's member may not report."""
     choose(house)
-    house.service.hold_node(house.operator, "gpu03", "burn-in")
+    house.service.nodes.hold(house.operator, "gpu03", "burn-in")
     for node, test, error in (
         ("gpu03", "other", ConflictError),
         ("gpu03", "weft-check", InputError),
@@ -121,7 +123,7 @@ def test_unknown_test_node_machine_or_caller_is_refused(house: House) -> None:
             say(house, node, test)
     given = NodeTestReport.model_validate({"status": "passed", "started": house.database.now()})
     with pytest.raises(ForbiddenError):
-        house.service.report_test(house.request(), "gpu03", "nccl", given)
+        house.service.checks.report_test(house.request(), "gpu03", "nccl", given)
     site = house.store.site().site
     nodes = tuple(n.model_copy(update={"serial": "S3"}) if n.name == "gpu03" else n for n in site.nodes)
     house.store.activate_site(site.model_copy(update={"nodes": nodes}), "test")
@@ -138,13 +140,13 @@ def test_own_checks_are_one_of_the_tests(house: House, clock: HandClock) -> None
     house.store.activate_site(
         site.model_copy(update={"checks": ChecksPolicy.model_validate({"codes": {"CLOCK": "warn"}})}), "test"
     )
-    house.service.hold_node(house.operator, "gpu03", "burn-in")
-    token = house.service.make_check_token(house.operator, "gpu03").token
-    reporter = house.service.reporter(token, "gpu03", "192.0.2.1", "req-1", "weft-check")
+    house.service.nodes.hold(house.operator, "gpu03", "burn-in")
+    token = house.service.checks.make_token(house.operator, "gpu03").token
+    reporter = house.service.checks.reporter(token, "gpu03", "192.0.2.1", "req-1", "weft-check")
 
     def report(*results: dict[str, Any], ago: float = 0.0) -> None:
         when = house.database.now() - timedelta(seconds=ago)
-        house.service.report_checks(reporter, document(*results, when=when.isoformat()))
+        house.service.checks.report(reporter, document(*results, when=when.isoformat()))
         clock.seconds += 11
 
     for results, ago, said in (
@@ -166,17 +168,17 @@ def test_role_of_a_tester_reports_and_does_nothing_else(house: House, tmp_path: 
     file = tmp_path / "policy.yaml"
     file.write_text("nodes:report_tests: role:tester\n")
     rules = Policy(file)
-    service = Service(house.store, house.keeper, rules, house.time, house.listener, house.pulse)
+    service = Service(Desk(house.store, house.keeper, rules, house.time, house.listener, house.pulse))
     verbs, program = redacted(service, rules), house.request("tests", "tester")
     choose(house)
-    house.service.hold_node(house.operator, "gpu03", "burn-in")
+    house.service.nodes.hold(house.operator, "gpu03", "burn-in")
     given = {"status": "failed", "started": house.database.now(), "reason": "secret"}
-    answer = verbs.report_test(program, "gpu03", "nccl", NodeTestReport.model_validate(given))
+    answer = verbs.checks.report_test(program, "gpu03", "nccl", NodeTestReport.model_validate(given))
     assert [(t.test, t.status, t.reason) for t in answer.tests] == [
         ("nccl", "failed", ""),
         ("disk", "missing", ""),
     ]
-    for forbidden in (lambda: verbs.accept_node(program, "gpu03"), lambda: verbs.nodes(program)):
+    for forbidden in (lambda: verbs.nodes.accept(program, "gpu03"), lambda: verbs.nodes.list(program)):
         with pytest.raises(ForbiddenError):
             forbidden()
 
@@ -184,7 +186,7 @@ def test_role_of_a_tester_reports_and_does_nothing_else(house: House, tmp_path: 
 def test_bandwidth_test_of_operators_is_one_of_the_tests(house: House) -> None:
     """Of the nodes that are held, after the hold began; what doesn't count is left out."""
     choose(house, tests=["bandwidth", "disk"])
-    house.service.hold_node(house.operator, "gpu03", "burn-in")
+    house.service.nodes.hold(house.operator, "gpu03", "burn-in")
     site, now = house.store.site().site, house.database.now()
     record_bandwidth(house.database, site, {"gpu03": "passed"}, now - timedelta(hours=1), "olga")
     assert held(house) == {"bandwidth": "missing", "disk": "missing"}
@@ -199,32 +201,32 @@ def test_hold_of_weft_is_not_accepted_before_its_tests_passed(house: House, cloc
     """Only with a reason, which the history has; operators' own holds end; what the site names no more isn't wanted."""
     choose(house)
     for node in ("gpu03", "gpu04", "gpu05"):
-        house.service.quarantine_node(house.operator, node, "flaps")
-        house.service.clear_node(house.operator, node)
+        house.service.nodes.quarantine(house.operator, node, "flaps")
+        house.service.nodes.clear(house.operator, node)
     clock.seconds = time.time() + 60  # triggers have PostgreSQL's own time
     say(house, "gpu03", "nccl")
     with pytest.raises(ConflictError, match=r"haven't passed since .*: disk; .*--without-test"):
-        house.service.accept_node(house.operator, "gpu03")
+        house.service.nodes.accept(house.operator, "gpu03")
     say(house, "gpu03", "disk", "failed")
     with pytest.raises(ConflictError, match="haven't passed since"):
-        house.service.accept_node(house.operator, "gpu03", every=True)
-    house.service.accept_node(house.operator, "gpu03", without_test="disk ordered")
+        house.service.nodes.accept(house.operator, "gpu03", every=True)
+    house.service.nodes.accept(house.operator, "gpu03", without_test="disk ordered")
     assert history(house)[0] == "accepted for burn-in without a test that the site wants: disk ordered"
     say(house, "gpu04", "nccl")
     choose(house, tests=["nccl"])
     assert not held(house, "gpu04"), "all that is still wanted has passed"
     with pytest.raises(ConflictError, match="haven't passed since"):
-        house.service.accept_node(house.operator, "gpu05")
-    house.service.hold_node(house.operator, "gpu06", "burn-in")
-    assert not house.service.accept_node(house.operator, "gpu06").missing
+        house.service.nodes.accept(house.operator, "gpu05")
+    house.service.nodes.hold(house.operator, "gpu06", "burn-in")
+    assert not house.service.nodes.accept(house.operator, "gpu06").missing
 
 
 def test_quarantine_during_a_hold_makes_all_tests_run_again(house: House, clock: HandClock) -> None:
     choose(house)
-    house.service.hold_node(house.operator, "gpu03", "burn-in")
+    house.service.nodes.hold(house.operator, "gpu03", "burn-in")
     say(house, "gpu03", "nccl")
-    house.service.quarantine_node(house.operator, "gpu03", "adapter exchanged")
-    house.service.clear_node(house.operator, "gpu03")
+    house.service.nodes.quarantine(house.operator, "gpu03", "adapter exchanged")
+    house.service.nodes.clear(house.operator, "gpu03")
     assert held(house) == {"nccl": "missing", "disk": "missing"}
     clock.seconds = time.time() + 60
     with pytest.raises(ConflictError, match="began before"):
@@ -239,11 +241,11 @@ def test_own_checks_by_old_expectations_do_not_pass(house: House) -> None:
     kind = site.node_by_name["gpu03"].machine_type
     checks = ChecksPolicy.model_validate({"expected": {kind: {"modules": ["nvidia_peermem"]}}})
     house.store.activate_site(site.model_copy(update={"checks": checks}), "test")
-    house.service.hold_node(house.operator, "gpu03", "burn-in")
-    token = house.service.make_check_token(house.operator, "gpu03").token
-    reporter = house.service.reporter(token, "gpu03", "192.0.2.1", "req-1", "weft-check")
+    house.service.nodes.hold(house.operator, "gpu03", "burn-in")
+    token = house.service.checks.make_token(house.operator, "gpu03").token
+    reporter = house.service.checks.reporter(token, "gpu03", "192.0.2.1", "req-1", "weft-check")
     now = house.database.now()
-    receipt = house.service.report_checks(reporter, document(result("CLOCK"), when=now.isoformat()))
+    receipt = house.service.checks.report(reporter, document(result("CLOCK"), when=now.isoformat()))
     assert receipt.outdated
     assert held(house) == {"weft-check": "unknown"}
 
@@ -251,7 +253,7 @@ def test_own_checks_by_old_expectations_do_not_pass(house: House) -> None:
 def test_bandwidth_reported_again_after_the_hold_began_does_not_count(house: House) -> None:
     """What was measured before isn't a result of the hold, whenever it is reported; nor one of tomorrow."""
     choose(house, tests=["bandwidth"])
-    house.service.hold_node(house.operator, "gpu03", "burn-in")
+    house.service.nodes.hold(house.operator, "gpu03", "burn-in")
     site, now = house.store.site().site, house.database.now()
     for began in (now - timedelta(hours=1), now + timedelta(days=1)):
         record_bandwidth(house.database, site, {"gpu03": "passed"}, began, "olga")

@@ -70,15 +70,17 @@ def test_allocation_in_placement_alone_blocks_a_node(house: House) -> None:
 def test_leaked_allocation_is_reported_by_capacity_nodes_and_audit(house: House) -> None:
     """Nova shows nothing on the host, Placement an allocation whose server is gone: nothing calls the node free."""
     house.cloud.offers.leaked["gpu03"] = {"a-consumer"}
-    found = house.service.capacity(house.operator, None, None, "24h")
+    found = house.service.capacity.show(house.operator, None, None, "24h")
     assert {row.free for row in rows_of(found, "nodes")} == {15}
-    shown = {n.name: n for n in house.service.nodes(house.operator)}
+    shown = {n.name: n for n in house.service.nodes.list(house.operator)}
     assert (shown["gpu03"].state, shown["gpu04"].state) == ("busy", "free")
     assert "its host has an allocation of a-consumer (by Placement)" in shown["gpu03"].reason
-    reported = {f.subject: f.what for f in house.service.audit(house.operator).findings if f.kind == "node"}
+    reported = {
+        f.subject: f.what for f in house.service.audits.run(house.operator).findings if f.kind == "node"
+    }
     assert set(reported) == {"gpu03"} and "an allocation of a-consumer (by Placement)" in reported["gpu03"]
     house.cloud.offers.leaked.clear()
-    found = house.service.capacity(house.operator, None, None, "24h")
+    found = house.service.capacity.show(house.operator, None, None, "24h")
     assert {row.free for row in rows_of(found, "nodes")} == {16}
 
 
@@ -90,12 +92,12 @@ def test_reserved_inventory_is_reported_by_capacity_nodes_and_audit(house: House
     house.cloud.offers.reserved |= dict.fromkeys(
         ("gpu03", mine), "Placement has reserved 1 of 1 CUSTOM_GPU of p"
     )
-    found = house.service.capacity(house.operator, None, None, "24h")
+    found = house.service.capacity.show(house.operator, None, None, "24h")
     assert {row.free for row in rows_of(found, "nodes")} == {14}
-    shown = {n.name: n for n in house.service.nodes(house.operator)}
+    shown = {n.name: n for n in house.service.nodes.list(house.operator)}
     assert (shown["gpu03"].state, shown["gpu04"].state) == ("busy", "free")
     assert shown["gpu03"].reason == "Placement has reserved 1 of 1 CUSTOM_GPU of p"
-    reported = {f.subject: f.what for f in house.service.audit(house.operator).findings}
+    reported = {f.subject: f.what for f in house.service.audits.run(house.operator).findings}
     assert reported == {"gpu03": "not to be assigned: Placement has reserved 1 of 1 CUSTOM_GPU of p"}
     assert "gpu03" not in house.order(ORDER.model_copy(update={"name": "more"}), count=14).nodes
     assert house.run(pod, PodState.READY, visits=1)
@@ -116,7 +118,7 @@ def test_recently_reserved_inventory_is_seen_before_the_claim(house: House) -> N
 def test_nodes_are_listed_without_the_cloud(house: House) -> None:
     """By weft's records, and with the word that nothing else is known."""
     planted = house.cloud.plant(Fault.UNREACHABLE, verb="occupants", times=None)
-    shown = {n.name: n for n in house.service.nodes(house.operator)}
+    shown = {n.name: n for n in house.service.nodes.list(house.operator)}
     assert shown["gpu03"].state == "free" and "what is on its host is unknown: " in shown["gpu03"].reason
     planted.lift()
 
@@ -317,10 +319,10 @@ def test_repaired_server_regains_its_p_key(house: House) -> None:
 def test_audit_names_misplaced_servers(house: House) -> None:
     """On a free node, and on a pod's; for a pod's own server that has moved it names the pod."""
     pod = house.ready()
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
     theirs = stranger(house, pod.nodes[0])
     house.cloud.thing(f"server/{pod.nodes[1]}").fields["host"] = "gpu16"
-    found = {f.subject: f.what for f in house.service.audit(house.operator).findings if f.kind == "node"}
+    found = {f.subject: f.what for f in house.service.audits.run(house.operator).findings if f.kind == "node"}
     assert set(found) == {pod.nodes[0], "gpu16"}
     assert theirs.id in found[pod.nodes[0]] and f"of pod {pod.name}" in found["gpu16"]
 
@@ -437,7 +439,7 @@ def test_restored_database_places_nothing_before_its_acceptance(house: House) ->
     waits = house.store.pods.find(str(queued.id), None)
     assert waits.placed is None and "--accept" in waits.reason
     assert visit(house, known).state is PodState.READY
-    report = house.service.accept_database(house.operator)
+    report = house.service.audits.accept_database(house.operator)
     assert any(lost.nodes[0] in str(f) or str(lost.id) in str(f) for f in report.findings)
     house.worker.tend_queue()
     placed = house.store.pods.find(str(queued.id), None)
@@ -453,7 +455,7 @@ def test_new_database_with_an_old_cloud_counts_as_restored(house: House) -> None
         connection.execute("DELETE FROM epoch; DELETE FROM epoch_mark")
     with pytest.raises(ConflictError, match="or is new"):
         house.order(ORDER.model_copy(update={"name": "next"}))
-    house.service.accept_database(house.operator)
+    house.service.audits.accept_database(house.operator)
     house.order(ORDER.model_copy(update={"name": "next"}))
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute("DELETE FROM epoch_mark")
@@ -502,7 +504,7 @@ def test_outdated_count_of_a_claimed_pod_is_read_again(house: House) -> None:
 def test_node_in_maintenance_may_be_unknown(house: House) -> None:
     """A host that Nova doesn't list is unknown, never foreign; one that its operator took out is nothing to find."""
     del house.cloud.offers.hosts["gpu16"]
-    assert [(f.category, f.subject) for f in house.service.audit(house.operator).findings] == [
+    assert [(f.category, f.subject) for f in house.service.audits.run(house.operator).findings] == [
         ("unknown", "gpu16")
     ]
     parked = [
@@ -510,4 +512,4 @@ def test_node_in_maintenance_may_be_unknown(house: House) -> None:
         for n in house.site.nodes
     ]
     house.store.activate_site(house.site.model_copy(update={"nodes": tuple(parked)}), "test")
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()

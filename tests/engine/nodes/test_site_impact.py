@@ -34,7 +34,7 @@ def ipu(database: Database, database_url: str) -> Generator[IpuHouse]:
 
 
 def ask(house: House, target: str, **given: Any) -> ImpactView:
-    return house.service.site_impact(house.operator, target, **given)
+    return house.service.site.impact(house.operator, target, **given)
 
 
 def no_world(site: Site) -> World:
@@ -50,10 +50,10 @@ def on(house: House, name: str, count: int, nodes: set[str], **more: Any) -> set
     """Order a pod on these nodes alone: the others are drained meanwhile."""
     others = {n.name for n in house.site.nodes if n.role == "compute"} - nodes
     for node in sorted(others):
-        house.service.drain(house.operator, DrainRequest(target=node))
+        house.service.nodes.drain(house.operator, DrainRequest(target=node))
     pod = house.order(make(name, count, **more))
     for node in sorted(others):
-        house.service.undrain(house.operator, node)
+        house.service.nodes.undrain(house.operator, node)
     return set(pod.held)
 
 
@@ -81,7 +81,7 @@ def test_pod_that_must_be_on_one_leaf_moves_as_a_whole_or_not_at_all(house: Hous
     assert on(house, "tight", 3, LEAF01, **within) < LEAF01
     room = only(ask(house, "leaf01")).elsewhere
     assert room is not None and room.fits and len(room.nodes) == 3
-    leaves = {n.leaf for n in house.service.nodes(house.operator) if n.name in room.nodes}
+    leaves = {n.leaf for n in house.service.nodes.list(house.operator) if n.name in room.nodes}
     assert len(leaves) == 1 and leaves != {"leaf01"}
     for leaf in (2, 3, 4):
         mine = {f"gpu{n:02}" for n in range(4 * leaf - 3, 4 * leaf - 1)}
@@ -110,13 +110,13 @@ def test_spare_takes_over_and_a_lost_spare_is_replaced(house: House) -> None:
 def test_held_and_drained_nodes_are_no_room(house: House) -> None:
     assert on(house, "a", 4, LEAF01) == LEAF01
     house.order(make("rest", 10))
-    free = {n.name for n in house.service.nodes(house.operator) if n.state == "free"} - {"sm1", "sm2"}
+    free = {n.name for n in house.service.nodes.list(house.operator) if n.state == "free"} - {"sm1", "sm2"}
     one, other = sorted(n for n in free if n.startswith("gpu"))
     for target in ("gpu01", "gpu02"):
         found = only(ask(house, target)).elsewhere
         assert found is not None and found.fits
-    house.service.hold_node(house.operator, one, "burn-in")
-    house.service.drain(house.operator, DrainRequest(target=other))
+    house.service.nodes.hold(house.operator, one, "burn-in")
+    house.service.nodes.drain(house.operator, DrainRequest(target=other))
     found = only(ask(house, "gpu01")).elsewhere
     assert found is not None and found.fits is False
 
@@ -126,15 +126,15 @@ def test_promises_are_named_and_nothing_is_changed(house: House, clock: HandCloc
     pod = house.ready()
     start = clock.now() + timedelta(hours=2)
     given = {"name": "course", "project_id": "0" * 32, "nodes": ["gpu15"], "start": start}
-    house.service.create_reservation(house.operator, Reservation.model_validate(given))
-    events = house.service.pod_events(house.operator, str(pod.id))
+    house.service.capacity.reserve(house.operator, Reservation.model_validate(given))
+    events = house.service.pods.events(house.operator, str(pod.id))
     house.keeper = WorldKeeper(house.store, no_world)
     house.service = house.new_service()
     found = ask(house, "rack04")
     assert found.promises == (f"reservation course of project {'0' * 32}",) and found.kind == "rack"
     assert only(ask(house, pod.nodes[0])).pod == "train"
-    assert house.service.pod_events(house.operator, str(pod.id)) == events
-    assert house.service.drains(house.operator) == []
+    assert house.service.pods.events(house.operator, str(pod.id)) == events
+    assert house.service.nodes.drains(house.operator) == []
 
 
 def test_spine_touches_no_pod(house: House) -> None:
@@ -219,7 +219,7 @@ def test_pod_that_cannot_be_read_is_unknown(house: House) -> None:
 
 def test_only_operators_and_system_readers_ask(house: House) -> None:
     with pytest.raises(ForbiddenError):
-        house.service.site_impact(house.request(), "leaf01")
+        house.service.site.impact(house.request(), "leaf01")
 
 
 def test_ipu_machine_moves_its_whole_pod(ipu: IpuHouse) -> None:

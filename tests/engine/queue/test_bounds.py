@@ -76,7 +76,7 @@ def test_forecasts_after_very_long_leases_are_dates(house: House) -> None:
     expected = [look(house, pod).expected_start for pod in waiting]
     assert expected[0] == first.lease_end
     assert expected[-1] == datetime(2400, 1, 1, tzinfo=UTC)
-    house.service.capacity(house.request(), duration="36500d")
+    house.service.capacity.show(house.request(), duration="36500d")
 
 
 def test_operator_limits_the_length_of_leases(house: House, clock: HandClock) -> None:
@@ -97,16 +97,16 @@ def test_operator_limits_the_length_of_leases(house: House, clock: HandClock) ->
     house.ready(make("near", 1, duration="30d"))
     clock.forward(days=10)
     tenant = house.request()
-    assert house.service.extend_pod(tenant, "near", clock.now() + timedelta(days=30)).lease_end
+    assert house.service.pods.extend(tenant, "near", clock.now() + timedelta(days=30)).lease_end
     with pytest.raises(InputError, match=r"until: .* at most 30d from now"):
-        house.service.extend_pod(tenant, "near", clock.now() + timedelta(days=31))
+        house.service.pods.extend(tenant, "near", clock.now() + timedelta(days=31))
 
 
 # -- networks -------------------------------------------------------------------------------------------------------
 
 
 def networked(name: str, **networks: str) -> Order:
-    given = NetworkOrder(**{k: IPv4Network(v) for k, v in networks.items()})
+    given = NetworkOrder(**{k: IPv4Network(v) for k, v in networks.items()})  # pyright: ignore[reportArgumentType]
     return ORDER.model_copy(update={"name": name, "network": given})
 
 
@@ -151,7 +151,7 @@ def test_waiting_orders_of_a_project_are_limited(house: House, clock: HandClock)
     ):
         with pytest.raises(ConflictError, match="3 of at most 3 waiting orders: release one"):
             house.order(order)
-    house.service.create_pod(house.request("team-b"), make("theirs", 16, queue=True))
+    house.service.pods.create(house.request("team-b"), make("theirs", 16, queue=True))
     house.release(waiting[0])
     assert look(house, waiting[0]).state is PodState.RELEASED
     queue(house, "q2", 16)
@@ -159,9 +159,9 @@ def test_waiting_orders_of_a_project_are_limited(house: House, clock: HandClock)
 
 def overdue(house: House, name: str, project: str = "team-a") -> PodRecord:
     """A release that is blocked for longer than its limit."""
-    view = house.service.create_pod(house.request(project), make(name, 1))
+    view = house.service.pods.create(house.request(project), make(name, 1))
     pod = house.run(house.store.pods.find(view.id, None), PodState.READY)
-    house.service.release_pod(house.request(project), str(pod.id))
+    house.service.pods.release(house.request(project), str(pod.id))
     house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SECURITY_GROUP, times=1)
     house.run(pod, PodState.RELEASING)
     house.clock.sleep(16 * 60)
@@ -179,8 +179,8 @@ def test_project_with_overdue_releases_cannot_order(house: House) -> None:
     said = "2 of at most 2 releases of the project don't end (a, b): remove what `weft pod show` names"
     for order in (make("next", 1), make("queued", 1, queue=True)):
         with pytest.raises(ConflictError, match=re.escape(said)):
-            redacted(house.service, Policy()).create_pod(house.request(), order)
-    house.service.create_pod(house.request("team-b"), make("theirs", 1))
+            redacted(house.service, Policy()).pods.create(house.request(), order)
+    house.service.pods.create(house.request("team-b"), make("theirs", 1))
     for thing in house.cloud.things(Kind.SECURITY_GROUP):
         thing.undeletable = False
     house.run(stuck[0], PodState.RELEASED)
@@ -196,7 +196,7 @@ def test_waiting_order_of_a_project_with_overdue_releases_does_not_start(house: 
     waiting = [queue(house, "queued", 6), house.order(make("booked", 2, start=later, duration="7d"))]
     house.store.activate_site(site.model_copy(update={"queue": few}), "test")
     stuck = overdue(house, "a")
-    theirs = house.service.create_pod(house.request("team-b"), make("theirs", 2, queue=True))
+    theirs = house.service.pods.create(house.request("team-b"), make("theirs", 2, queue=True))
     release(house, full)
     house.clock.sleep(2 * 3600)
     dispatcher = Dispatcher(house.store, house.keeper.world)
@@ -204,7 +204,7 @@ def test_waiting_order_of_a_project_with_overdue_releases_does_not_start(house: 
     assert [look(house, one).state for one in waiting] == [PodState.PENDING, PodState.PENDING]
     assert house.store.pods.find(theirs.id, None).state is not PodState.PENDING
     for one in waiting:
-        shown = redacted(house.service, Policy()).show_pod(house.request(), str(one.id)).reason
+        shown = redacted(house.service, Policy()).pods.show(house.request(), str(one.id)).reason
         assert shown.startswith("1 of at most 1 releases of the project don't end (a): starts once what")
     for thing in house.cloud.things(Kind.SECURITY_GROUP):
         thing.undeletable = False
@@ -222,9 +222,9 @@ def test_pod_of_a_project_with_overdue_releases_cannot_grow(house: House) -> Non
     overdue(house, "a")
     verbs, member = redacted(house.service, Policy()), house.request()
     with pytest.raises(ConflictError, match="1 of at most 1 releases of the project don't end"):
-        verbs.apply_pod(member, "grows", make("grows", 3))
+        verbs.pods.apply(member, "grows", make("grows", 3))
     assert look(house, pod).generation == 1 and len(look(house, pod).nodes) == 2
-    assert verbs.apply_pod(member, "grows", make("grows", 1)).outcome == "changed"
+    assert verbs.pods.apply(member, "grows", make("grows", 1)).outcome == "changed"
 
 
 def test_release_without_a_worker_is_not_overdue(house: House) -> None:
@@ -248,7 +248,7 @@ def test_numbers_in_use_after_release_count_as_overdue_releases(house: House) ->
     port = house.cloud.add(Kind.PORT, "login", "team-a", network=network.id)
     house.release(pod)
     house.worker.run_once()
-    house.service.abandon_pod(house.operator, str(pod.id), "stuck")
+    house.service.pods.abandon(house.operator, str(pod.id), "stuck")
     house.run(pod, PodState.RELEASED)
     with pytest.raises(ConflictError, match="1 of at most 1 releases of the project"):
         house.order(make("next", 1))

@@ -126,7 +126,7 @@ def test_workers_ignore_a_claim_until_it_is_confirmed(house: House, monkeypatch:
     monkeypatch.setattr(claim, "confirm_claim", die)
     monkeypatch.setattr(claim, "drop_claim", die)
     with pytest.raises(DiedError):
-        house.service.create_pod(house.request(), ORDER)
+        house.service.pods.create(house.request(), ORDER)
     pod = house.store.pods.find("train", "team-a")
     assert not house.worker.run_once()
     with house.database._pool.connection() as connection:  # pyright: ignore[reportPrivateUsage]
@@ -203,9 +203,9 @@ def test_unconfirmed_claim_cannot_be_changed(house: House, occupied: bool) -> No
         assert caught.value.delay == 1
 
     def meanwhile() -> None:
-        come_back(lambda: house.service.apply_pod(tenant, "train", order))
-        come_back(lambda: house.service.apply_pod(tenant, "train", make("train", 3, duration="1h")))
-        come_back(lambda: house.service.extend_pod(tenant, "train", end))
+        come_back(lambda: house.service.pods.apply(tenant, "train", order))
+        come_back(lambda: house.service.pods.apply(tenant, "train", make("train", 3, duration="1h")))
+        come_back(lambda: house.service.pods.extend(tenant, "train", end))
         if occupied:
             house.cloud.offers.claims["gpu01"] = {"a-stranger"}
 
@@ -214,6 +214,6 @@ def test_unconfirmed_claim_cannot_be_changed(house: House, occupied: bool) -> No
     why = "change pod train (weft): its nodes were chosen just now and are still being checked; apply again"
     assert refused == [why] * 3
     assert (pod.generation, "gpu01" in pod.nodes) == (1, not occupied)
-    assert house.service.apply_pod(tenant, "train", order).outcome == "unchanged"
-    assert house.service.apply_pod(tenant, "train", make("train", 3, duration="1h")).outcome == "changed"
-    assert house.service.extend_pod(tenant, "train", end).generation == 3
+    assert house.service.pods.apply(tenant, "train", order).outcome == "unchanged"
+    assert house.service.pods.apply(tenant, "train", make("train", 3, duration="1h")).outcome == "changed"
+    assert house.service.pods.extend(tenant, "train", end).generation == 3

@@ -27,7 +27,7 @@ def test_extending_a_later_lease_extends_its_booking(house: House, clock: HandCl
     tenant, now = house.request(), clock.now()
     first = house.order(make("first", 16, start=now + timedelta(hours=1), duration="1h"))
     house.order(make("after", 1, start=now + timedelta(hours=4), duration="1h"))
-    view = house.service.extend_pod(tenant, "first", now + timedelta(hours=3))
+    view = house.service.pods.extend(tenant, "first", now + timedelta(hours=3))
     assert view.lease_end == now + timedelta(hours=3)
     booking = next(r for r in house.store.capacity().bookings if r["pod_id"] == first.id)
     assert (booking["start_at"], booking["end_at"]) == (now + timedelta(hours=1), now + timedelta(hours=3))
@@ -35,12 +35,12 @@ def test_extending_a_later_lease_extends_its_booking(house: House, clock: HandCl
     with pytest.raises(RefusedError):
         house.order(make("between", 1, start=now + timedelta(hours=2), duration="30m"))
     with pytest.raises(ConflictError, match="booked by others from 2026-11-21T12:00Z"):
-        house.service.extend_pod(tenant, "first", now + timedelta(hours=5))
+        house.service.pods.extend(tenant, "first", now + timedelta(hours=5))
     with pytest.raises(InputError, match="later than the lease's end, which is 2026-11-21T11:00Z"):
-        house.service.extend_pod(tenant, "first", now + timedelta(hours=3))
+        house.service.pods.extend(tenant, "first", now + timedelta(hours=3))
     policy(house, projects={"team-a": ProjectLimits(max_nodes=15)})
     with pytest.raises(ConflictError, match="of at most 15 nodes"):
-        house.service.extend_pod(tenant, "first", now + timedelta(hours=3, minutes=30))
+        house.service.pods.extend(tenant, "first", now + timedelta(hours=3, minutes=30))
     policy(house)
     clock.forward(hours=1)
     house.worker.tend_queue()
@@ -54,16 +54,16 @@ def test_queued_order_with_an_end_can_be_extended(house: House, clock: HandClock
     run = house.ready(make("run", 16, duration="2h"))
     ends = queue(house, "ends", 16, end=now + timedelta(hours=6))
     lasts, endless = queue(house, "lasts", 1, duration="12h"), queue(house, "endless", 1)
-    house.service.extend_pod(tenant, "ends", now + timedelta(hours=7))
+    house.service.pods.extend(tenant, "ends", now + timedelta(hours=7))
     house.worker.tend_queue()
     assert look(house, ends).expected_start == now + timedelta(hours=2)
-    house.service.extend_pod(tenant, "ends", now + timedelta(hours=8))
+    house.service.pods.extend(tenant, "ends", now + timedelta(hours=8))
     (booking,) = house.store.capacity().bookings
     assert booking["end_at"] == now + timedelta(hours=8)
     with pytest.raises(ConflictError, match="a lease of 12h from its start and has no end to extend"):
-        house.service.extend_pod(tenant, "lasts", now + timedelta(days=2))
+        house.service.pods.extend(tenant, "lasts", now + timedelta(days=2))
     with pytest.raises(ConflictError, match="has no end to extend"):
-        house.service.extend_pod(tenant, "endless", now + timedelta(days=2))
+        house.service.pods.extend(tenant, "endless", now + timedelta(days=2))
     assert all(look(house, p).state is PodState.PENDING for p in (lasts, endless))
     release(house, run)
     house.worker.tend_queue()
@@ -76,13 +76,13 @@ def test_extending_a_waiting_order_makes_a_generation(house: House, clock: HandC
     tenant, now = house.request(), clock.now()
     order = make("ends", 16, start=now + timedelta(hours=1), end=now + timedelta(hours=6))
     pod = house.order(order)
-    house.service.extend_pod(tenant, "ends", now + timedelta(hours=8))
+    house.service.pods.extend(tenant, "ends", now + timedelta(hours=8))
     assert look(house, pod).generation == pod.generation + 1
     assert any(f"generation {pod.generation + 1} by " in m for m in messages(house, pod, "change"))
     with pytest.raises(ConflictError, match="changed to generation 2 in the meantime"):
-        house.service.apply_pod(tenant, "ends", order, generation=pod.generation)
+        house.service.pods.apply(tenant, "ends", order, generation=pod.generation)
     assert look(house, pod).lease_end == now + timedelta(hours=8)
-    house.service.apply_pod(tenant, "ends", order, generation=pod.generation + 1)
+    house.service.pods.apply(tenant, "ends", order, generation=pod.generation + 1)
     assert look(house, pod).lease_end == now + timedelta(hours=6)
 
 
@@ -103,7 +103,7 @@ def test_later_end_wins_of_two_concurrent_extensions(
         another.clock = clock.now
         asked: list[Future[PodView]] = []
         for service, end in zip((house.service, house.new_service(another)), ends, strict=True):
-            asked.append(pool.submit(service.extend_pod, tenant, "run", end))
+            asked.append(pool.submit(service.pods.extend, tenant, "run", end))
             _wait_for_locks(watch, len(asked))
         holder.rollback()
         assert asked[0].result().lease_end == ends[0]
@@ -131,7 +131,7 @@ def test_withdrawn_order_is_not_extended(house: House, clock: HandClock) -> None
     pod = house.order(make("later", 1, start=clock.now() + timedelta(hours=1), duration="1h"))
     house.release(pod)
     with pytest.raises(ConflictError, match="is RELEASED: it can no longer be extended"):
-        house.service.extend_pod(house.request(), str(pod.id), clock.now() + timedelta(hours=9))
+        house.service.pods.extend(house.request(), str(pod.id), clock.now() + timedelta(hours=9))
 
 
 def test_reservation_takes_a_project_by_name_or_id(house: House) -> None:
@@ -143,7 +143,7 @@ def test_reservation_takes_a_project_by_name_or_id(house: House) -> None:
 
     def aside(name: str, project: str, node: str) -> str:
         made = Reservation(name=name, project_id=project, nodes=(node,))
-        return house.service.create_reservation(house.operator, made).project_id
+        return house.service.capacity.reserve(house.operator, made).project_id
 
     assert aside("one", "night crew", "gpu01") == theirs
     with pytest.raises(InputError, match="project_id: 'unknown' is not allowed: projects that weft serves"):
@@ -155,10 +155,8 @@ def test_reservation_takes_a_project_by_name_or_id(house: House) -> None:
     operator = house.operator
     planted = house.cloud.plant(Fault.UNREACHABLE, verb="facts", times=None)
     with pytest.raises(InputError, match="the project's id, since its name can't be looked up now"):
-        house.service.create_reservation(
-            operator, Reservation(name="two", project_id="twin", nodes=("gpu02",))
-        )
+        house.service.capacity.reserve(operator, Reservation(name="two", project_id="twin", nodes=("gpu02",)))
     kept = Reservation(name="two", project_id=theirs, nodes=("gpu02",))
-    assert house.service.create_reservation(operator, kept).project_id == theirs
+    assert house.service.capacity.reserve(operator, kept).project_id == theirs
     planted.lift()
-    assert [r.name for r in house.service.reservations(house.operator)] == ["one", "two"]
+    assert [r.name for r in house.service.capacity.reservations(house.operator)] == ["one", "two"]

@@ -109,7 +109,7 @@ def test_order_of_ipus_waits_for_machines_that_it_did_not_report(house: IpuHouse
     waits = house.order(order("waits", 8, queue=True, duration="1h"))
     reported = first.nodes[0]
     assert reported in house.store.capacity().bookings[0]["nodes"]
-    house.service.report_node(house.request(), "first", reported, "link errors")
+    house.service.pods.report_node(house.request(), "first", reported, "link errors")
     release(house, first)
     house.worker.tend_queue()
     waiting, rows = look(house, waits), house.store.capacity().bookings
@@ -126,9 +126,9 @@ def test_reported_poplar_server_takes_no_server_of_the_project(house: IpuHouse, 
     pod = house.booted(order("ml", 4))
     server = next(r.name for r in pod.plan.graph.resources if r.key == "server/poplar1")
     with pytest.raises(NotFoundError, match="no node or server"):
-        house.service.report_node(house.request(), "ml", "generic1", "slow")
+        house.service.pods.report_node(house.request(), "ml", "generic1", "slow")
     for name in (server, "poplar1"):
-        assert house.service.report_node(house.request(), "ml", name, "slow").node == "poplar1"
+        assert house.service.pods.report_node(house.request(), "ml", name, "slow").node == "poplar1"
     booked = {"start": clock.now() + timedelta(hours=1), "duration": "1h"}
     for wanted in (order("now", 4), order("booked", 4, **booked)):
         with pytest.raises(RefusedError):
@@ -136,7 +136,7 @@ def test_reported_poplar_server_takes_no_server_of_the_project(house: IpuHouse, 
     waits = house.order(order("waits", 4, queue=True))
     house.worker.tend_queue()
     assert look(house, waits).placed is None and not house.store.capacity().bookings
-    house.service.clear_report(house.operator, "poplar1")
+    house.service.nodes.clear_report(house.operator, "poplar1")
     house.worker.tend_queue()
     assert look(house, waits).placed is not None
 
@@ -184,7 +184,7 @@ def test_broken_booked_machine_is_replaced(house: IpuHouse, clock: HandClock) ->
     house.worker.tend_queue()
     booking = house.store.capacity().bookings[0]
     assert booking["nodes"][:2] == ["ipum3", "ipum4"] and booking["start_at"] == start
-    house.service.quarantine_node(house.operator, "ipum3", "cable")
+    house.service.nodes.quarantine(house.operator, "ipum3", "cable")
     clock.forward(minutes=1)
     house.worker.tend_queue()
     assert house.store.capacity().bookings[0]["nodes"] == booking["nodes"]
@@ -226,7 +226,7 @@ def test_order_that_never_fits_is_refused_not_queued(house: IpuHouse) -> None:
         )
     with pytest.raises(InputError, match=f"IPU-PODs of cloud lab: {POD}"):
         house.order(order("lost", queue=True, ipus={"count": 4, "ipu_pod": "nowhere"}))
-    assert house.service.list_pods(house.request()) == []
+    assert house.service.pods.list(house.request()) == []
 
 
 def test_lease_of_ipus_is_extended_up_to_the_next_booking(house: IpuHouse, clock: HandClock) -> None:
@@ -236,9 +236,9 @@ def test_lease_of_ipus_is_extended_up_to_the_next_booking(house: IpuHouse, clock
     house.order(order("later", 4, start=clock.now() + timedelta(hours=4)))
     now = clock.now()
     assert set(house.store.capacity().bookings[0]["nodes"]) & {"host/poplar1/1"}
-    house.service.extend_pod(house.request(), "run", now + timedelta(hours=3))
+    house.service.pods.extend(house.request(), "run", now + timedelta(hours=3))
     with pytest.raises(ConflictError, match="booked by others from 2026-11-21T12:00Z"):
-        house.service.extend_pod(house.request(), "run", now + timedelta(hours=5))
+        house.service.pods.extend(house.request(), "run", now + timedelta(hours=5))
 
 
 def test_machines_can_be_reserved_for_a_project(house: IpuHouse, clock: HandClock) -> None:
@@ -247,14 +247,14 @@ def test_machines_can_be_reserved_for_a_project(house: IpuHouse, clock: HandCloc
     def reserve(name: str, project: str, node: str, start: datetime | None = None) -> None:
         house.request(project)  # makes the project known to the cloud
         given = Reservation(name=name, project_id=project, nodes=(node,), start=start)
-        house.service.create_reservation(house.operator, given)
+        house.service.capacity.reserve(house.operator, given)
 
     reserve("block", "team-b", "ipum1")
     reserve("soon", "team-b", "ipum2", clock.now() + timedelta(hours=1))
     fits, _ = would_fit(house, order("mine", 16))
     assert "ipus.count: 8 instead of 16" in fits
     house.order(order("short", 8, duration="8h"))
-    view = house.service.create_pod(house.request("team-b"), order("theirs", 8))
+    view = house.service.pods.create(house.request("team-b"), order("theirs", 8))
     assert {n.node for n in view.placed} == {"ipum1", "ipum2"}
     with pytest.raises(InputError, match="compute nodes and machines of site lab"):
         reserve("host", "team-b", "poplar1")
@@ -263,22 +263,22 @@ def test_machines_can_be_reserved_for_a_project(house: IpuHouse, clock: HandCloc
 def test_capacity_says_which_ipus_fit_now_and_later(house: IpuHouse, clock: HandClock) -> None:
     """Leases, bookings and silent machines count; tenants see only sizes, operators places, too."""
     house.booted(order("run", 4, duration="5h"))
-    (row,) = house.service.capacity(house.operator, "ipu").rows
+    (row,) = house.service.capacity.show(house.operator, "ipu").rows
     servers = count_of(row, "Poplar servers with capacity").free
     assert (row.shape, row.place, row.total, row.free, servers) == ("ipus", POD, 4, 3, 1)
     (largest,) = row.largest
     assert (largest.count, largest.where) == (8, f"{POD} 3-4")
     assert [(s.count, s.at) for s in row.soon] == [(16, clock.now() + timedelta(hours=5))]
     house.order(order("later", 8, start=clock.now() + timedelta(hours=10)))
-    assert house.service.capacity(house.request(), "ipu", duration="12h").rows[0].free == 2
-    assert house.service.capacity(house.request(), "ipu", duration="2h").rows[0].free == 3
+    assert house.service.capacity.show(house.request(), "ipu", duration="12h").rows[0].free == 2
+    assert house.service.capacity.show(house.request(), "ipu", duration="2h").rows[0].free == 3
     house.vipu.away.add("ipum4")
-    view = house.service.capacity(house.request())
+    view = house.service.capacity.show(house.request())
     (row,) = rows_of(view, "ipus")
     assert (row.free, row.largest[0].count) == (1, 4) and rows_of(view, "nodes")
-    view = house.service.capacity(house.request(), duration="2h")
+    view = house.service.capacity.show(house.request(), duration="2h")
     (row,) = rows_of(view, "ipus")
     assert (row.free, row.largest[0].count) == (2, 8)
-    assert rows_of(house.service.capacity(house.request(), level="leaf"), "ipus") == []
+    assert rows_of(house.service.capacity.show(house.request(), level="leaf"), "ipus") == []
     with pytest.raises(InputError, match=r"types of accelerators of site lab: .*ipu"):
-        house.service.capacity(house.request(), "abacus")
+        house.service.capacity.show(house.request(), "abacus")

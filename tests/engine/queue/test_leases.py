@@ -11,6 +11,7 @@ import pytest
 from tests.engine.house import House
 from tests.engine.timehouse import HandClock, look, make, messages, release
 from tests.helpers.offers import offers
+from weft.app.desk import Desk
 from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.model.errors import ConflictError, InputError, NotFoundError, RefusedError
@@ -72,7 +73,7 @@ def test_broken_booked_node_is_replaced(house: House, clock: HandClock) -> None:
     start = clock.now() + timedelta(hours=2)
     pod = house.order(make("later", 4, start=start))
     nodes = house.store.capacity().bookings[0]["nodes"]
-    house.service.quarantine_node(house.operator, nodes[0], "DIMM")
+    house.service.nodes.quarantine(house.operator, nodes[0], "DIMM")
     clock.forward(minutes=1)
     house.worker.tend_queue()
     booking = house.store.capacity().bookings[0]
@@ -99,7 +100,7 @@ def test_lease_must_end_after_it_begins(house: House, clock: HandClock) -> None:
     """Ends in the past are refused, and nothing is written."""
     with pytest.raises(InputError, match=r"lease\.end"):
         house.order(make("a", 1, end=clock.now() - timedelta(seconds=1)))
-    assert house.service.list_pods(house.request()) == []
+    assert house.service.pods.list(house.request()) == []
 
 
 # -- leases ---------------------------------------------------------------------------------------------------------
@@ -127,19 +128,19 @@ def test_lease_is_extended_up_to_the_next_booking(house: House, clock: HandClock
     pod = house.ready(make("run", 16, duration="2h"))
     later = house.order(make("later", 1, start=clock.now() + timedelta(hours=4)))
     tenant, now = house.request(), clock.now()
-    view = house.service.extend_pod(tenant, "run", now + timedelta(hours=3))
+    view = house.service.pods.extend(tenant, "run", now + timedelta(hours=3))
     assert view.lease_end == now + timedelta(hours=3)
     with pytest.raises(ConflictError, match="booked by others from 2026-11-21T12:00Z"):
-        house.service.extend_pod(tenant, "run", now + timedelta(hours=5))
+        house.service.pods.extend(tenant, "run", now + timedelta(hours=5))
     with pytest.raises(InputError, match="later than the lease's end"):
-        house.service.extend_pod(tenant, "run", now + timedelta(hours=1))
+        house.service.pods.extend(tenant, "run", now + timedelta(hours=1))
     with pytest.raises(ConflictError, match="has no end to extend"):
-        house.service.extend_pod(tenant, "later", now + timedelta(hours=9))
+        house.service.pods.extend(tenant, "later", now + timedelta(hours=9))
     release(house, later)
-    house.service.extend_pod(tenant, "run", now + timedelta(hours=5))
+    house.service.pods.extend(tenant, "run", now + timedelta(hours=5))
     house.release(pod)
     with pytest.raises(ConflictError, match="being released"):
-        house.service.extend_pod(tenant, "run", now + timedelta(hours=6))
+        house.service.pods.extend(tenant, "run", now + timedelta(hours=6))
 
 
 # -- retry, reservations, capacity ----------------------------------------------------------------------------------
@@ -150,11 +151,11 @@ def test_failed_pod_is_retried_where_it_failed(house: House) -> None:
     planted = house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, times=None, reason="No valid host was found.")
     pod = house.run(house.order(), PodState.FAILED)
     planted.lift()
-    view = house.service.retry_pod(house.request(), "train")
+    view = house.service.pods.retry(house.request(), "train")
     assert view.state is PodState.BOOTING
     house.run(pod, PodState.READY)
     with pytest.raises(ConflictError, match="only a FAILED pod"):
-        house.service.retry_pod(house.request(), "train")
+        house.service.pods.retry(house.request(), "train")
 
 
 def test_failed_pod_being_released_is_not_retried(house: House) -> None:
@@ -163,7 +164,7 @@ def test_failed_pod_being_released_is_not_retried(house: House) -> None:
     pod = house.run(house.order(), PodState.FAILED)
     house.release(pod)
     with pytest.raises(ConflictError, match="being released"):
-        house.service.retry_pod(house.request(), "train")
+        house.service.pods.retry(house.request(), "train")
     house.run(pod, PodState.RELEASED)
 
 
@@ -174,29 +175,29 @@ def test_reserved_block_is_for_its_project_alone(house: House, clock: HandClock)
     with pytest.raises(RefusedError) as caught:
         house.order(make("mine", 5))
     assert "nodes.count: 4 instead of 5" in offers(caught.value)
-    house.service.create_pod(house.request("team-b"), make("theirs", 12))
+    house.service.pods.create(house.request("team-b"), make("theirs", 12))
     with pytest.raises(ConflictError, match="taken by theirs of project team-b"):
         reserve("other", "team-a", leaves=["leaf02"])
     with pytest.raises(InputError, match="leaves"):
         reserve("other", "team-a", leaves=["leaf99"])
     with pytest.raises(ConflictError, match="already"):
         reserve("block", "team-b", leaves=["leaf01"])
-    assert house.service.delete_reservation(house.operator, "block").project_id == "team-b"
-    assert house.service.reservations(house.operator) == []
+    assert house.service.capacity.end_reservation(house.operator, "block").project_id == "team-b"
+    assert house.service.capacity.reservations(house.operator) == []
 
 
 def test_changing_reservations_does_not_need_the_right_to_list_them(house: House, tmp_path: Path) -> None:
     """The rule for listing them isn't asked for what was just made or deleted, nor is the list."""
     (tmp_path / "policy.yaml").write_text("'reservations:list': '!'\n")
     policy = Policy(tmp_path / "policy.yaml")
-    service = Service(house.store, house.keeper, policy, house.time, house.listener, house.pulse)
+    service = Service(Desk(house.store, house.keeper, policy, house.time, house.listener, house.pulse))
     block = Reservation.model_validate({"name": "block", "project_id": "a" * 32, "leaves": ["leaf01"]})
-    made = service.create_reservation(house.operator, block)
-    assert [made] == house.service.reservations(house.operator)
-    assert service.delete_reservation(house.operator, "block") == made
+    made = service.capacity.reserve(house.operator, block)
+    assert [made] == house.service.capacity.reservations(house.operator)
+    assert service.capacity.end_reservation(house.operator, "block") == made
     with pytest.raises(NotFoundError, match="block"):
-        service.delete_reservation(house.operator, "block")
-    outcomes = [e.outcome for e in house.service.audit_log(house.operator, AuditLogSearch())]
+        service.capacity.end_reservation(house.operator, "block")
+    outcomes = [e.outcome for e in house.service.audits.log(house.operator, AuditLogSearch())]
     assert outcomes == ["NotFoundError: there is no reservation 'block'", "done", "done"]
 
 
@@ -204,7 +205,7 @@ def _reserve(house: House) -> Any:
     def reserve(name: str, project: str, **more: Any) -> None:
         house.request(project)  # makes the project known to the cloud
         given = {"name": name, "project_id": project, **more}
-        house.service.create_reservation(house.operator, Reservation.model_validate(given))
+        house.service.capacity.reserve(house.operator, Reservation.model_validate(given))
 
     return reserve
 
@@ -226,18 +227,18 @@ def test_later_reservation_refuses_orders_that_run_into_it(house: House, clock: 
 def test_capacity_says_what_fits_now_and_later(house: House, clock: HandClock) -> None:
     """What it says can be ordered is served; one more is refused; sizes follow leases, bookings and blocks."""
     house.ready(make("run", 6, duration="5h"))
-    view = house.service.capacity(house.request(), level="site", duration="12h")
+    view = house.service.capacity.show(house.request(), level="site", duration="12h")
     row = view.rows[0]
     assert (row.shape, row.total, row.free, row.largest[0].count) == ("nodes", 16, 10, 10)
     assert [(s.count, s.at) for s in row.soon] == [(16, clock.now() + timedelta(hours=5))]
     house.order(make("later", 16, start=clock.now() + timedelta(hours=10)))
-    assert house.service.capacity(house.request(), duration="12h").rows[0].free == 0
-    assert house.service.capacity(house.request(), duration="2h").rows[0].free == 10
+    assert house.service.capacity.show(house.request(), duration="12h").rows[0].free == 0
+    assert house.service.capacity.show(house.request(), duration="2h").rows[0].free == 10
     for count, duration in ((1, "12h"), (11, "2h")):
         with pytest.raises(RefusedError):
             house.order(make("x", count, duration=duration))
     house.order(make("y", 10, duration="2h"))
     with pytest.raises(InputError, match="accelerator"):
-        house.service.capacity(house.request(), "abacus")
+        house.service.capacity.show(house.request(), "abacus")
     with pytest.raises(InputError, match="levels of site lab: leaf, block, site"):
-        house.service.capacity(house.request(), level="hall")
+        house.service.capacity.show(house.request(), level="hall")

@@ -43,9 +43,9 @@ def test_order_waits_and_starts_when_another_is_released(house: House) -> None:
     assert (waiting.state, waiting.position) == (PodState.PENDING, 1)
     assert waiting.reason == "waiting for capacity; starts by 2026-11-21T16:00Z, nodes booked: 4"
     assert waiting.expected_start == datetime(2026, 11, 21, 16, tzinfo=UTC)
-    shown = next(p for p in house.service.list_pods(house.request()) if p.name == "second")
+    shown = next(p for p in house.service.pods.list(house.request()) if p.name == "second")
     assert (shown.position, shown.nodes, shown.segment) == (1, 4, None)
-    assert house.service.show_pod(house.request(), "second").placed == ()
+    assert house.service.pods.show(house.request(), "second").placed == ()
     release(house, first)
     house.worker.tend_queue()
     ready = house.run(pod, PodState.READY)
@@ -72,9 +72,9 @@ def test_order_waits_for_an_nvlink_domain(house: House) -> None:
     house.worker.tend_queue()
     ready = house.run(pod, PodState.READY)
     assert len({domain[n] for n in ready.nodes}) == 1
-    placed = house.service.show_pod(house.request(), "second").placed
+    placed = house.service.pods.show(house.request(), "second").placed
     assert {n.nvlink_domain for n in placed} == {domain[ready.nodes[0]]}
-    rows = house.service.capacity(house.request(), None, None, "1h").rows
+    rows = house.service.capacity.show(house.request(), None, None, "1h").rows
     counts = [(x.each, x.total, x.free) for x in rows[0].counts if "NVLink" in x.name]
     assert counts == [(4, 4, 2)], rows[0].counts
 
@@ -93,7 +93,7 @@ def test_order_that_never_fits_is_refused_not_queued(house: House) -> None:
     policy(house, projects={"team-a": ProjectLimits(max_nodes=4)})
     with pytest.raises(RefusedError, match="of at most 4 nodes"):
         queue(house, "big", 5)
-    assert house.service.list_pods(house.request()) == []
+    assert house.service.pods.list(house.request()) == []
 
 
 def test_queued_order_can_be_withdrawn(house: House) -> None:
@@ -105,7 +105,7 @@ def test_queued_order_can_be_withdrawn(house: House) -> None:
     house.release(pod)
     assert look(house, pod).state is PodState.RELEASED
     with pytest.raises(ConflictError, match="nothing was ever claimed"):
-        house.service.pod_receipt(house.request(), "second")
+        house.service.pods.receipt(house.request(), "second")
     house.worker.tend_queue()
     assert look(house, other).position == 1
     assert [r["pod_id"] for r in house.store.capacity().bookings] == [other.id]
@@ -168,7 +168,7 @@ def test_project_with_the_least_use_goes_first(house: House, clock: HandClock) -
     clock.forward(hours=3)
     mine = queue(house, "mine", 16)
     clock.forward(minutes=1)
-    view = house.service.create_pod(house.request("team-b"), make("theirs", 16, queue=True))
+    view = house.service.pods.create(house.request("team-b"), make("theirs", 16, queue=True))
     theirs = house.store.pods.find(view.id, None)
     release(house, first)
     house.worker.tend_queue()
@@ -194,7 +194,7 @@ def test_cloud_quota_does_not_block_other_orders(house: House) -> None:
     """An order over its project's quota waits with the reason; the next one starts."""
     house.cloud.offers.quotas["team-a", "servers"] = 1
     pod = queue(house, "over", 2)
-    view = house.service.create_pod(house.request("team-b"), make("fine", 2, queue=True))
+    view = house.service.pods.create(house.request("team-b"), make("fine", 2, queue=True))
     house.worker.tend_queue()
     assert "servers: 0 used + 2 requested > 1" in look(house, pod).reason
     assert house.store.pods.find(view.id, None).state is PodState.PLACED
@@ -244,7 +244,7 @@ def test_order_with_names_gone_from_the_site_fails_and_can_be_retried(house: Hou
     failed = look(house, pod)
     assert failed.state is PodState.FAILED and "nodes.flavor" in failed.reason
     house.store.activate_site(site, "test")
-    house.service.retry_pod(house.request(), "next")
+    house.service.pods.retry(house.request(), "next")
     house.worker.tend_queue()
     assert look(house, pod).state is PodState.PENDING and look(house, pod).position == 1
     house.release(pod)

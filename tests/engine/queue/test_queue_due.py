@@ -15,6 +15,7 @@ import pytest
 from tests.engine.house import House
 from tests.engine.queue.test_queue import Counted
 from tests.engine.timehouse import HandClock, look, make, queue
+from weft.app.desk import Desk
 from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.engine.base.database import Database
@@ -100,8 +101,8 @@ def test_new_order_makes_the_queue_due(house: House, other: Other) -> None:
     """Nodes are free for it."""
     due(house)
     store = Store(other.slow("touch_queue"))
-    service = Service(store, house.keeper, Policy(), house.time, house.listener, house.pulse)
-    view = service.create_pod(house.request(), make("next", 2, queue=True))
+    service = Service(Desk(store, house.keeper, Policy(), house.time, house.listener, house.pulse))
+    view = service.pods.create(house.request(), make("next", 2, queue=True))
     other.end()
     has_started(house, house.store.pods.find(view.id, None))
 

@@ -14,6 +14,7 @@ import pytest
 from tests.engine.house import House
 from tests.engine.projects import give_back, leaves, order, refused
 from tests.engine.timehouse import HandClock, at_once, dispatching, look, make, release
+from weft.app.desk import Desk
 from weft.app.policy import Policy
 from weft.app.redact import redacted
 from weft.app.service import Service
@@ -62,13 +63,13 @@ def test_exclusive_pod_avoids_leaves_with_others(house: House) -> None:
     for n in range(3):
         order(house, "team-b", f"b{n}", 3, locality={"required": "leaf"})
     block = Reservation(name="block", project_id="team-c", nodes=("gpu16",))
-    house.service.create_reservation(house.operator, block)
+    house.service.capacity.reserve(house.operator, block)
     assert "locality.exclusive: false instead of true" in refused(house, "team-a", 1, locality=EXCLUSIVE)
-    house.service.delete_reservation(house.operator, "block")
+    house.service.capacity.end_reservation(house.operator, "block")
     alone = order(house, "team-a", "alone", 1, locality=EXCLUSIVE)
     assert leaves(house, alone) == {"leaf04"} and alone.nodes != ("gpu16",)
     with pytest.raises(ConflictError, match="team-a, which keeps others away: choose another node"):
-        house.service.create_reservation(house.operator, block)
+        house.service.capacity.reserve(house.operator, block)
 
 
 @pytest.mark.parametrize("first", ["who is kept apart", "who keeps apart"])
@@ -97,14 +98,14 @@ def test_operators_give_names_and_tenants_ids(house: House) -> None:
         tokens[id_] = replace(someone, project_id=id_, project_name=name)
     apart = ["team-b", "research", "team-b", "4f1"]
     asked = make("apart", 1, locality={"apart_from": apart})
-    ordered = house.service.create_pod(house.operator, asked).order
+    ordered = house.service.pods.create(house.operator, asked).order
     assert ordered.locality.apart_from == ("team-b", "4f1")
     for bad, why in (
         ("team-x", "projects that weft serves"),
         ("twin", "the id of one: several projects have this name"),
     ):
         with pytest.raises(InputError) as caught:
-            house.service.create_pod(house.operator, make("x", 1, locality={"apart_from": [bad]}))
+            house.service.pods.create(house.operator, make("x", 1, locality={"apart_from": [bad]}))
         assert str(caught.value) == f"locality.apart_from: {bad!r} is not allowed: {why}"
     with pytest.raises(InputError, match="pods of one project may always share a leaf"):
         order(house, "team-a", "x", 1, locality={"apart_from": ["team-a"]})
@@ -121,7 +122,7 @@ def test_apart_from_reveals_no_projects(house: House) -> None:
 
     def planned(*apart: str) -> object:
         asked = make("mine", 4, locality={"apart_from": apart})
-        made = verbs.plan_pod(house.request("team-a"), asked)
+        made = verbs.pods.plan(house.request("team-a"), asked)
         assert made.order.locality.apart_from == apart
         return made.model_copy(update={"order": None})
 
@@ -129,15 +130,15 @@ def test_apart_from_reveals_no_projects(house: House) -> None:
     reader = house.request("team-a", "reader")
     for locality in (EXCLUSIVE, {"apart_from": ["team-b"]}):
         with pytest.raises(ForbiddenError, match="may not do pods:create_exclusive"):
-            verbs.plan_pod(reader, make("mine", 1, locality=locality))
-    assert verbs.plan_pod(reader, make("mine", 1)).order.name == "mine"
+            verbs.pods.plan(reader, make("mine", 1, locality=locality))
+    assert verbs.pods.plan(reader, make("mine", 1)).order.name == "mine"
 
 
 def test_operator_decides_who_may_close_leaves_to_others(house: House, tmp_path: Path) -> None:
     """By a rule of its own: a caller without the right reads which; orders that close nothing go on as before."""
     file = tmp_path / "policy.yaml"
     file.write_text("'pods:create_exclusive': rule:operator\n")
-    house.service = Service(house.store, house.keeper, Policy(file), house.clock, house.listener)
+    house.service = Service(Desk(house.store, house.keeper, Policy(file), house.clock, house.listener))
     for locality in (EXCLUSIVE, {"apart_from": ["team-b"]}):
         with pytest.raises(ForbiddenError, match="may not do pods:create_exclusive"):
             order(house, "team-a", "x", 1, locality=locality)
@@ -179,7 +180,7 @@ def test_lease_is_not_extended_into_an_exclusive_booking(house: House, clock: Ha
     with pytest.raises(
         ConflictError, match=r"leaf .* is booked by a project that it must not be shared with"
     ):
-        house.service.extend_pod(house.request("team-b"), "b", start + timedelta(minutes=30))
+        house.service.pods.extend(house.request("team-b"), "b", start + timedelta(minutes=30))
     assert look(house, pod).lease_end == start
     give_back(house, "team-b", pod)
 
@@ -188,7 +189,7 @@ def test_queue_respects_apart(house: House) -> None:
     """Orders of two projects that wait for the same leaves: exclusive ones take turns, none is forgotten."""
     first = house.ready(make("first", 16))
     pods = [
-        house.store.pods.find(house.service.create_pod(house.request(project), one).id, None)
+        house.store.pods.find(house.service.pods.create(house.request(project), one).id, None)
         for project, one in (
             ("team-a", make("qa", 10, queue=True, locality=EXCLUSIVE, duration="1h")),
             ("team-b", make("qb", 4, queue=True, duration="1h")),
@@ -227,13 +228,13 @@ def test_concurrent_orders_and_queues_keep_the_terms(house: House) -> None:
         wishes.append((project, Order.model_validate(document)))
     requests = {p: house.request(p) for p in ("team-a", "team-b", "team-c")}
     for project, one in wishes[:8]:
-        house.service.create_pod(requests[project], one)
+        house.service.pods.create(requests[project], one)
     release(house, first)
 
     def direct(n: int) -> None:
         for project, one in wishes[8 + 2 * n : 10 + 2 * n]:
             with suppress(RefusedError):
-                house.service.create_pod(requests[project], one)
+                house.service.pods.create(requests[project], one)
 
     assert not at_once(*dispatching(house, 2), lambda: direct(0), lambda: direct(1))
     pods = [p for p in house.store.pods.live() if p.state is PodState.PLACED]

@@ -41,11 +41,11 @@ def weigh(house: House, pod: float) -> None:
 
 def test_new_weight_changes_later_plans(house: House) -> None:
     """Seven nodes go to two leaves of two pods; with a weight of 4, to three leaves of one."""
-    before = house.service.plan_pod(house.request(), make("train", 7)).placement
+    before = house.service.pods.plan(house.request(), make("train", 7)).placement
     assert (len({n.leaf for n in before.nodes}), len({n.block for n in before.nodes})) == (2, 2)
     assert "leaves + 0.5·(blocks−1)" in before.explanation.chosen
     weigh(house, 4)
-    after = house.service.plan_pod(house.request(), make("train", 7)).placement
+    after = house.service.pods.plan(house.request(), make("train", 7)).placement
     assert (len({n.leaf for n in after.nodes}), len({n.block for n in after.nodes})) == (3, 1)
     assert "leaves + 4·(blocks−1)" in after.explanation.chosen
 
@@ -75,11 +75,11 @@ def test_reserved_nodes_are_taken_first_by_their_project(house: House) -> None:
     leaf = list(Topology.of(house.site, "ib0").leaves)[1]
     house.request("team-a")
     aside = Reservation(name="night", project_id="team-a", leaves=(leaf,))
-    house.service.create_reservation(house.operator, aside)
-    plan = house.service.plan_pod(house.request(), make("train", 2))
+    house.service.capacity.reserve(house.operator, aside)
+    plan = house.service.pods.plan(house.request(), make("train", 2))
     assert {n.leaf for n in plan.placement.nodes} == {leaf}
     assert "2 of 2 nodes are set aside for the project" in plan.placement.explanation.chosen
-    other = house.service.plan_pod(house.request("team-b"), make("train", 2))
+    other = house.service.pods.plan(house.request("team-b"), make("train", 2))
     assert leaf not in {n.leaf for n in other.placement.nodes}
     house.ready(make("first", 12, duration="8h"))
     queue(house, "next", 3)

@@ -36,10 +36,10 @@ def test_pod_holds_its_spares_idle(house: House) -> None:
         pod.nodes
     )
     assert not any(spare in r.key for r in house.store.pods.resources(pod.id))
-    view = house.service.show_pod(house.request(), "train")
+    view = house.service.pods.show(house.request(), "train")
     assert [n.node for n in view.spares] == [spare] and view.nodes == 3
     assert any(m.endswith(f"; spare: {spare}") for m in messages(house, pod, "state"))
-    shown = next(n for n in house.service.nodes(house.operator) if n.name == spare)
+    shown = next(n for n in house.service.nodes.list(house.operator) if n.name == spare)
     assert (shown.state, shown.pod, shown.reason) == ("busy", "train", "held as a spare")
     assert f"spare  {spare}" in plan_text(pod.plan) and "3 and 1 spare of cloud" in plan_text(pod.plan)
 
@@ -64,7 +64,7 @@ def test_spare_is_freed_with_the_rest_and_named_in_the_receipt(house: House) -> 
         house.order(make("all", 13))
     assert "when pod train (4 nodes) is released" in offers(caught.value)
     release(house, pod)
-    receipt = house.service.pod_receipt(house.request(), "train").receipt
+    receipt = house.service.pods.receipt(house.request(), "train").receipt
     assert (receipt.nodes, receipt.spares, receipt.clean) == (pod.nodes, pod.spares, True)
     assert not house.store.capacity().holds
     assert len(house.order(make("all", 16)).nodes) == 16
@@ -94,8 +94,8 @@ def test_units_in_use_follow_a_change_of_the_order(house: House, clock: HandCloc
     """For a pod with nodes, and for a waiting order."""
     house.ready(spared("grows", 2, 1))
     queue(house, "waits", 16)
-    house.service.apply_pod(house.request(), "grows", spared("grows", 4, 1))
-    house.service.apply_pod(house.request(), "waits", make("waits", 3, queue=True))
+    house.service.pods.apply(house.request(), "grows", spared("grows", 4, 1))
+    house.service.pods.apply(house.request(), "waits", make("waits", 3, queue=True))
     house.worker.tend_queue()
     clock.forward(hours=1)
     with house.database.transaction() as tx:

@@ -125,7 +125,7 @@ def test_part_of_a_node_counts_with_its_own_accelerators(house: House) -> None:
 def test_tenant_reads_its_own_hours_alone(house: House) -> None:
     """Operators read all, by project and by type; the sums are the same."""
     house.ready(sized(2))
-    house.service.create_pod(house.request("team-b"), make("theirs", 1))
+    house.service.pods.create(house.request("team-b"), make("theirs", 1))
     earlier(house, 10 * HOUR)
     tenant = redacted(house.service, policy())
     search = UseSearch(since=house.store.database.now() - 30 * HOUR)

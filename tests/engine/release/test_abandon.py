@@ -38,7 +38,7 @@ def stuck(house: House, kind: Kind = Kind.SERVER) -> PodRecord:
 def test_abandoned_pod_is_released_with_an_unclean_receipt(house: House) -> None:
     """The receipt names user and reason, and what was left; the nodes are quarantined."""
     pod = stuck(house)
-    house.service.abandon_pod(house.operator, str(pod.id), WHY)
+    house.service.pods.abandon(house.operator, str(pod.id), WHY)
     after = house.run(pod, PodState.RELEASED, visits=2)
     signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean is False
@@ -57,7 +57,7 @@ def test_abandoned_pod_is_released_with_an_unclean_receipt(house: House) -> None
 def test_abandoned_pod_keeps_numbers_that_may_be_in_use(house: House) -> None:
     """A network that was not seen gone still uses its VLAN and its P_Key."""
     pod = stuck(house, Kind.NETWORK)
-    house.service.abandon_pod(house.operator, str(pod.id), WHY)
+    house.service.pods.abandon(house.operator, str(pod.id), WHY)
     house.run(pod, PodState.RELEASED, visits=2)
     signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.abandoned is not None
@@ -78,7 +78,7 @@ def test_abandoning_with_unreadable_fabric_keeps_nodes_and_p_key(house: House) -
         manager.stop()
     house.release(pod)
     house.worker.run_once()
-    house.service.abandon_pod(house.operator, str(pod.id), "fabric scrapped")
+    house.service.pods.abandon(house.operator, str(pod.id), "fabric scrapped")
     house.run(pod, PodState.RELEASED, visits=2)
     signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.abandoned is not None
@@ -95,7 +95,7 @@ def test_abandoning_leaves_alone_nodes_that_were_freed_early(house: House) -> No
     overdue = house.new_worker("w2", impatient(0.0))
     overdue.run_once()
     assert set(house.store.capacity().holds) == {bad}
-    house.service.abandon_pod(house.operator, str(pod.id), WHY)
+    house.service.pods.abandon(house.operator, str(pod.id), WHY)
     house.run(pod, PodState.RELEASED, visits=2)
     assert set(house.store.capacity().quarantines) == {bad}
     assert good not in house.store.capacity().quarantines
@@ -108,7 +108,7 @@ def test_abandoned_release_that_finishes_is_clean(house: House) -> None:
         fault.lift()
     for thing in house.cloud.things():
         thing.undeletable = False
-    house.service.abandon_pod(house.operator, str(pod.id), WHY)
+    house.service.pods.abandon(house.operator, str(pod.id), WHY)
     house.run(pod, PodState.RELEASED, visits=2)
     signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean and signed.receipt.abandoned is None
@@ -118,24 +118,24 @@ def test_only_a_release_under_way_can_be_abandoned(house: House) -> None:
     """Neither a live pod, nor twice, nor a released pod."""
     pod = house.ready()
     with pytest.raises(ConflictError, match="release it first"):
-        house.service.abandon_pod(house.operator, str(pod.id), WHY)
+        house.service.pods.abandon(house.operator, str(pod.id), WHY)
     house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SERVER, times=None)
     house.release(pod)
     house.worker.run_once()
-    house.service.abandon_pod(house.operator, str(pod.id), WHY)
+    house.service.pods.abandon(house.operator, str(pod.id), WHY)
     with pytest.raises(ConflictError, match="already requested this"):
-        house.service.abandon_pod(house.operator, str(pod.id), WHY)
+        house.service.pods.abandon(house.operator, str(pod.id), WHY)
     house.run(pod, PodState.RELEASED, visits=2)
     with pytest.raises(ConflictError, match="nothing to abandon"):
-        house.service.abandon_pod(house.operator, str(pod.id), WHY)
+        house.service.pods.abandon(house.operator, str(pod.id), WHY)
 
 
 def test_abandoning_needs_an_operator_and_is_logged(house: House) -> None:
     """Not even a tenant for its own pod: capacity and proof are the operator's."""
     pod = stuck(house)
     with pytest.raises(ForbiddenError):
-        house.service.abandon_pod(house.request(), str(pod.id), WHY)
-    house.service.abandon_pod(house.operator, str(pod.id), WHY)
+        house.service.pods.abandon(house.request(), str(pod.id), WHY)
+    house.service.pods.abandon(house.operator, str(pod.id), WHY)
     log = [e for e in house.store.records.audit_log(AuditLogSearch()) if e.action == "pod abandon"]
     said = [(e.user, e.outcome.split(":")[0]) for e in log]
     assert said == [("admin-admin", "done"), ("team-a-member", "ForbiddenError")]

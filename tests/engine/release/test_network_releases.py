@@ -97,21 +97,21 @@ def test_operator_abandons_a_release_that_cannot_finish(house: TenantHouse) -> N
     network, owner = leaving(house)
     verbs, member, stranger = house.service, house.request("team-b"), house.request("team-c")
     with pytest.raises(ForbiddenError):
-        verbs.abandon_network(member, network.id, "in a hurry")
+        verbs.networks.abandon(member, network.id, "in a hurry")
     with pytest.raises(NotFoundError):
-        verbs.abandon_network(stranger, network.id, "curious")
+        verbs.networks.abandon(stranger, network.id, "curious")
     with pytest.raises(ConflictError, match="is RELEASING: there is no receipt before its release"):
-        verbs.network_receipt(house.operator, network.id)
-    assert verbs.abandon_network(house.operator, network.id, "scrapped").state is PodState.RELEASING
+        verbs.networks.receipt(house.operator, network.id)
+    assert verbs.networks.abandon(house.operator, network.id, "scrapped").state is PodState.RELEASING
     with pytest.raises(ConflictError, match="its end has been requested already"):
-        verbs.abandon_network(house.operator, network.id, "scrapped")
+        verbs.networks.abandon(house.operator, network.id, "scrapped")
     receipt = ended(house, owner)
     assert receipt.abandoned is not None and receipt.abandoned.reason == "scrapped"
     assert receipt.quarantined == (NODE,) and house.numbers() == {house.free_number(): owner.owner}
     for name in (network.id, "mine"):
-        assert verbs.network_receipt(house.operator, name).receipt == receipt
+        assert verbs.networks.receipt(house.operator, name).receipt == receipt
     with pytest.raises(ForbiddenError):  # it names nodes and adapters
-        verbs.network_receipt(member, network.id)
+        verbs.networks.receipt(member, network.id)
 
 
 def test_live_network_cannot_be_abandoned(house: TenantHouse) -> None:
@@ -119,9 +119,9 @@ def test_live_network_cannot_be_abandoned(house: TenantHouse) -> None:
     house.adapter(network, NODE)
     house.ready(network)
     with pytest.raises(ConflictError, match="is READY: only a release that can't finish can be abandoned"):
-        house.service.abandon_network(house.operator, network.id, "tidy")
+        house.service.networks.abandon(house.operator, network.id, "tidy")
     with pytest.raises(ConflictError, match="is READY: there is no receipt"):
-        house.service.network_receipt(house.operator, network.id)
+        house.service.networks.receipt(house.operator, network.id)
     assert house.owner(network).state is PodState.READY
 
 

@@ -72,7 +72,7 @@ def test_group_of_an_abandoned_pod_keeps_no_number(house: House) -> None:
     group_in_use(house, pod)
     house.release(pod)
     house.worker.run_once()
-    house.service.abandon_pod(house.operator, str(pod.id), "stuck")
+    house.service.pods.abandon(house.operator, str(pod.id), "stuck")
     assert visited(house, pod).state is PodState.RELEASED and numbers(house, pod) == set()
 
 
@@ -102,11 +102,11 @@ def test_sweep_frees_each_number_separately(house: House) -> None:
     house.cloud.plant(Fault.UNDELETABLE, key="network/management", times=None)
     house.release(pod)
     house.worker.run_once()
-    house.service.abandon_pod(house.operator, str(pod.id), "stuck")
+    house.service.pods.abandon(house.operator, str(pod.id), "stuck")
     assert visited(house, pod).state is PodState.RELEASED and numbers(house, pod) == {"vlan/lab"}
     for network in things(house, pod, Kind.NETWORK):
         house.cloud.lose(network)
-    before = house.clock.seconds
+    before = house.clock.seconds  # pyright: ignore[reportAttributeAccessIssue]
     sweep(house)
     assert numbers(house, pod) == set()
-    assert house.clock.seconds - before == 300.0, "it waits for nothing that may never go"
+    assert house.clock.seconds - before == 300.0, "it waits for nothing that may never go"  # pyright: ignore[reportAttributeAccessIssue]

@@ -183,7 +183,7 @@ def test_operator_may_abandon_what_weft_has_begun_to_abandon(house: House) -> No
         tx.row("abandon_owner", id=pod.id, at=tx.now(), by="weft", why="its limit", own=True)
     unread(house)
     assert visits(house, pod, TRIES).state is PodState.RELEASING
-    house.service.abandon_pod(house.operator, str(pod.id), "the cloud is scrapped")
+    house.service.pods.abandon(house.operator, str(pod.id), "the cloud is scrapped")
     after = visits(house, pod, TRIES)
     assert after.state is PodState.RELEASED and "abandoned by admin-admin" in after.reason
     assert set(house.store.capacity().quarantines) == set(pod.nodes)
@@ -200,7 +200,7 @@ def test_transient_error_does_not_end_an_abandoned_release(house: House, verb: s
     house.release(pod)
     visits(house, pod, 2 * TRIES)
     stuck.lift()
-    house.service.abandon_pod(house.operator, str(pod.id), "it takes too long")
+    house.service.pods.abandon(house.operator, str(pod.id), "it takes too long")
     house.cloud.plant(Fault.ERROR_500, verb=verb, times=1)
     house.run(pod, PodState.RELEASED, TRIES + 5)
     assert is_clean(house, pod) and not house.store.capacity().quarantines
@@ -212,7 +212,7 @@ def test_lasting_error_ends_an_abandoned_release_after_few_visits(house: House) 
     house.cloud.plant(Fault.UNREACHABLE, kind=Kind.SERVER, times=None)
     house.release(pod)
     visits(house, pod, 2 * TRIES)
-    house.service.abandon_pod(house.operator, str(pod.id), "it takes too long")
+    house.service.pods.abandon(house.operator, str(pod.id), "it takes too long")
     assert visits(house, pod, TRIES - 1).state is PodState.RELEASING
     assert visit(house, pod).state is PodState.RELEASED
     assert not is_clean(house, pod) and set(house.store.capacity().quarantines) == set(pod.nodes)

@@ -127,7 +127,7 @@ def test_blocking_use_is_named_and_ended_by_repair(house: House, kind: str) -> N
     """While the pod lives it is listed and left alone; the used resource stays, and the receipt is clean."""
     pod = house.ready(routed("used"))
     obstacle = OBSTACLES[kind](house, pod)
-    listed = {f.id: f for f in house.service.audit(house.operator, repair=True).findings}
+    listed = {f.id: f for f in house.service.audits.run(house.operator, repair=True).findings}
     assert listed[obstacle.id].pod_id == str(pod.id) and obstacle.goes_on()
     assert visit(house, pod, 1).state is PodState.READY
     house.release(pod)
@@ -139,7 +139,7 @@ def test_blocking_use_is_named_and_ended_by_repair(house: House, kind: str) -> N
         assert f"something of another project uses the pod's {obstacle.blocks} (operators see what)" in shown
     else:
         assert obstacle.id in shown and f"uses the pod's {obstacle.blocks}: remove it" in shown
-    house.service.audit(house.operator, repair=True)
+    house.service.audits.run(house.operator, repair=True)
     assert obstacle.stays() and not obstacle.goes_on()
     house.run(pod, PodState.RELEASED)
     signed = house.store.records.receipt(pod.id)
@@ -151,10 +151,10 @@ def test_share_of_a_pods_group_is_removed_by_repair(house: House) -> None:
     pod = house.ready(make("used", 1))
     group = own(house, pod, GROUP)
     house.cloud.share(group, "team-b")
-    found = [f for f in house.service.audit(house.operator).findings if f.kind == "share"]
+    found = [f for f in house.service.audits.run(house.operator).findings if f.kind == "share"]
     assert [f.pod for f in found] == ["used"] and "team-b" in found[0].what
-    house.service.audit(house.operator, repair=True)
-    assert group.facts["rbac"] == () and house.service.audit(house.operator).findings == ()
+    house.service.audits.run(house.operator, repair=True)
+    assert group.facts["rbac"] == () and house.service.audits.run(house.operator).findings == ()
 
 
 def test_trunk_on_an_adapters_port_is_removed_from_a_live_pod(house: House) -> None:
@@ -162,7 +162,7 @@ def test_trunk_on_an_adapters_port_is_removed_from_a_live_pod(house: House) -> N
     pod = house.ready(make("used", 1))
     port = next(t for t in house.cloud.things(Kind.PORT) if t.fields.get("vnic_type") == "direct-physical")
     trunk = house.cloud.make_trunk("mine", "team-a", port)
-    (found,) = [f for f in house.service.audit(house.operator, repair=True).findings if f.id == trunk.id]
+    (found,) = [f for f in house.service.audits.run(house.operator, repair=True).findings if f.id == trunk.id]
     assert found.pod == pod.name and found.repaired is False and "TrunkInUse" in found.repair
     assert trunk.id in house.cloud.trunks
 
@@ -174,11 +174,11 @@ def test_uses_of_an_orphan_end_before_it_is_removed(house: House) -> None:
     port = house.cloud.add(Kind.PORT, "login", "team-a", security_groups=(group.id,), network="x")
     house.release(pod)
     house.worker.run_once()
-    house.service.abandon_pod(house.operator, str(pod.id), "stuck")
+    house.service.pods.abandon(house.operator, str(pod.id), "stuck")
     house.run(pod, PodState.RELEASED)
     assert group in house.cloud.things()
     house.clock.sleep(60.0)
-    report = house.service.audit(house.operator, repair=True)
+    report = house.service.audits.run(house.operator, repair=True)
     assert group not in house.cloud.things(), report.findings
     assert port in house.cloud.things() and port.fields["security_groups"] == ()
 
@@ -187,5 +187,5 @@ def test_unlisted_uses_are_unknown(house: House) -> None:
     """They are a finding, not an absence."""
     house.ready(make("used", 1))
     house.cloud.plant(Fault.UNREACHABLE, verb="networks", times=None)
-    found = house.service.audit(house.operator).findings
+    found = house.service.audits.run(house.operator).findings
     assert [f.pod for f in found if f.category == "unknown" and f.kind == "network"] == ["used"]

@@ -36,14 +36,14 @@ def test_machine_is_replaced_in_its_place(house: House) -> None:
     pod = house.ready(ORDER)
     failed, stays = pod.nodes
     was, kept = place(house, pod, failed), house.cloud.thing(f"server/{stays}").id
-    house.service.replace_node(house.operator, "train", Replacement(node=failed))
+    house.service.pods.replace_node(house.operator, "train", Replacement(node=failed))
     now = visit(house, pod, 8)
     (new,) = set(now.nodes) - {stays}
     assert new != failed and now.state is PodState.READY
     assert place(house, now, new) == was and house.cloud.thing(f"server/{stays}").id == kept
     assert members(house, now) == ports(house, now.nodes)
     assert set(house.store.capacity().holds) == set(now.nodes)
-    assert [h.node for h in house.service.holds(house.operator)] == [failed]
+    assert [h.node for h in house.service.nodes.holds(house.operator)] == [failed]
     house.release(now)
     house.run(now, PodState.RELEASED)
     signed = house.store.records.receipt(pod.id)
@@ -59,7 +59,7 @@ def test_cleaning_of_hours_does_not_keep_the_place(house: House) -> None:
     house.cloud.plant(
         Fault.UNDELETABLE, verb="delete", kind=Kind.MACHINE, key=f"machine/{failed}", times=None
     )
-    house.service.replace_node(house.operator, "train", Replacement(node=failed))
+    house.service.pods.replace_node(house.operator, "train", Replacement(node=failed))
     now = visit(house, pod, 8)
     (new,) = set(now.nodes) - {stays}
     assert place(house, now, new) == was and house.cloud.thing(f"server/{new}")
@@ -76,7 +76,7 @@ def test_machine_that_is_kept_too_long_says_why(house: House) -> None:
     failed, _ = pod.nodes
     refused = {"verb": "delete", "kind": Kind.MACHINE, "key": f"machine/{failed}", "times": None}
     house.cloud.plant(Fault.REFUSED, **refused, reason="no cleaning is recorded since it was claimed")
-    house.service.replace_node(house.operator, "train", Replacement(node=failed))
+    house.service.pods.replace_node(house.operator, "train", Replacement(node=failed))
     now = visit(house, pod, 8)
     assert "no cleaning is recorded" in str(now.reason)
     before = len(messages(house, pod, "error"))
@@ -84,7 +84,7 @@ def test_machine_that_is_kept_too_long_says_why(house: House) -> None:
     assert len(messages(house, pod, "error")) == before, "equal ones in a row are one event"
     house.worker = house.new_worker("impatient", impatient())
     visit(house, pod, 4)
-    assert "no cleaning is recorded" in house.service.show_node(house.operator, failed).reason
+    assert "no cleaning is recorded" in house.service.nodes.show(house.operator, failed).reason
 
 
 @pytest.mark.parametrize("way", ["server stays", "port stays", "no record", "host unknown"])
@@ -107,7 +107,7 @@ def test_place_stays_taken_until_the_machine_is_proved_off(house: House, way: st
             house.cloud.offers.unreadable = {*house.cloud.offers.unreadable, host}
         case _:
             house.cloud.plant(Fault.UNREACHABLE, verb="endings", times=None)
-    house.service.replace_node(house.operator, "train", Replacement(node=failed))
+    house.service.pods.replace_node(house.operator, "train", Replacement(node=failed))
     now = visit(house, pod, 8)
     (new,) = set(now.nodes) - {stays}
     rows = [r for r in house.store.pods.resources(pod.id) if r.key == f"server/{new}"]
@@ -129,14 +129,14 @@ def test_replaced_machine_survives_a_worker_killed_at_any_statement(
         was, died = place(house, pod, pod.nodes[0]), True
         for statement in share(range(1, 200), int(at is Fate)):
             node = house.store.pods.find(str(pod.id), None).nodes[0]
-            house.service.replace_node(house.request(), "train", Replacement(node=node))
+            house.service.pods.replace_node(house.request(), "train", Replacement(node=node))
             died = killed_at(house, fate, statement, False, pod, wakes=8)
             now = settle(house, pod)
             assert place(house, now, now.nodes[0]) == was, f"killed at {statement}"
             assert [t.name for t in house.cloud.things(Kind.SERVER)] == ["train-0"]
             assert members(house, now) == ports(house, now.nodes)
             assert set(house.store.capacity().holds) == set(now.nodes)
-            house.service.accept_node(house.operator, node)
+            house.service.nodes.accept(house.operator, node)
             if not died:
                 break
         assert not died
@@ -145,22 +145,22 @@ def test_replaced_machine_survives_a_worker_killed_at_any_statement(
 @pytest.mark.parametrize("visits", [1, 2, 4])
 def test_replacement_of_a_machine_stops_while_the_database_is_behind(house: House, visits: int) -> None:
     pod = house.ready(ORDER)
-    house.service.replace_node(house.operator, "train", Replacement(node=pod.nodes[0]))
+    house.service.pods.replace_node(house.operator, "train", Replacement(node=pod.nodes[0]))
     visit(house, pod, visits)
     house.behind()
     before = {(t.kind, t.id) for t in house.cloud.things()}
     visit(house, pod, 4)
     assert {(t.kind, t.id) for t in house.cloud.things()} == before
-    house.service.accept_database(house.operator)
+    house.service.audits.accept_database(house.operator)
     now = visit(house, pod, 12)
     assert now.state is PodState.READY and members(house, now) == ports(house, now.nodes)
     assert set(house.store.capacity().holds) == set(now.nodes)
 
 
 def test_pod_of_machines_replaces_one_that_its_project_reports(house: House) -> None:
-    made = house.service.order_pod(house.request(), ORDER.model_copy(update={"on_failure": "replace"}))
+    made = house.service.pods.order(house.request(), ORDER.model_copy(update={"on_failure": "replace"}))
     pod = house.run(house.store.pods.find(made, None), PodState.READY)
-    house.service.report_node(house.request(), "train", pod.nodes[0], "slow")
+    house.service.pods.report_node(house.request(), "train", pod.nodes[0], "slow")
     repairs(house).tend()
     now = visit(house, pod, 8)
     assert now.generation == 2 and pod.nodes[0] not in now.nodes and not said(house, pod)

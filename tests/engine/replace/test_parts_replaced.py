@@ -34,22 +34,22 @@ def test_server_is_replaced_on_another_node(house: House) -> None:
     pod = house.ready(small("train", 2))
     (failed, *_), before = sorted(servers(house, pod)), servers(house, pod)
     server, host = name(pod, failed.removeprefix("server/")), failed.split("/")[1]
-    plan = house.service.plan_replacement(house.request(), "train", Replacement(node=server))
+    plan = house.service.pods.plan_replacement(house.request(), "train", Replacement(node=server))
     assert plan.change is not None and plan.change.nodes_removed == (host,)
-    done = house.service.replace_node(house.request(), "train", Replacement(node=server))
+    done = house.service.pods.replace_node(house.request(), "train", Replacement(node=server))
     assert done.change is not None and (by := done.change.nodes_added[0]) != host
     now = visit(house, pod)
-    assert now.state is PodState.READY and not house.service.holds(house.operator)
+    assert now.state is PodState.READY and not house.service.nodes.holds(house.operator)
     after = servers(house, now)
     (added,) = after.keys() - before.keys()
     assert added.split("/")[1] == by and failed not in after
     assert all(after[key] == before[key] for key in before.keys() & after.keys())
     assert name(now, added.removeprefix("server/")) != server, "it has a number of its own"
     assert {host} != {node for node, leaving in parts(house, now) if not leaving}
-    codes = [e.code for e in house.service.node_history(house.operator, host).entries]
+    codes = [e.code for e in house.service.nodes.history(house.operator, host).entries]
     assert "NODE_REPLACED_BY" in codes
     with pytest.raises(InputError, match="one of the pod's servers"):
-        house.service.replace_node(house.request(), "train", Replacement(node=server))
+        house.service.pods.replace_node(house.request(), "train", Replacement(node=server))
     released(house, now)
 
 
@@ -57,7 +57,7 @@ def test_part_whose_server_stays_is_kept_and_delays_nothing(house: House) -> Non
     pod = house.ready(small("train", 2))
     failed = sorted(servers(house, pod))[0]
     house.cloud.plant(Fault.UNDELETABLE, verb="delete", kind=Kind.SERVER, key=failed, times=None)
-    house.service.replace_node(
+    house.service.pods.replace_node(
         house.request(), "train", Replacement(node=name(pod, failed.removeprefix("server/")))
     )
     visit(house, pod)
@@ -76,7 +76,7 @@ def test_replacement_of_a_server_is_refused(house: House, way: str) -> None:
         case "no room":
             site = house.site
             for node in (n.name for n in site.nodes if n.name != host):
-                house.service.hold_node(house.operator, node, "test")
+                house.service.nodes.hold(house.operator, node, "test")
             error = RefusedError
         case "same node":
             asked = Replacement(node=server, by=host)
@@ -87,9 +87,9 @@ def test_replacement_of_a_server_is_refused(house: House, way: str) -> None:
             pass
     with pytest.raises(ConflictError if way == "generation" else error):
         if way == "generation":
-            house.service.replace_node(house.operator, "train", asked, 7)
+            house.service.pods.replace_node(house.operator, "train", asked, 7)
         else:
-            house.service.replace_node(house.operator, "train", asked)
+            house.service.pods.replace_node(house.operator, "train", asked)
     assert house.store.pods.find(str(pod.id), None).generation == 1
 
 
@@ -119,14 +119,14 @@ def test_all_servers_of_a_pod_on_a_failed_shared_node_are_replaced(house: House,
     (host,) = {key.split("/")[1] for key in servers(house, pod)}
     other = house.ready(small("other", 1))
     kept = servers(house, other)
-    plan = house.service.plan_replacement(house.request(), "train", Replacement(node=host))
+    plan = house.service.pods.plan_replacement(house.request(), "train", Replacement(node=host))
     assert plan.change is not None and plan.change.nodes_removed == (host, host)
     fail(house, clock, host)
     repairs(house).tend()
     now = visit(house, pod)
     assert now.generation == 2 and now.state is PodState.READY
     (new,) = {n.node for n in now.plan.placement.nodes}
-    assert new != host and not house.service.holds(house.operator)
+    assert new != host and not house.service.nodes.holds(house.operator)
     said = [e for e in messages(house, pod, "repair") if "is replaced by" in e]
     assert len(said) == 1 and f"node {host} is replaced by {new}, as" in said[0]
     assert look(house, other).generation == 1 and servers(house, other) == kept
@@ -174,7 +174,7 @@ def test_project_moves_only_so_many_servers_on_shared_nodes_in_a_day(house: Hous
         return look(house, pod).plan.placement.nodes[0].node
 
     for generation in (2, 2):
-        house.service.report_node(house.request(), "train", host(), "slow")
+        house.service.pods.report_node(house.request(), "train", host(), "slow")
         repairs(house).tend()
         assert visit(house, pod).generation == generation
     assert said(house, pod) == "TOO_MANY_IN_A_DAY"

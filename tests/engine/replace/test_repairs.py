@@ -13,7 +13,9 @@ from tests.engine.nodes.test_host_watch import watch
 from tests.engine.nodes.test_node_holds import states
 from tests.engine.replace.test_replace import places, visit
 from tests.engine.timehouse import HandClock, at_once, look, make, messages
+from weft.app.desk import Desk
 from weft.app.explain import validate
+from weft.app.nodeverbs import NodeVerbs
 from weft.app.redact import redacted
 from weft.app.repairs import Repairs, Replacer
 from weft.app.verbs import Request
@@ -39,7 +41,7 @@ def order(name: str = "train", count: int = 3, spare: int = 0, **more: Any) -> O
 
 
 def replacer(house: House) -> Replacer:
-    return Replacer(house.store, house.keeper, policy(), house.time, house.listener, house.pulse)
+    return Replacer(Desk(house.store, house.keeper, policy(), house.time, house.listener, house.pulse))
 
 
 def repairs(house: House) -> Repairs:
@@ -63,7 +65,7 @@ def fail(house: House, clock: HandClock, *nodes: str) -> None:
 
 def said(house: House, pod: PodRecord) -> str:
     """The code of why a node isn't replaced; or of its failure."""
-    conditions = house.service.show_pod(house.operator, str(pod.id)).conditions
+    conditions = house.service.pods.show(house.operator, str(pod.id)).conditions
     found = [c for c in conditions if c.type is Aspect.NODES_FAIL]
     if not found:
         return ""
@@ -95,12 +97,12 @@ def test_spare_takes_the_place_of_a_node_whose_host_is_down(house: House, clock:
     now = settle(house, pod)
     assert places(house)[spare] == was[failed] and held(house, now) == set(now.nodes)
     assert states(house)[failed] == "held"
-    (hold,) = house.service.holds(house.operator)
+    (hold,) = house.service.nodes.holds(house.operator)
     assert (hold.what, hold.held_by) == ("repair", "weft")
     assert hold.why.startswith(
         f"replaced in pod train of project {pod.project_id} by weft: its host is down since"
     )
-    entries = house.service.node_history(house.operator, failed).entries
+    entries = house.service.nodes.history(house.operator, failed).entries
     (one,) = (e for e in entries if e.code == "NODE_REPLACED_BY")
     assert one.by == "weft" and "its host is down" in one.message
     (logged,) = house.store.records.audit_log(AuditLogSearch(action="pod replace"))
@@ -115,9 +117,9 @@ def test_order_that_only_wants_reports_keeps_its_node(house: House, clock: HandC
     pod = house.ready(make("train", 2))
     fail(house, clock, pod.nodes[0])
     assert again(house, clock, pod).generation == 1 and said(house, pod) == "NODE_FAILS"
-    tenant = redacted(house.service, policy()).show_pod(house.request(), "train")
+    tenant = redacted(house.service, policy()).pods.show(house.request(), "train")
     assert any("its host is down" in c.message for c in tenant.conditions if c.type is Aspect.NODES_FAIL)
-    changed = house.service.apply_pod(house.request(), "train", order(count=2))
+    changed = house.service.pods.apply(house.request(), "train", order(count=2))
     assert changed.change is not None and [f.field for f in changed.change.fields] == ["on_failure"]
     now = again(house, clock, pod)
     assert now.generation == 3 and pod.nodes[0] not in now.nodes
@@ -132,7 +134,7 @@ def test_free_node_is_the_nearest_that_keeps_the_locality(house: House, clock: H
     fail(house, clock, pod.nodes[2])
     repairs(house).tend()
     assert look(house, pod).generation == 1 and said(house, pod) == "NO_REPLACEMENT"
-    alarmed = house.service.list_pods(house.operator, PodSearch(all_projects=True, alarmed=True))
+    alarmed = house.service.pods.list(house.operator, PodSearch(all_projects=True, alarmed=True))
     assert [p.name for p in alarmed] == ["train"]
     for _ in range(5):
         again(house, clock, pod)
@@ -177,7 +179,7 @@ def closed_gate(house: House, clock: HandClock, pod: PodRecord) -> None:
 
 
 def changing(house: House, clock: HandClock, pod: PodRecord) -> None:
-    house.service.apply_pod(house.request(), "train", order(count=3))
+    house.service.pods.apply(house.request(), "train", order(count=3))
 
 
 def releasing(house: House, clock: HandClock, pod: PodRecord) -> None:
@@ -197,7 +199,7 @@ def other_deleted(house: House, clock: HandClock, pod: PodRecord) -> None:
 
 
 def only_reports(house: House, clock: HandClock, pod: PodRecord) -> None:
-    house.service.apply_pod(house.request(), "train", make("train", 2, duration="12m"))
+    house.service.pods.apply(house.request(), "train", make("train", 2, duration="12m"))
 
 
 def switched_off(house: House, clock: HandClock, pod: PodRecord) -> None:
@@ -243,7 +245,7 @@ def test_node_stays_unless_its_failure_is_known_and_its_change_is_wanted(
     now = look(house, pod)
     assert now.generation == generation and pod.nodes[0] in now.nodes
     assert said(house, pod) == code if code is not None else said(house, pod) not in ("", "REPLACEMENT_DUE")
-    assert not house.service.holds(house.operator)
+    assert not house.service.nodes.holds(house.operator)
 
 
 def proved(house: House, pod: PodRecord, now: PodRecord) -> None:
@@ -261,7 +263,7 @@ def test_site_limits_replacements_at_once_and_in_an_hour(house: House, clock: Ha
     repairs(house).tend()
     now = look(house, pod)
     assert now.generation == 2 and len(set(pod.nodes[:3]) & set(now.nodes)) == 2
-    tenant = redacted(house.service, policy()).show_pod(house.request(), "train")
+    tenant = redacted(house.service, policy()).pods.show(house.request(), "train")
     (text,) = (c.message for c in tenant.conditions if c.type is Aspect.NODES_FAIL)
     assert "many nodes of the site are being replaced at once" in text and "at most" not in text
     proved(house, pod, now)
@@ -286,15 +288,15 @@ def test_report_of_the_tenant_replaces(house: House, clock: HandClock) -> None:
     """Within the project's limit of replaced nodes: a tenant must not take a site out of service by reports."""
     limits(house, unaccepted=1)
     pod = house.ready(order(count=2))
-    house.service.report_node(house.request(), "train", pod.nodes[0], "slow")
+    house.service.pods.report_node(house.request(), "train", pod.nodes[0], "slow")
     repairs(house).tend()
     now = settle(house, pod)
     assert now.generation == 2 and pod.nodes[0] not in now.nodes
-    house.service.report_node(house.request(), "train", now.nodes[1], "slow")
+    house.service.pods.report_node(house.request(), "train", now.nodes[1], "slow")
     clock.forward(minutes=1)
     repairs(house).tend()
     assert look(house, pod).generation == 2 and said(house, pod) == "REPLACED_UNACCEPTED"
-    house.service.accept_node(house.operator, pod.nodes[0])
+    house.service.nodes.accept(house.operator, pod.nodes[0])
     clock.forward(minutes=5)
     repairs(house).tend()
     assert look(house, pod).generation == 3
@@ -306,29 +308,29 @@ def test_project_gets_half_of_the_limits_by_what_it_reports(house: House, fields
     limits(house, **fields)
     pod, request = house.ready(order()), house.request("team-b")
     other = house.run(
-        house.store.pods.find(house.service.order_pod(request, order("other", 2)), None), PodState.READY
+        house.store.pods.find(house.service.pods.order(request, order("other", 2)), None), PodState.READY
     )
     for node in pod.nodes[:2]:
-        house.service.report_node(house.request(), "train", node, "slow")
+        house.service.pods.report_node(house.request(), "train", node, "slow")
     repairs(house).tend()
     assert look(house, pod).generation == 2
-    house.service.report_node(request, "other", other.nodes[0], "slow")
+    house.service.pods.report_node(request, "other", other.nodes[0], "slow")
     repairs(house).tend()
     if fields == {"per_hour": 1}:
         assert (look(house, other).generation, said(house, pod)) == (1, "TOO_MANY_IN_AN_HOUR")
         return
     assert (look(house, other).generation, said(house, pod)) == (2, "TOO_MANY_OF_PROJECT")
-    tenant = redacted(house.service, policy()).show_pod(house.request(), "train")
+    tenant = redacted(house.service, policy()).pods.show(house.request(), "train")
     (text,) = (c.message for c in tenant.conditions if c.type is Aspect.NODES_FAIL)
     assert "is kept for other projects" in text and "at most" not in text
 
 
 def test_report_without_on_failure_only_reports(house: House) -> None:
     pod = house.ready(make("train", 2))
-    house.service.report_node(house.request(), "train", pod.nodes[0], "slow")
+    house.service.pods.report_node(house.request(), "train", pod.nodes[0], "slow")
     repairs(house).tend()
     assert look(house, pod).generation == 1 and said(house, pod) == "NODE_FAILS"
-    house.service.clear_report(house.operator, pod.nodes[0])
+    house.service.nodes.clear_report(house.operator, pod.nodes[0])
     repairs(house).tend()
     assert said(house, pod) == ""
 
@@ -344,7 +346,7 @@ def test_order_of_ipus_that_wants_replacements_is_refused_by_its_code() -> None:
 def drain(house: House, clock: HandClock, node: str, **more: Any) -> None:
     """Drain it by a time in ten minutes."""
     by = clock.now() + timedelta(minutes=10)
-    house.service.drain(house.operator, DrainRequest(target=node, by=by, **more))
+    house.service.nodes.drain(house.operator, DrainRequest(target=node, by=by, **more))
 
 
 def test_drained_node_is_replaced_at_its_time(house: House, clock: HandClock) -> None:
@@ -364,8 +366,8 @@ def test_drained_node_is_replaced_at_its_time(house: House, clock: HandClock) ->
     assert look(house, other).generation == 1 and not said(house, other)
     due = f"{stays} should be empty by now: nothing is released by itself"
     assert messages(house, other, "drain")[1:] == [due]
-    assert not house.service.holds(house.operator) and states(house)[leaving] == "drained"
-    assert "weft" in {e.by for e in house.service.node_history(house.operator, leaving).entries}
+    assert not house.service.nodes.holds(house.operator) and states(house)[leaving] == "drained"
+    assert "weft" in {e.by for e in house.service.nodes.history(house.operator, leaving).entries}
 
 
 @pytest.mark.parametrize("way", ["wait", "undrained", "later", "undrained before the write"])
@@ -377,11 +379,11 @@ def test_drained_node_stays_if_operators_wait(house: House, clock: HandClock, wa
         refresh_failures(house.database, house.keeper.site())
         failure = claim_failure(house.database)
         assert failure is not None
-        house.service.undrain(house.operator, pod.nodes[0])
+        house.service.nodes.undrain(house.operator, pod.nodes[0])
         with pytest.raises(ConflictError, match="no longer fails"):
             replacer(house).replace_failed(failure)
     elif way == "undrained":
-        house.service.undrain(house.operator, pod.nodes[0])
+        house.service.nodes.undrain(house.operator, pod.nodes[0])
     elif way == "later":
         drain(house, clock, pod.nodes[0])
     repairs(house).tend()
@@ -444,18 +446,22 @@ def test_server_that_is_being_deleted_is_not_replaced(house: House, clock: HandC
     assert said(house, pod) == "SERVERS_DELETED"
 
 
-def test_reset_that_was_not_requested_does_not_count(house: House, clock: HandClock) -> None:
+def test_reset_that_was_not_requested_does_not_count(
+    house: House, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The gate closes right before the request: the reset is still to be done."""
 
-    class Late(Replacer):
-        def _note(self, request: Request, pod: PodRecord, record: ResourceRecord, what: str) -> None:
-            super()._note(request, pod, record, what)
-            house.behind()
+    plain = NodeVerbs.note
+
+    def late(self: NodeVerbs, request: Request, pod: PodRecord, record: ResourceRecord, what: str) -> None:
+        plain(self, request, pod, record, what)
+        house.behind()
+
+    monkeypatch.setattr(NodeVerbs, "note", late)
 
     pod = house.ready(order(count=2))
     broken(house, clock, pod, pod.nodes[0])
-    late = Late(house.store, house.keeper, policy(), house.time, house.listener, house.pulse)
-    Repairs(late, house.database).tend()
+    repairs(house).tend()
     assert not house.cloud.acts
     assert time_since_reset(house.database, house.cloud.thing(f"server/{pod.nodes[0]}").id) is None
 
@@ -508,7 +514,7 @@ def test_adapter_that_its_fabric_does_not_show_is_reported_and_replaced(
     now = look(house, pod)
     assert now.generation == 2 and pod.nodes[0] not in now.nodes
     assert (look(house, other).generation, said(house, other)) == (1, "NODE_FAILS")
-    entries = house.service.node_history(house.operator, other.nodes[0]).entries
+    entries = house.service.nodes.history(house.operator, other.nodes[0]).entries
     assert [e.code for e in entries if e.type == "failure"] == ["ADAPTER_GONE"]
     house.fabric.repair(port(house, other.nodes[0]))
     read_fabric(house, clock, 1)
@@ -563,7 +569,7 @@ def test_replacement_is_never_a_node_whose_adapter_is_not_shown(
     for node in dead - {pod.nodes[1]}:
         house.fabric.cut(port(house, node))
     read_fabric(house, clock, 12)
-    plan = house.service.plan_replacement(house.request(), "train", Replacement(node=pod.nodes[0]))
+    plan = house.service.pods.plan_replacement(house.request(), "train", Replacement(node=pod.nodes[0]))
     assert plan.placement.nodes[0].node not in dead
     repairs(house).tend()
     now = look(house, pod)

@@ -31,9 +31,9 @@ def report(house: House, clock: HandClock) -> Report:
 
     def send(node: str, *results: dict[str, Any], minutes: int = 0) -> None:
         if node not in tokens:
-            tokens[node] = house.service.make_check_token(house.operator, node).token
-        reporter = house.service.reporter(tokens[node], node, "192.0.2.1", "req-1", "weft-check")
-        house.service.report_checks(reporter, document(*results))
+            tokens[node] = house.service.checks.make_token(house.operator, node).token
+        reporter = house.service.checks.reporter(tokens[node], node, "192.0.2.1", "req-1", "weft-check")
+        house.service.checks.report(reporter, document(*results))
         clock.forward(seconds=11 + 60 * minutes)
 
     return send
@@ -51,10 +51,10 @@ def test_node_whose_required_check_fails_is_replaced(house: House, clock: HandCl
     repairs(house).tend()
     now = look(house, pod)
     assert now.generation == 2 and pod.nodes[1] not in now.nodes
-    (hold,) = house.service.holds(house.operator)
+    (hold,) = house.service.nodes.holds(house.operator)
     assert hold.node == pod.nodes[1] and "its own check GPU_COUNT fails since" in hold.why
     assert (look(house, other).generation, said(house, other)) == (1, "NODE_FAILS")
-    tenant = redacted(house.service, policy()).show_pod(house.request(), "other")
+    tenant = redacted(house.service, policy()).pods.show(house.request(), "other")
     (text,) = (c.message for c in tenant.conditions if c.type is Aspect.NODES_FAIL)
     assert "its own check GPU_COUNT fails since" in text and "7 of 8" not in text
     report(other.nodes[0], FINE)
@@ -100,7 +100,7 @@ def test_node_stays_unless_its_last_result_says_that_it_fails(
             for node in free[:2]:
                 report(node, GONE)
         case "mistake":
-            house.service.judge_check(house.operator, "GPU_COUNT", "mistake")
+            house.service.checks.judge(house.operator, "GPU_COUNT", "mistake")
         case "maintenance":
             site = house.store.site().site
             nodes = tuple(
@@ -117,7 +117,7 @@ def test_node_stays_unless_its_last_result_says_that_it_fails(
             pass
     repairs(house).tend()
     assert look(house, pod).generation == 1 and not said(house, pod)
-    state = house.service.show_node(house.operator, pod.nodes[0]).checks
+    state = house.service.nodes.show(house.operator, pod.nodes[0]).checks
     assert state == ("ok" if way == "mended" else "failed")
     if way == "many":  # a day later it isn't a rollout any more, and the last results are still fresh
         clock.forward(hours=25)
@@ -137,7 +137,7 @@ def test_check_that_is_mended_right_before_the_write_replaces_nothing(
     report(pod.nodes[0], FINE)
     failure = claim_failure(house.database)
     assert failure is not None and failure.by_tenant and not failure.sound
-    house.service.plan_replacement(house.request(), "train", Replacement(node=pod.nodes[0]))
+    house.service.pods.plan_replacement(house.request(), "train", Replacement(node=pod.nodes[0]))
     repairs(house).tend()
     assert look(house, pod).generation == 1
 
@@ -194,29 +194,29 @@ def test_drain_outranks_a_report(house: House, clock: HandClock) -> None:
     pod = house.ready(order(count=2))
     by = clock.now() + timedelta(minutes=10)
     for node in pod.nodes:
-        house.service.drain(house.operator, DrainRequest(target=node, by=by))
-        house.service.report_node(house.request(), "train", node, "slow")
+        house.service.nodes.drain(house.operator, DrainRequest(target=node, by=by))
+        house.service.pods.report_node(house.request(), "train", node, "slow")
     clock.forward(minutes=11)
     repairs(house).tend()
     repairs(house).tend()
     now = look(house, pod)
-    assert not set(pod.nodes) & set(now.nodes) and not house.service.holds(house.operator)
+    assert not set(pod.nodes) & set(now.nodes) and not house.service.nodes.holds(house.operator)
 
 
 def test_stuck_replacements_count_for_a_day(house: House, clock: HandClock) -> None:
     """With a cloud that builds nothing, no further four nodes are moved each hour; one project blocks half at most."""
     limits(house, at_once=2, unaccepted=9)
     pod = house.ready(order(count=4))
-    made = house.service.order_pod(house.request("team-b"), order("other", 2))
+    made = house.service.pods.order(house.request("team-b"), order("other", 2))
     other = house.run(house.store.pods.find(made, None), PodState.READY)
     for node in pod.nodes[:2]:
-        house.service.report_node(house.request(), "train", node, "slow")
+        house.service.pods.report_node(house.request(), "train", node, "slow")
     repairs(house).tend()
     assert look(house, pod).generation == 2 and said(house, pod) == "TOO_MANY_OF_PROJECT"
     clock.forward(minutes=61)
     repairs(house).tend()
     assert look(house, pod).generation == 2, "it is stuck, and still counts"
-    house.service.report_node(house.request("team-b"), "other", other.nodes[0], "slow")
+    house.service.pods.report_node(house.request("team-b"), "other", other.nodes[0], "slow")
     repairs(house).tend()
     assert look(house, other).generation == 2
     clock.forward(hours=25)

@@ -49,7 +49,7 @@ def test_link_that_goes_down_is_reported_and_its_node_replaced(
     repairs(house).tend()
     now = look(house, pod)
     assert now.generation == 2 and pod.nodes[0] not in now.nodes
-    entries = house.service.node_history(house.operator, pod.nodes[0]).entries
+    entries = house.service.nodes.history(house.operator, pod.nodes[0]).entries
     assert "ADAPTER_GONE" in [e.code for e in entries if e.type == "failure"]
 
 

@@ -29,7 +29,7 @@ from weft.testing.cloud_rules import used_quota
 def swap(house: House, node: str, by: str | None = None, request: Request | None = None) -> str:
     """Replace a node of pod train; returns the one that takes its place."""
     asked = Replacement(node=node, by=by)
-    done = house.service.replace_node(request or house.request(), "train", asked)
+    done = house.service.pods.replace_node(request or house.request(), "train", asked)
     assert done.outcome == "changed" and done.change is not None
     new = {*done.change.nodes_added, *done.change.spares_used}
     assert len(new) == 1
@@ -37,7 +37,9 @@ def swap(house: House, node: str, by: str | None = None, request: Request | None
 
 
 def plan(house: House, node: str, by: str | None = None, request: Request | None = None) -> Plan:
-    return house.service.plan_replacement(request or house.request(), "train", Replacement(node=node, by=by))
+    return house.service.pods.plan_replacement(
+        request or house.request(), "train", Replacement(node=node, by=by)
+    )
 
 
 def places(house: House) -> dict[str, tuple[str, tuple[Any, ...]]]:
@@ -92,7 +94,7 @@ def test_replacement_has_name_and_addresses_of_the_failed_node(house: House) -> 
     assert members(house, now) == set(now.nodes) == held(house, now)
     assert rows(house, pod, failed) == {"absent"}
     assert f"{failed} was read back clean and is free" in messages(house, pod, "release")
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
     assert "DEGRADED" not in " ".join(messages(house, pod, "state"))
 
 
@@ -106,7 +108,7 @@ def test_spare_takes_the_place_and_is_no_spare_any_more(house: House) -> None:
     assert now.order.nodes.spare == 0 and held(house, now) == set(now.nodes)
     assert places(house)[spare] == was[failed]
     assert not [r for r in house.store.capacity().holds.values() if r["spare"]]
-    house.service.apply_pod(house.request(), "train", spared("train", 3, 1))
+    house.service.pods.apply(house.request(), "train", spared("train", 3, 1))
     now = settle(house, pod)
     assert len(now.spares) == 1 and now.nodes == (*pod.nodes[:2], spare)
 
@@ -123,7 +125,7 @@ def test_spare_that_is_out_of_service_is_passed_over(house: House, why: str) -> 
         case "quarantined":
             house.store.quarantine(spare, "looked at")
         case "held":
-            house.service.hold_node(house.operator, spare, "new firmware")
+            house.service.nodes.hold(house.operator, spare, "new firmware")
         case _:
             house.cloud.offers.claims[host] = {"a-stranger"}
     assert swap(house, pod.nodes[0]) != spare
@@ -142,12 +144,12 @@ def test_failed_host_keeps_its_addresses_until_it_is_proved_out(house: House) ->
     assert f"server/{failed}" not in servers(house) and f"server/{new}" not in servers(house)
     assert rows(house, pod, new) == {"wanted"} and failed in held(house, now)
     for request in (house.request(), house.operator):
-        reason = house.service.show_pod(request, str(pod.id)).reason
+        reason = house.service.pods.show(request, str(pod.id)).reason
         assert f"replace {failed} by {new} (weft): nothing is requested until {failed} is read back" in reason
     house.store.request_repair(pod.id)
     now = visit(house, pod, 3)
     assert f"server/{new}" not in servers(house), "a repair would use the address a second time"
-    assert not {f.kind for f in house.service.audit(house.operator).findings if f.category == "unknown"}
+    assert not {f.kind for f in house.service.audits.run(house.operator).findings if f.category == "unknown"}
     house.cloud.offers.hosts[host] = "up"
     house.cloud.ends(guest, Ending(Ended.DESTROYED, "destroyed by its host", house.clock.now()))
     now = settle(house, pod)
@@ -165,13 +167,13 @@ def test_successor_of_a_quarantined_node_gets_addresses_of_its_own(house: House,
     assert held(house, now) == {*now.nodes, failed}
     assert house.store.capacity().quarantines.keys() == {failed}
     assert places(house)[new][0] == "train-3"
-    assert not {a for n, (_, addresses) in was.items() for a in addresses} & set(places(house)[new][1])
+    assert not {a for n, (_, addresses) in was.items() for a in addresses} & set(places(house)[new][1])  # pyright: ignore[reportUnusedVariable]
     assert f"{failed} was not seen clean in time" in " ".join(messages(house, pod, "repair"))
     assert members(house, now) == set(now.nodes)
     yields()
     now = visit(house, pod, 6, clock)
     assert held(house, now) == set(now.nodes) and places(house)[new][0] == "train-3"
-    house.service.apply_pod(house.request(), "train", sized(4))
+    house.service.pods.apply(house.request(), "train", sized(4))
     now = settle(house, pod)
     assert {name for name, _ in places(house).values()} == {f"train-{n}" for n in range(4)}
 
@@ -185,8 +187,8 @@ def test_node_that_returns_does_not_get_the_number_that_it_had(house: House) -> 
     house.store.quarantine(failed, "so that it stays free")
     house.order(make("rest", 13))
     house.store.clear_quarantine(failed)
-    house.service.accept_node(house.operator, failed)
-    house.service.apply_pod(house.request(), "train", sized(3))
+    house.service.nodes.accept(house.operator, failed)
+    house.service.pods.apply(house.request(), "train", sized(3))
     now = settle(house, pod)
     assert set(now.nodes) == {pod.nodes[1], new, failed}
     found = places(house)
@@ -216,7 +218,7 @@ def test_node_is_replaced_again_while_it_is_being_replaced(house: House) -> None
     house.cloud.thing(f"server/{failed}").undeletable = False
     now = settle(house, pod)
     assert places(house)[second] == was[failed] and held(house, now) == set(now.nodes)
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
 
 
 def test_only_node_of_a_pod_is_replaced(house: House) -> None:
@@ -253,7 +255,7 @@ def test_pod_is_released_while_a_node_is_replaced(house: House, visits: int) -> 
     signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
     with pytest.raises(ConflictError):
-        house.service.replace_node(house.request(), str(pod.id), Replacement(node="train-0"))
+        house.service.pods.replace_node(house.request(), str(pod.id), Replacement(node="train-0"))
 
 
 def test_two_replacements_at_once_are_one(house: House) -> None:
@@ -263,7 +265,7 @@ def test_two_replacements_at_once_are_one(house: House) -> None:
     request = house.request()
 
     def ask() -> object:
-        return service.replace_node(request, "train", Replacement(node=pod.nodes[0]), generation=1)
+        return service.pods.replace_node(request, "train", Replacement(node=pod.nodes[0]), generation=1)
 
     errors = at_once(ask, ask)
     assert [type(e) for e in errors] == [ConflictError]
@@ -311,7 +313,7 @@ def test_quota_that_is_exhausted_in_the_middle_is_reported_and_tried_again(house
     new = swap(house, pod.nodes[0])
     house.cloud.offers.quotas["team-a", "servers"] = 1
     now = visit(house, pod, 6)
-    shown = house.service.show_pod(house.request(), "train")
+    shown = house.service.pods.show(house.request(), "train")
     assert now.state is PodState.DEGRADED and new in now.nodes
     assert any("Quota exceeded" in c.message for c in shown.conditions), shown.conditions
     house.cloud.offers.quotas["team-a", "servers"] = 2
@@ -345,14 +347,14 @@ def test_replacement_goes_to_the_named_node_for_operators_alone(house: House) ->
     with pytest.raises(RefusedError):
         house_ask(house, swap, pod, other.nodes[0])
     asked = Replacement(node=pod.nodes[0], by=free)
-    done = house.service.replace_node(house.operator, str(pod.id), asked)
+    done = house.service.pods.replace_node(house.operator, str(pod.id), asked)
     assert done.change is not None and done.change.nodes_added == (free,)
     assert free in settle(house, pod).nodes
 
 
 def house_ask(house: House, ask: Any, pod: PodRecord, by: str) -> None:
     asked = Replacement(node=pod.nodes[0], by=by)
-    verb = house.service.replace_node if ask is swap else house.service.plan_replacement
+    verb = house.service.pods.replace_node if ask is swap else house.service.pods.plan_replacement
     verb(house.operator, str(pod.id), asked)
 
 
@@ -364,7 +366,7 @@ def test_order_without_nodes_has_none_to_replace(house: House) -> None:
         swap(house, "train-0")
     house.release(waits)
     with pytest.raises(ConflictError, match="train"):
-        house.service.replace_node(house.request(), str(waits.id), Replacement(node="train-0"))
+        house.service.pods.replace_node(house.request(), str(waits.id), Replacement(node="train-0"))
 
 
 def test_place_that_was_given_by_an_operators_word_is_kept(house: House, clock: HandClock) -> None:
@@ -376,7 +378,7 @@ def test_place_that_was_given_by_an_operators_word_is_kept(house: House, clock: 
     new = swap(house, failed)
     visit(house, pod, 3)
     house.store.quarantine(failed, "looked at")
-    house.service.clear_node(house.operator, failed)
+    house.service.nodes.clear(house.operator, failed)
     settled = visit(house, pod, 8)
     assert places(house)[new] == was[failed] and failed in held(house, settled)
     house.cloud.bring_back(server)
@@ -406,7 +408,7 @@ def test_pod_with_volumes_waits_for_an_operators_word(
         new = swap(house, failed)
         now = visit(house, pod, 6)
         assert house.store.capacity().quarantines.keys() == {failed} and new not in places(house)
-        house.service.clear_node(house.operator, failed)
+        house.service.nodes.clear(house.operator, failed)
         now = visit(house, pod, 4)
         assert new not in places(house), "the old server is still in the cloud"
         host = house.site.node_by_name[failed].nova_host
@@ -439,6 +441,6 @@ def test_storage_is_attached_to_the_replacement(database: Database, database_url
             for kind in ("share_access/data", "volume_attachment/work")
             for node in (new, pod.nodes[1])
         }
-        assert house.service.audit(house.operator).findings == ()
+        assert house.service.audits.run(house.operator).findings == ()
     finally:
         house.close()

@@ -71,7 +71,7 @@ def test_apply_and_replacement_meet(house: House) -> None:
     pod = house.ready(sized(2))
     swap(house, pod.nodes[0])
     visit(house, pod, 1)
-    house.service.apply_pod(house.request(), "train", sized(4))
+    house.service.pods.apply(house.request(), "train", sized(4))
     visit(house, pod, 1)
     swap(house, pod.nodes[1])
     now = settle(house, pod)
@@ -85,7 +85,7 @@ def test_two_operators_replace_two_nodes_at_once(house: House) -> None:
     pod = house.ready(sized(3))
 
     def ask(node: str) -> Callable[[], object]:
-        return lambda: house.service.replace_node(house.operator, str(pod.id), Replacement(node=node))
+        return lambda: house.service.pods.replace_node(house.operator, str(pod.id), Replacement(node=node))
 
     errors = at_once(ask(pod.nodes[0]), ask(pod.nodes[1]))
     assert len(errors) <= 1 and all(isinstance(e, WeftError) for e in errors)
@@ -170,6 +170,6 @@ def test_replacement_stops_while_the_database_is_behind(house: House, clock: Han
     before = {(t.kind, t.id) for t in house.cloud.things()}
     visit(house, pod, 4)
     assert {(t.kind, t.id) for t in house.cloud.things()} == before
-    house.service.accept_database(house.operator)
+    house.service.audits.accept_database(house.operator)
     now = settle(house, pod)
     assert now.nodes == (new, pod.nodes[1]) and members(house, now) == set(now.nodes) == held(house, now)

@@ -14,7 +14,7 @@ from weft.model.resources import Kind
 
 
 def things(house: House) -> set[tuple[Kind, str]]:
-    return {(thing.kind, thing.id) for thing in house.cloud.things()}
+    return {(thing.kind, thing.id) for thing in house.cloud.things()}  # pyright: ignore[reportReturnType]
 
 
 def restored(house: House, pod: PodRecord) -> None:
@@ -23,7 +23,7 @@ def restored(house: House, pod: PodRecord) -> None:
     house.restart()
     before = things(house)
     assert "--accept" in visit(house, pod, 4).reason and things(house) == before
-    house.service.accept_database(house.operator)
+    house.service.audits.accept_database(house.operator)
 
 
 def as_operators_do(house: House, pod: PodRecord, node: str, of_pod: bool = True) -> None:
@@ -33,12 +33,14 @@ def as_operators_do(house: House, pod: PodRecord, node: str, of_pod: bool = True
         of_pod: by the database the node is the pod's.
     """
     visit(house, pod, 2)
-    found = [f for f in house.service.audit(house.operator).findings if (f.kind, f.subject) == ("node", node)]
+    found = [
+        f for f in house.service.audits.run(house.operator).findings if (f.kind, f.subject) == ("node", node)
+    ]
     (server,) = (s for s in house.cloud.servers if s.mark and s.mark.key == f"server/{node}")
     assert not of_pod or any(server.id in f.what and "delete it by hand" in f.repair for f in found)
     house.cloud.lose(server)
     for _ in range(3):
-        house.service.audit(house.operator, repair=True)
+        house.service.audits.run(house.operator, repair=True)
         visit(house, pod, 4)
 
 
@@ -81,7 +83,7 @@ def test_dump_of_before_a_replacement_makes_no_second_server_in_the_place(house:
     (port,) = (p for p in house.cloud.ports if p.mark and p.mark.key.startswith(f"port/{new}/"))
     assert port.name in visit(house, pod, 2).reason
     house.cloud.lose(port)
-    house.service.audit(house.operator, repair=True)
+    house.service.audits.run(house.operator, repair=True)
     now = settle(house, pod)
     assert now.nodes == pod.nodes and places(house) == was
     assert members(house, now) == set(now.nodes)

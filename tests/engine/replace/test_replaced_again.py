@@ -25,7 +25,7 @@ def twice(house: House) -> list[str]:
 
 def chosen(house: House, pod: PodRecord, node: str, by: str) -> str:
     """Replace a node by a named one; returns that one."""
-    house.service.replace_node(house.operator, str(pod.id), Replacement(node=node, by=by))
+    house.service.pods.replace_node(house.operator, str(pod.id), Replacement(node=node, by=by))
     return by
 
 
@@ -46,7 +46,7 @@ def test_word_about_one_predecessor_says_nothing_of_another(house: House, order:
     chosen(house, pod, failed, first)
     visit(house, pod, 3)
     house.store.quarantine(failed, "looked at")
-    house.service.clear_node(house.operator, failed)
+    house.service.nodes.clear(house.operator, failed)
     visit(house, pod, 8)
     assert first in places(house)
     goes_down(house, first)
@@ -54,7 +54,7 @@ def test_word_about_one_predecessor_says_nothing_of_another(house: House, order:
     now = visit(house, pod, 6)
     assert {failed, first} <= held(house, now) and last not in places(house)
     house.store.quarantine(first, "looked at")
-    house.service.clear_node(house.operator, first)
+    house.service.nodes.clear(house.operator, first)
     visit(house, pod, 8)
     assert last in places(house)
 
@@ -69,7 +69,7 @@ def test_nodes_that_had_one_place_return_to_two(house: House) -> None:
     for node in house.site.nodes:
         if node.role == "compute" and node.name not in (failed, new, pod.nodes[1]):
             house.store.quarantine(node.name, "so that only these are free")
-    house.service.accept_node(house.operator, failed)
+    house.service.nodes.accept(house.operator, failed)
     apply(house, sized(3))
     now = settle(house, pod)
     assert set(now.nodes) == {failed, new, pod.nodes[1]} == places(house).keys()
@@ -84,7 +84,7 @@ def test_refused_word_counts_for_nothing(house: House) -> None:
     new = swap(house, failed)
     visit(house, pod, 3)
     with pytest.raises(ConflictError, match="not in quarantine"):
-        house.service.clear_node(house.operator, failed)
+        house.service.nodes.clear(house.operator, failed)
     visit(house, pod, 6)
     assert new not in places(house)
 

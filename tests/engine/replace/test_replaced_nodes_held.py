@@ -14,6 +14,7 @@ from tests.engine.nodes.test_node_holds import states
 from tests.engine.queue.test_spares import spared
 from tests.engine.replace.test_replace import places, stubborn, swap, visit
 from tests.engine.timehouse import HandClock, look, make, policy
+from weft.app.desk import Desk
 from weft.app.policy import Policy
 from weft.app.redact import redacted
 from weft.app.service import Service
@@ -35,7 +36,7 @@ def test_replaced_node_is_held_until_it_is_accepted(house: House, tmp_path: Path
     pod = house.ready(sized(3))
     failed = pod.nodes[1]
     swap(house, failed)
-    shown = house.service.show_node(house.operator, failed)
+    shown = house.service.nodes.show(house.operator, failed)
     assert (shown.state, shown.pod) == ("busy", "train"), "until it is clean, the pod has it"
     settle(house, pod)
     house.restart()
@@ -45,7 +46,7 @@ def test_replaced_node_is_held_until_it_is_accepted(house: House, tmp_path: Path
     for more in (lambda: house.order(make("more", 1)), lambda: swap(house, pod.nodes[0])):
         with pytest.raises(RefusedError, match="hold 1"):
             more()
-    (one,) = house.service.holds(house.operator)
+    (one,) = house.service.nodes.holds(house.operator)
     assert (one.node, one.what, one.held_by) == (failed, "repair", "weft")
     assert (
         one.why == f"replaced in pod train of project {pod.project_id} by {house.request().caller.user_name}"
@@ -53,11 +54,11 @@ def test_replaced_node_is_held_until_it_is_accepted(house: House, tmp_path: Path
     file = tmp_path / "policy.yaml"
     file.write_text("nodes:list_holds: rule:operator or role:acceptor\nnodes:accept: role:acceptor\n")
     rules = Policy(file)
-    service = Service(house.store, house.keeper, rules, house.time, house.listener, house.pulse)
+    service = Service(Desk(house.store, house.keeper, rules, house.time, house.listener, house.pulse))
     program = house.request("tests", "acceptor")
-    (seen,) = redacted(service, rules).holds(program)
+    (seen,) = redacted(service, rules).nodes.holds(program)
     assert (seen.node, str(seen.why), dict(message(seen.why).params)) == (failed, "replaced in a pod", {})
-    assert "train" not in redacted(service, rules).accept_node(program, failed).model_dump_json()
+    assert "train" not in redacted(service, rules).nodes.accept(program, failed).model_dump_json()
     assert house.order(make("more", 1)).nodes == (failed,)
 
 
@@ -65,15 +66,15 @@ def test_operator_replaces_a_node_without_a_hold(house: House) -> None:
     """Members may not; a person's hold for repair names that person, and says why it is weft's, too."""
     pod = house.ready(sized(2))
     asked = Replacement(node=pod.nodes[0], hold=False)
-    for ask in (house.service.replace_node, house.service.plan_replacement):
+    for ask in (house.service.pods.replace_node, house.service.pods.plan_replacement):
         with pytest.raises(ForbiddenError, match="nodes:accept"):
             ask(house.request(), "train", asked)
-    house.service.replace_node(house.operator, str(pod.id), asked)
+    house.service.pods.replace_node(house.operator, str(pod.id), asked)
     settle(house, pod)
     assert states(house)[pod.nodes[0]] == "free"
-    house.service.hold_node(house.operator, pod.nodes[1], "repair")
+    house.service.nodes.hold(house.operator, pod.nodes[1], "repair")
     swap(house, pod.nodes[1])
-    (one,) = house.service.holds(house.operator)
+    (one,) = house.service.nodes.holds(house.operator)
     assert one.held_by == house.operator.caller.user_name and one.why.startswith("replaced in pod train")
 
 
@@ -83,15 +84,15 @@ def test_project_may_have_few_replaced_nodes_that_are_not_accepted(house: House)
     pod = house.ready(sized(2))
     first = swap(house, pod.nodes[0])
     settle(house, pod)
-    for ask in (house.service.replace_node, house.service.plan_replacement):
+    for ask in (house.service.pods.replace_node, house.service.pods.plan_replacement):
         with pytest.raises(ConflictError, match="1 of at most 1 replaced nodes"):
             ask(house.request(), "train", Replacement(node=first))
     assert look(house, pod).generation == 2
-    house.service.replace_node(house.operator, str(pod.id), Replacement(node=first))
+    house.service.pods.replace_node(house.operator, str(pod.id), Replacement(node=first))
     settle(house, pod)
-    house.service.accept_node(house.operator, pod.nodes[0])
+    house.service.nodes.accept(house.operator, pod.nodes[0])
     swap(house, pod.nodes[1])
-    assert len(house.service.holds(house.operator)) == 2
+    assert len(house.service.nodes.holds(house.operator)) == 2
 
 
 def test_node_that_is_held_for_repair_already_is_replaced_at_the_limit(house: House) -> None:
@@ -100,10 +101,10 @@ def test_node_that_is_held_for_repair_already_is_replaced_at_the_limit(house: Ho
     pod = house.ready(sized(2))
     swap(house, pod.nodes[0])
     settle(house, pod)
-    house.service.hold_node(house.operator, pod.nodes[1], "repair")
-    house.service.plan_replacement(house.request(), "train", Replacement(node=pod.nodes[1]))
+    house.service.nodes.hold(house.operator, pod.nodes[1], "repair")
+    house.service.pods.plan_replacement(house.request(), "train", Replacement(node=pod.nodes[1]))
     swap(house, pod.nodes[1])
-    assert {h.node for h in house.service.holds(house.operator)} == set(pod.nodes)
+    assert {h.node for h in house.service.nodes.holds(house.operator)} == set(pod.nodes)
 
 
 def test_replacement_is_no_growth_for_a_project_with_overdue_releases(
@@ -119,7 +120,7 @@ def test_replacement_is_no_growth_for_a_project_with_overdue_releases(
     monkeypatch.setattr("weft.engine.queue.overdue.LIMIT", -1.0)
     visit(house, other, 2)
     with pytest.raises(ConflictError, match="don't end"):
-        house.service.apply_pod(house.request(), "train", sized(3))
+        house.service.pods.apply(house.request(), "train", sized(3))
     assert swap(house, pod.nodes[0]) in look(house, pod).nodes
 
 
@@ -128,15 +129,15 @@ def test_nodes_that_a_pod_leaves_count_for_the_limit_of_its_project(house: House
     policy(house, projects={"team-a": ProjectLimits(max_nodes=3)})
     pod = house.ready(sized(3))
     yields = stubborn(house, pod.nodes[0])
-    house.service.apply_pod(house.request(), "train", sized(2), remove=[pod.nodes[0]])
+    house.service.pods.apply(house.request(), "train", sized(2), remove=[pod.nodes[0]])
     visit(house, pod, 2)
     with pytest.raises(RefusedError, match="1 of at most 3 nodes; 3 more"):
-        house.service.apply_pod(house.request(), "train", sized(3))
+        house.service.pods.apply(house.request(), "train", sized(3))
     swap(house, pod.nodes[1])
     yields()
-    house.service.clear_node(house.operator, pod.nodes[0])
+    house.service.nodes.clear(house.operator, pod.nodes[0])
     settle(house, pod)
-    house.service.apply_pod(house.request(), "train", sized(3))
+    house.service.pods.apply(house.request(), "train", sized(3))
 
 
 def test_pod_whose_lease_is_over_is_not_changed(house: House, clock: HandClock) -> None:
@@ -145,13 +146,13 @@ def test_pod_whose_lease_is_over_is_not_changed(house: House, clock: HandClock) 
     pod = house.run(house.order(order), PodState.READY)
     clock.forward(minutes=61)
     asked = Replacement(node=pod.nodes[0])
-    for ask in (house.service.replace_node, house.service.plan_replacement):
+    for ask in (house.service.pods.replace_node, house.service.pods.plan_replacement):
         with pytest.raises(ConflictError, match="lease of pod train ended"):
             ask(house.request(), "train", asked)
     more = order.model_copy(update={"nodes": order.nodes.model_copy(update={"count": 3})})
     with pytest.raises(ConflictError, match="lease of pod train ended"):
-        house.service.apply_pod(house.request(), "train", more)
-    assert house.service.apply_pod(house.request(), "train", order).outcome == "unchanged"
+        house.service.pods.apply(house.request(), "train", more)
+    assert house.service.pods.apply(house.request(), "train", order).outcome == "unchanged"
     assert look(house, pod).generation == 1 and held(house, pod) == set(pod.nodes)
 
 
@@ -164,7 +165,7 @@ def test_cleared_node_is_not_quarantined_again_at_once(house: House) -> None:
     swap(house, failed)
     visit(house, pod, 6)
     assert house.store.capacity().quarantines.keys() == {failed}
-    house.service.clear_node(house.operator, failed)
+    house.service.nodes.clear(house.operator, failed)
     now = visit(house, pod, 6)
     assert not house.store.capacity().quarantines and failed in held(house, now)
     assert now.state is PodState.READY and now.ready_generation == 2
@@ -182,7 +183,7 @@ def test_successor_of_a_cleared_node_with_a_server_gets_its_own_place(house: Hou
     stubborn(house, failed)
     new = swap(house, failed)
     house.store.quarantine(failed, "looked at")
-    house.service.clear_node(house.operator, failed)
+    house.service.nodes.clear(house.operator, failed)
     visit(house, pod, 8)
     assert places(house)[new][0] == "train-2" and not house.store.capacity().quarantines
 
@@ -191,10 +192,10 @@ def test_growing_pod_gives_no_server_to_a_held_spare(house: House) -> None:
     """Nor to one that is drained or down: another node comes, and the spare stays what it is."""
     pod = house.ready(spared("train", 2, 2))
     bad, good = pod.spares
-    house.service.hold_node(house.operator, bad, "cabling")
-    house.service.apply_pod(house.request(), "train", spared("train", 3, 1))
+    house.service.nodes.hold(house.operator, bad, "cabling")
+    house.service.pods.apply(house.request(), "train", spared("train", 3, 1))
     now = settle(house, pod)
     assert set(now.nodes) == {*pod.nodes, good} and now.spares == (bad,)
-    house.service.apply_pod(house.request(), "train", spared("train", 4, 0))
+    house.service.pods.apply(house.request(), "train", spared("train", 4, 0))
     now = settle(house, pod)
     assert bad not in now.held and len(now.nodes) == 4

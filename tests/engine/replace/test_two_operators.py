@@ -21,6 +21,7 @@ from tests.engine.replace.test_repairs import order
 from tests.engine.replace.test_replace import places
 from tests.engine.timehouse import HandClock, look
 from tests.helpers.waiting import wait_for
+from weft.app.desk import Desk
 from weft.app.repairs import Replacer
 from weft.app.service import Service
 from weft.engine.base.database import Database
@@ -86,7 +87,7 @@ def desks(house: House, database_url: str) -> Generator[Desks]:
 
 
 def replacing(house: House, node: str, by: str | None = None) -> Verb:
-    return lambda service: service.replace_node(house.operator, "train", Replacement(node=node, by=by))
+    return lambda service: service.pods.replace_node(house.operator, "train", Replacement(node=node, by=by))
 
 
 def another(house: House, pod: PodRecord) -> str:
@@ -112,7 +113,7 @@ def sound(house: House, pod: PodRecord) -> PodRecord:
     count = now.order.nodes.count
     assert len(now.nodes) == count and held(house, now) == set(now.nodes) == members(house, now)
     assert sorted(name for name, _ in places(house).values()) == [f"train-{n}" for n in range(count)]
-    assert not house.service.audit(house.operator).findings
+    assert not house.service.audits.run(house.operator).findings
     return now
 
 
@@ -145,12 +146,12 @@ def test_node_is_drained_while_it_is_replaced(house: House, desks: Desks, turned
     pod = house.ready(sized(2))
     wanted = DrainRequest(target=pod.nodes[0], by=house.clock.now() + timedelta(hours=1))
     errors = desks.meet(
-        replacing(house, pod.nodes[0]), lambda service: service.drain(house.operator, wanted), turned
+        replacing(house, pod.nodes[0]), lambda service: service.nodes.drain(house.operator, wanted), turned
     )
     assert errors == [None, None]
     now = sound(house, pod)
     assert pod.nodes[0] not in now.nodes
-    assert [d.node for d in house.service.drains(house.operator)] == [pod.nodes[0]]
+    assert [d.node for d in house.service.nodes.drains(house.operator)] == [pod.nodes[0]]
 
 
 @BOTH
@@ -161,7 +162,7 @@ def test_node_that_is_drained_does_not_take_a_place(house: House, desks: Desks, 
     found: list[Any] = []
     errors = desks.meet(
         replacing(house, pod.nodes[0], by),
-        lambda service: found.append(service.drain(house.operator, DrainRequest(target=by))),
+        lambda service: found.append(service.nodes.drain(house.operator, DrainRequest(target=by))),
         turned,
     )
     assert errors[1] is None
@@ -180,7 +181,7 @@ def test_node_that_is_held_does_not_take_a_place(house: House, desks: Desks, tur
     by = another(house, pod)
     errors = desks.meet(
         replacing(house, pod.nodes[0], by),
-        lambda service: service.hold_node(house.operator, by, "cabling"),
+        lambda service: service.nodes.hold(house.operator, by, "cabling"),
         turned,
     )
     assert errors[1] is None and (errors[0] is None) is not turned
@@ -189,14 +190,14 @@ def test_node_that_is_held_does_not_take_a_place(house: House, desks: Desks, tur
             errors[0]
         )
     assert (by in sound(house, pod).nodes) is not turned
-    assert "cabling" in {h.what for h in house.service.holds(house.operator)}
+    assert "cabling" in {h.what for h in house.service.nodes.holds(house.operator)}
 
 
 def drained(house: House, clock: HandClock) -> tuple[PodRecord, Any]:
     """A pod with a node that should be empty by now, and the failure that one worker is about to mend."""
     pod = house.ready(order())
     by = clock.now() + timedelta(minutes=10)
-    house.service.drain(house.operator, DrainRequest(target=pod.nodes[0], by=by))
+    house.service.nodes.drain(house.operator, DrainRequest(target=pod.nodes[0], by=by))
     clock.forward(minutes=11)
     refresh_failures(house.database, house.keeper.site())
     failure = claim_failure(house.database)
@@ -209,17 +210,17 @@ def test_drain_ended_at_its_time_leaves_the_node_or_replaced_it(
     house: House, clock: HandClock, desks: Desks, turned: bool
 ) -> None:
     pod, failure = drained(house, clock)
-    made = Replacer(house.store, house.keeper, policy(), house.time, house.listener, house.pulse)
+    made = Replacer(Desk(house.store, house.keeper, policy(), house.time, house.listener, house.pulse))
     errors = desks.meet(
         lambda service: made.replace_failed(failure),
-        lambda service: service.undrain(house.operator, pod.nodes[0]),
+        lambda service: service.nodes.undrain(house.operator, pod.nodes[0]),
         turned,
     )
     assert errors[1] is None and (errors[0] is None) is not turned
     if turned:
         assert isinstance(errors[0], ConflictError) and "no longer fails" in said(errors[0])
     assert (pod.nodes[0] in sound(house, pod).nodes) is turned
-    assert not house.service.drains(house.operator)
+    assert not house.service.nodes.drains(house.operator)
 
 
 @BOTH
@@ -227,7 +228,7 @@ def test_replacement_by_hand_at_the_time_of_a_drain_is_the_only_one(
     house: House, clock: HandClock, desks: Desks, turned: bool
 ) -> None:
     pod, failure = drained(house, clock)
-    made = Replacer(house.store, house.keeper, policy(), house.time, house.listener, house.pulse)
+    made = Replacer(Desk(house.store, house.keeper, policy(), house.time, house.listener, house.pulse))
     errors = desks.meet(lambda service: made.replace_failed(failure), replacing(house, pod.nodes[0]), turned)
     assert [e is None for e in errors] == [not turned, turned]
     assert said(errors[0] or errors[1]) and sound(house, pod).generation == 2
@@ -240,14 +241,14 @@ def test_pod_released_while_a_node_is_replaced_is_released(house: House, desks: 
     lock = f"{CAPACITY}, (SELECT 1 FROM owner WHERE id = '{pod.id}' FOR UPDATE)"
     errors = desks.meet(
         replacing(house, pod.nodes[0]),
-        lambda service: service.release_pod(house.operator, "train"),
+        lambda service: service.pods.release(house.operator, "train"),
         turned,
         lock,
     )
     assert errors[1] is None
     assert errors[0] is None or said(errors[0])
     house.run(pod, PodState.RELEASED)
-    assert house.service.show_pod(house.operator, str(pod.id)).changing_since is None
+    assert house.service.pods.show(house.operator, str(pod.id)).changing_since is None
     signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean and not house.store.capacity().holds
 
@@ -259,11 +260,11 @@ def test_release_takes_no_replacement_beside_its_abandonment(
     """The replacement is refused, so is ending a release that nothing hinders; it goes on to its clean end."""
     pod = house.ready(sized(2))
     replacing(house, pod.nodes[0])(house.service)
-    house.service.release_pod(house.operator, "train")
+    house.service.pods.release(house.operator, "train")
     lock = f"{CAPACITY}, (SELECT 1 FROM owner WHERE id = '{pod.id}' FOR UPDATE)"
     errors = desks.meet(
         replacing(house, pod.nodes[1]),
-        lambda service: service.abandon_pod(house.operator, "train", "no power"),
+        lambda service: service.pods.abandon(house.operator, "train", "no power"),
         turned,
         lock,
     )
@@ -277,15 +278,15 @@ def test_release_takes_no_replacement_beside_its_abandonment(
 @ALIKE
 def test_hold_accepted_by_two_is_ended_once(house: House, desks: Desks, turned: bool) -> None:
     node = house.site.nodes[0].name
-    house.service.hold_node(house.operator, node, "cabling")
+    house.service.nodes.hold(house.operator, node, "cabling")
 
     def accept(service: Service) -> object:
-        return service.accept_node(house.operator, node, "cabling")
+        return service.nodes.accept(house.operator, node, "cabling")
 
     errors = desks.meet(accept, accept, turned, "SELECT FROM acceptance FOR UPDATE")
     assert [e is None for e in errors] == [not turned, turned]
     assert isinstance(refused := errors[0] or errors[1], ConflictError) and "isn't held" in said(refused)
-    entries = house.service.node_history(house.operator, node).entries
+    entries = house.service.nodes.history(house.operator, node).entries
     assert [e.code for e in entries].count("NODE_ACCEPTED") == 1
 
 
@@ -301,12 +302,12 @@ def test_site_without_the_node_meets_its_replacement(
     smaller = without(site, gone)
     errors = desks.meet(
         replacing(house, pod.nodes[0], by),
-        lambda service: service.activate_site(house.operator, smaller.model_dump(mode="json")),
+        lambda service: service.site.activate(house.operator, smaller.model_dump(mode="json")),
         turned,
     )
     left = {n.name for n in house.store.site().site.nodes}
     assert all(error is None or said(error) for error in errors) and None in errors
     if by not in left:
         assert errors[0] is not None and look(house, pod).nodes == pod.nodes
-        house.service.replace_node(house.operator, "train", Replacement(node=pod.nodes[0]))
+        house.service.pods.replace_node(house.operator, "train", Replacement(node=pod.nodes[0]))
     assert left >= set(look(house, pod).nodes)

@@ -176,12 +176,12 @@ class Case:
         if self.cause == "not deleted":
             self.plant(Kind.SERVER, "delete", Fault.UNDELETABLE)
         elif self.cause == "database behind":
-            self.house.service.release_pod(self.request, str(pod.id))
+            self.house.service.pods.release(self.request, str(pod.id))
             self.trouble(pod)
         else:
             self.trouble(pod)
         if self.cause != "database behind":
-            self.house.service.release_pod(self.request, str(pod.id))
+            self.house.service.pods.release(self.request, str(pod.id))
         return visits(self.house, pod)
 
     # -- the causes
@@ -225,7 +225,7 @@ class Case:
                 house.cloud.faults.clear()
                 for server in house.cloud.servers:
                     server.stuck = ""
-                house.service.accept_database(self.operator)
+                house.service.audits.accept_database(self.operator)
             case "room":
                 assert self.other is not None
                 house.release(self.other)
@@ -234,17 +234,17 @@ class Case:
             case "worker":
                 visits(house, pod, 1)
             case "withdraw" | "release":
-                house.service.release_pod(self.request, str(pod.id))
+                house.service.pods.release(self.request, str(pod.id))
             case "retry":
-                house.service.retry_pod(self.request, str(pod.id))
+                house.service.pods.retry(self.request, str(pod.id))
             case "repair":
                 house.store.request_repair(pod.id)
             case "replace":
-                house.service.replace_node(self.operator, str(pod.id), Replacement(node=pod.nodes[0]))
+                house.service.pods.replace_node(self.operator, str(pod.id), Replacement(node=pod.nodes[0]))
             case "abandon":
                 visits(house, pod, 3)
                 assert look(house, pod).state is PodState.RELEASING
-                house.service.abandon_pod(self.operator, str(pod.id), "it can't end")
+                house.service.pods.abandon(self.operator, str(pod.id), "it can't end")
             case _:
                 raise AssertionError(verb)
 

@@ -78,7 +78,7 @@ def test_owners_are_created_kept_and_released_beside_a_pod(house: OwnerHouse, ki
         else set()
     )
     assert house.numbers()[house.number(kind)] == owner.owner
-    report = house.service.audit(house.operator)
+    report = house.service.audits.run(house.operator)
     assert report.findings == () and report.checked["other owners"] == 1
     assert sweep(house) == []
     signed = house.released(owner)
@@ -91,7 +91,7 @@ def test_owners_are_created_kept_and_released_beside_a_pod(house: OwnerHouse, ki
     assert not house.own(owner) and not house.ports_in(house.number(kind))
     assert house.number(kind) not in house.numbers()
     assert house.run(pod, PodState.READY).reason == ""
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
 
 
 @both
@@ -128,12 +128,12 @@ def test_lost_member_is_restored_and_reported(house: OwnerHouse, kind: OwnerKind
     owner = house.served(kind)
     port = min(house.wired(kind))
     house.fabric.erase_key(port, 0x8000 | house.number(kind))
-    found = house.service.audit(house.operator).findings
+    found = house.service.audits.run(house.operator).findings
     assert found and {(f.owner, f.pod, f.pod_id) for f in found} == {(str(owner), None, None)}
     owner = house.visit(owner, PodState.READY)
     assert house.ports_in(house.number(kind)) == house.wired(kind)
     assert any("DEGRADED" in said for said in house.events(owner, "state"))
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
 
 
 def test_lost_resource_is_recreated(house: OwnerHouse) -> None:
@@ -141,12 +141,12 @@ def test_lost_resource_is_recreated(house: OwnerHouse) -> None:
     pod, owner = house.ready(), house.served("site")
     others = [(t.id, dict(t.fields)) for t in house.cloud.things() if t not in house.own(owner)]
     house.cloud.lose(house.cloud.thing("subnet"))
-    found = house.service.audit(house.operator).findings
+    found = house.service.audits.run(house.operator).findings
     assert [(f.category, f.kind, f.owner) for f in found] == [("missing", "subnet", "site lab")]
     house.visit(owner)
     assert house.see(owner.id).state is PodState.READY
     assert any("repairing weft-" in said for said in house.events(owner, "repair"))
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
     assert others == [(t.id, dict(t.fields)) for t in house.cloud.things() if t not in house.own(owner)]
     assert house.run(pod, PodState.READY)
 
@@ -192,7 +192,7 @@ def test_worker_killed_between_row_and_call_is_replaced(house: OwnerHouse, verb:
     house.worker = house.new_worker("w2")
     house.visit(owner, PodState.READY)
     assert sorted(t.kind for t in house.own(owner)) == ["network", "subnet"]
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
 
 
 @pytest.mark.parametrize("key", ["network", "subnet"])
@@ -270,11 +270,11 @@ def test_unknown_owners_mark_is_found(house: OwnerHouse, kind: OwnerKind) -> Non
     mark = Mark("lab", stranger, "network")
     thing = house.cloud.add(Kind.NETWORK, mark.name(), "service", mark, segment=77)
     thing.created = house.clock.now() - timedelta(hours=1)
-    findings = house.service.audit(house.operator, repair=True).findings
+    findings = house.service.audits.run(house.operator, repair=True).findings
     assert [(f.category, f.owner, f.repaired) for f in findings] == [
         ("orphan", f"{kind} {stranger.id}", False)
     ]
-    findings = house.service.audit(house.operator, repair=True, unknown_pods=[stranger.id]).findings
+    findings = house.service.audits.run(house.operator, repair=True, unknown_pods=[stranger.id]).findings
     assert [f.repaired for f in findings] == [True]
     assert house.own(owner) == before and house.ports_in(house.number(kind)) == house.wired(kind)
     assert house.visit(owner).state is PodState.READY
@@ -285,7 +285,7 @@ def test_mark_with_another_kind_belongs_to_no_one(house: OwnerHouse) -> None:
     owner = house.served("site")
     mark = Mark("lab", Owner.pod(owner.id), "network")
     house.cloud.add(Kind.NETWORK, mark.name(), "team-a", mark, segment=78)
-    assert [f.category for f in house.service.audit(house.operator).findings] == ["orphan"]
+    assert [f.category for f in house.service.audits.run(house.operator).findings] == ["orphan"]
 
 
 @both
@@ -327,7 +327,7 @@ def test_owner_follows_the_site(house: OwnerHouse) -> None:
     assert house.ports_in(old - 1) == house.wired("site") and not house.ports_in(old)
     assert [t.fields["segment"] for t in house.own(owner) if t.kind is Kind.NETWORK] == [old - 1]
     assert house.numbers() == {old - 1: owner.owner}
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
     items = house.released(owner).receipt.items
     text = house.site.fabrics["ib0"].words.text
     assert {text(n) for n in (old, old - 1) if any(text(n) in i.subject for i in items)} == {
@@ -415,7 +415,7 @@ def test_unreadable_row_is_parked(house: OwnerHouse) -> None:
     assert house.store.counts().parked == 1 and house.cloud.things() == before
     assert "weft can't read its row" in house.events(owner, "alarm")[0]
     assert house.ready().state is PodState.READY
-    found = house.service.audit(house.operator).findings
+    found = house.service.audits.run(house.operator).findings
     assert (str(owner.id), "unknown") in {(f.owner, f.category) for f in found}
 
 

@@ -192,7 +192,7 @@ class Operator:
     def destroy(self) -> str:
         before, owner = self.seen(), self.owner()
         try:
-            self.house.service.destroy_site(self.house.operator)
+            self.house.service.site.destroy(self.house.operator)
         except WeftError as error:
             after = self.owner()
             assert after is None or owner is None or after.wanted == owner.wanted
@@ -203,7 +203,7 @@ class Operator:
 
     def abandon(self) -> str:
         try:
-            self.house.service.abandon_site(self.house.operator, "it hangs")
+            self.house.service.site.abandon(self.house.operator, "it hangs")
         except WeftError as error:
             return f"refused: {error}"
         owner = self.owner()
@@ -212,7 +212,7 @@ class Operator:
         return ""
 
     def repair(self) -> None:
-        self.house.service.audit(self.house.operator, repair=True)
+        self.house.service.audits.run(self.house.operator, repair=True)
 
     def time(self) -> None:
         sweep(self.house)
@@ -306,7 +306,7 @@ class Operator:
             owner = self.owner()
             if owner is None or owner.state is PodState.RELEASED:
                 return f"{text}: nothing is described"
-            if self.house.service.site_resources(self.house.operator).done:
+            if self.house.service.site.resources(self.house.operator).done:
                 break
             self.visits(1)
         else:
@@ -343,9 +343,9 @@ class Operator:
         owner = self.owner()
         if owner is not None and owner.state is not PodState.RELEASED:
             there = {t.id for t in self.marked(owner)}
-            self.unused(lambda: self.house.service.destroy_site(self.house.operator))
+            self.unused(lambda: self.house.service.site.destroy(self.house.operator))
             self.released()
-            receipt = self.house.service.site_receipt(self.house.operator).receipt
+            receipt = self.house.service.site.receipt(self.house.operator).receipt
             assert receipt.clean, receipt
             listed = {word for i in receipt.items for word in i.subject.split()}
             assert there <= listed, f"{text}: not listed: {there - listed}"
@@ -353,7 +353,7 @@ class Operator:
         self.others.leave_all()
         self.house.clock.sleep(900)
         for _ in range(4):
-            self.house.service.audit(self.house.operator, repair=True)
+            self.house.service.audits.run(self.house.operator, repair=True)
             sweep(self.house)
         assert not self.marked()
 
@@ -363,7 +363,7 @@ class Operator:
         if not things or not ids <= self.others.theirs.keys():
             self.others.leave_all()
             self.house.clock.sleep(900)
-            self.house.service.audit(self.house.operator, repair=True)
+            self.house.service.audits.run(self.house.operator, repair=True)
             return
         for thing in things:
             on = [t for t in self.house.cloud.things() if thing.id in map(str, _flat(t.fields.values()))]
@@ -379,7 +379,7 @@ class Operator:
             self.others.leave_all()
             for thing in (t for t in self.house.cloud.things() if t.id in self.given and t.mark is None):
                 self.house.cloud.lose(thing)  # its adoption was given up before its first visit
-        raise AssertionError(text)
+        raise AssertionError(text)  # pyright: ignore[reportPossiblyUnboundVariable]
 
     def unused(self, work: Callable[[], Any]) -> None:
         """Others leave the site's networks."""
@@ -398,7 +398,7 @@ class Operator:
             self.visits(1)
             if attempt == 30:
                 self.others.leave_all()
-        raise AssertionError(f"{owner.state} {owner.reason}")
+        raise AssertionError(f"{owner.state} {owner.reason}")  # pyright: ignore[reportPossiblyUnboundVariable]
 
 
 def _flat(values: Any) -> list[object]:

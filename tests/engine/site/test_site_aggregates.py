@@ -51,7 +51,7 @@ def test_aggregate_is_planned_applied_kept_and_removed(house: AggregateHouse) ->
     assert house.mine().keys() == KEYS | {KEY} and house.ask().nothing
     [thing] = house.there
     assert thing.fields["hosts"] == HOSTS and thing.fields["flavors"] == ("cpu1", "gpu1", "gpu8")
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
     assert house.ready(make("train", 2)).state is PodState.READY
     thing.fields["flavors"] = ("gpu1",)
     assert [(s.action, s.key) for s in house.plan().steps] == [("change", KEY)]
@@ -75,7 +75,7 @@ def test_host_unknown_to_nova_is_waited_for(house: AggregateHouse) -> None:
     house.ask()
     owner = house.visits(6)
     assert "Nova doesn't know a compute host of that name yet" in owner.reason and "gpu16" in owner.reason
-    assert not house.service.site_resources(house.operator).done
+    assert not house.service.site.resources(house.operator).done
     assert house.mine().keys() == KEYS | {KEY} and house.there[0].fields["hosts"] == HOSTS[:-1]
     house.cloud.offers.hosts["gpu16"] = "up"
     house.run_out()
@@ -92,7 +92,7 @@ def test_other_hosts_in_an_aggregate_are_named_and_left(house: AggregateHouse) -
     house.destroyed()
     assert house.there == [thing] and thing.mark is None
     assert thing.fields["hosts"] == ("theirs01",) and thing.fields["flavors"] is None
-    receipt = house.service.site_receipt(house.operator).receipt
+    receipt = house.service.site.receipt(house.operator).receipt
     assert receipt.clean and {i.result for i in receipt.items if i.plane == "aggregate"} == {"kept"}
 
 
@@ -125,7 +125,9 @@ def test_previously_applied_site_is_left_alone_until_applied_again(
     cloud = house.site.clouds["lab"].model_copy(update={"hosts_kept_free": "aggregate"})
     house.activate(checked(house.site.model_copy(update={"clouds": {"lab": cloud}})))
     house.visits(3)
-    assert house.cloud.things(Kind.AGGREGATE) == [] and house.service.audit(house.operator).findings == ()
+    assert (
+        house.cloud.things(Kind.AGGREGATE) == [] and house.service.audits.run(house.operator).findings == ()
+    )
     assert house.steps() == [f"create {KEY}"]
     house.close()
 
@@ -135,4 +137,4 @@ def test_lost_answer_creates_no_second_aggregate(house: AggregateHouse) -> None:
     house.applied()
     assert len(house.there) == 1
     house.destroyed()
-    assert house.there == [] and house.service.site_receipt(house.operator).receipt.clean
+    assert house.there == [] and house.service.site.receipt(house.operator).receipt.clean

@@ -23,13 +23,13 @@ def document(site: Site, **changes: object) -> dict[str, object]:
 def test_change_of_an_older_site_is_refused(house: House) -> None:
     """Two operators start from one generation: the second one is refused, and nothing of the first one's is lost."""
     verbs, olga = house.service, house.operator
-    base = verbs.show_site(olga).generation
-    assert verbs.activate_site(olga, document(house.site), base).generation == base + 1
+    base = verbs.site.show(olga).generation
+    assert verbs.site.activate(olga, document(house.site), base).generation == base + 1
     with pytest.raises(ConflictError, match=f"generation {base + 1} of the site is active, but .* on {base}"):
-        verbs.activate_site(olga, document(house.site), base)
+        verbs.site.activate(olga, document(house.site), base)
     with pytest.raises(ConflictError, match="based on 0"):
-        verbs.activate_site(olga, document(house.site), 0)
-    assert verbs.activate_site(olga, document(house.site)).generation == base + 2
+        verbs.site.activate(olga, document(house.site), 0)
+    assert verbs.site.activate(olga, document(house.site)).generation == base + 2
 
 
 def test_flavor_in_use_cannot_be_removed(house: House) -> None:
@@ -47,12 +47,12 @@ def test_flavor_in_use_cannot_be_removed(house: House) -> None:
 
     says = "flavors: gpu8 of cloud lab is missing, but pod train uses it: release it first"
     with pytest.raises(ConflictError, match=says):
-        verbs.activate_site(olga, site(other=used))
-    assert verbs.activate_site(olga, site(gpu8=used)).generation == 2
-    assert verbs.apply_pod(house.request(), "train", ORDER).outcome == "unchanged"
+        verbs.site.activate(olga, site(other=used))
+    assert verbs.site.activate(olga, site(gpu8=used)).generation == 2
+    assert verbs.pods.apply(house.request(), "train", ORDER).outcome == "unchanged"
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    verbs.activate_site(olga, site(other=used))
+    verbs.site.activate(olga, site(other=used))
 
 
 def test_cables_are_adopted_only_into_the_compared_site(house: House) -> None:
@@ -65,7 +65,7 @@ def test_cables_are_adopted_only_into_the_compared_site(house: House) -> None:
 
     house.fabric.topology = meanwhile
     with pytest.raises(ConflictError, match="is active"):
-        house.service.adopt_cabling(house.operator)
+        house.service.fabrics.adopt_cabling(house.operator)
 
 
 def test_every_reason_of_a_node_is_shown(house: House) -> None:
@@ -77,9 +77,9 @@ def test_every_reason_of_a_node_is_shown(house: House) -> None:
     other = next(n.name for n in house.site.nodes if n.role != "compute")
     for node in ("gpu01", other):
         for reason in ("first", "second", "second"):
-            view = house.service.quarantine_node(house.operator, node, reason)
+            view = house.service.nodes.quarantine(house.operator, node, reason)
     assert (view.state, view.reason) == ("quarantined", "first")
-    (view,) = [v for v in house.service.nodes(house.operator) if v.name == "gpu01"]
+    (view,) = [v for v in house.service.nodes.list(house.operator) if v.name == "gpu01"]
     assert (view.state, view.reason) == ("quarantined", "first; maintenance: new fan")
 
 

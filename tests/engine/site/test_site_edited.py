@@ -72,7 +72,7 @@ def test_table_of_another_shape_is_refused(house: House, table: str, wrong: obje
     parts = made.document["nodes"]["parts"] if wrong == "digests" else wrong
     document: dict[str, Any] = {**made.document, table: {"parts": parts, "more": 1}}
     with pytest.raises(InputErrors):
-        house.service.activate_site(house.operator, document)
+        house.service.site.activate(house.operator, document)
     assert house.store.site() is before
 
 

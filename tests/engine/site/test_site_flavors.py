@@ -47,7 +47,7 @@ def house(database: Database, database_url: str) -> Generator[FlavorHouse]:
 
 def test_flavor_is_planned_applied_changed_and_removed(house: FlavorHouse) -> None:
     """The driver gets a removed key, and must know that it is there by weft's doing."""
-    house.flavored(**{"hw:mem_page_size": "large"})
+    house.flavored(**{"hw:mem_page_size": "large"})  # pyright: ignore[reportArgumentType]
     assert {f"create {FLAVOR}", f"create {IMAGE}"} <= set(house.steps())
     house.applied()
     assert house.mine().keys() == KEYS | {FLAVOR, IMAGE} and house.ask().nothing
@@ -58,9 +58,9 @@ def test_flavor_is_planned_applied_changed_and_removed(house: FlavorHouse) -> No
     house.applied()
     assert house.mine()[FLAVOR].fields["former"] == ("hw:mem_page_size",)
     assert house.plan().nothing and house.ask().nothing
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
     house.destroyed()
-    assert house.service.site_receipt(house.operator).receipt.clean
+    assert house.service.site.receipt(house.operator).receipt.clean
 
 
 def test_resized_flavor_is_another_one_and_waits_for_pods(house: FlavorHouse) -> None:
@@ -81,7 +81,7 @@ def test_resized_flavor_is_another_one_and_waits_for_pods(house: FlavorHouse) ->
     with pytest.raises(ConflictError, match="train"):
         house.ask()
     with pytest.raises(ConflictError, match="train with flavor numa4"):
-        house.service.destroy_site(house.operator)
+        house.service.site.destroy(house.operator)
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute(
             "UPDATE resource SET document = jsonb_set(document, '{spec,flavor}', '\"gpu8\"') "
@@ -99,7 +99,7 @@ def test_flavor_being_destroyed_gets_no_new_users(house: FlavorHouse) -> None:
     house.cloud.offers.flavors["numa4"] = FakeFlavor(4, 4096)
     order = make("numa", 1)
     order = order.model_copy(update={"nodes": order.nodes.model_copy(update={"flavor": "numa4"})})
-    house.service.destroy_site(house.operator)
+    house.service.site.destroy(house.operator)
     with pytest.raises(RefusedError, match=r"the site is removing flavor numa4: order again"):
         house.order(order)
     later = house.order(order.model_copy(update={"name": "later", "queue": True}))
@@ -108,7 +108,7 @@ def test_flavor_being_destroyed_gets_no_new_users(house: FlavorHouse) -> None:
     assert waits.state is PodState.PENDING and "the site is removing" in waits.reason
     assert house.ready(make("other", 1)).state is PodState.READY, "it has none of that"
     house.visit(house.site_owner(), PodState.RELEASED)
-    assert house.service.site_receipt(house.operator).receipt.clean
+    assert house.service.site.receipt(house.operator).receipt.clean
     house.applied()
     assert house.ready(order).state is PodState.READY
 

@@ -61,7 +61,7 @@ def in_use(house: SiteHouse) -> Thing:
 
 
 def repaired(house: SiteHouse) -> AuditReport:
-    return house.service.audit(house.operator, repair=True, unknown_pods=(LOST.id,))
+    return house.service.audits.run(house.operator, repair=True, unknown_pods=(LOST.id,))
 
 
 def without_ways(house: SiteHouse) -> None:
@@ -106,9 +106,9 @@ def test_sweep_keeps_the_router_of_a_network_in_use(house: SiteHouse) -> None:
     """An operator abandoned the end of a site of which nothing could be removed; tenants came."""
     house.applied()
     broken = house.cloud.plant(Fault.ERROR_500, verb="delete", times=None)
-    house.service.destroy_site(house.operator)
+    house.service.site.destroy(house.operator)
     house.visits(1)
-    house.service.abandon_site(house.operator, "changed my mind")
+    house.service.site.abandon(house.operator, "changed my mind")
     house.visit(house.site_owner(), PodState.RELEASED)
     broken.lift()
     assert marked(house) >= STORAGE
@@ -172,7 +172,7 @@ def refused(house: SiteHouse, said: str) -> None:
     for _ in range(3):
         owner = house.visit(house.site_owner())
         assert owner.state is not PodState.READY and said in owner.reason, owner.reason
-    assert house.service.site_resources(house.operator).needs_person
+    assert house.service.site.resources(house.operator).needs_person
 
 
 def test_port_that_joins_a_group_before_its_adoption_blocks_it(house: SiteHouse) -> None:
@@ -267,11 +267,11 @@ def test_destroy_is_refused_if_it_removes_a_subnet_of_others(house: SiteHouse) -
     before = house.mine()
     said = f"subnet old ({subnet.id}), 192.0.2.0/24, of project service on gateways; remove them first"
     with pytest.raises(ConflictError, match=re.escape(said)):
-        house.service.destroy_site(house.operator)
+        house.service.site.destroy(house.operator)
     assert house.mine() == before and house.site_owner().wanted == "present"
     house.cloud.lose(subnet)
     house.destroyed()
-    assert house.service.site_receipt(house.operator).receipt.clean
+    assert house.service.site.receipt(house.operator).receipt.clean
 
 
 @pytest.mark.parametrize("vlan", [14, None], ids=["another VLAN", "taken out"])
@@ -302,7 +302,7 @@ def test_described_subnet_is_removed_beside_one_of_others(house: SiteHouse) -> N
 
 def test_later_subnet_of_others_blocks_the_removal(house: SiteHouse) -> None:
     house.applied()
-    house.service.destroy_site(house.operator)
+    house.service.site.destroy(house.operator)
     subnet = by_hand(house)
     owner = house.visits(4)
     assert owner.state is PodState.RELEASING and "old" in owner.reason

@@ -54,10 +54,10 @@ def abandoned(house: SiteHouse) -> Thing:
     port."""
     house.applied()
     network = house.mine()["network/storage"]
-    house.service.destroy_site(house.operator)
+    house.service.site.destroy(house.operator)
     port = house.cloud.add(Kind.PORT, "theirs", "team-a", None, network=network.id, address="10.212.0.101")
     house.visits(3)
-    house.service.abandon_site(house.operator, "it hangs")
+    house.service.site.abandon(house.operator, "it hangs")
     house.visit(house.site_owner(), PodState.RELEASED)
     house.clock.sleep(900)
     assert port in house.cloud.things() and network in house.cloud.things()
@@ -68,13 +68,13 @@ def test_repair_leaves_tenants_ports_on_the_sites_networks(house: SiteHouse) -> 
     """They may be running servers' ports: they are reported, and what they are on stays until they are gone."""
     port = abandoned(house)
     for repair in (False, True):
-        report = house.service.audit(house.operator, repair=repair)
+        report = house.service.audits.run(house.operator, repair=repair)
         [found] = [f for f in report.findings if f.kind == "network"]
         said = f"others use network storage: port theirs ({port.id}) of project team-a"
         assert said in str(found.repair), found
         assert not found.repaired and port in house.cloud.things()
     house.cloud.lose(port)
-    house.service.audit(house.operator, repair=True)
+    house.service.audits.run(house.operator, repair=True)
     assert house.cloud.things() == []
 
 
@@ -84,7 +84,7 @@ def test_repair_leaves_tenants_ports_on_the_sites_networks(house: SiteHouse) -> 
 def left(house: SiteHouse, owner: Owner | None = None) -> list[Thing]:
     """Everything of the site, with the mark of an owner that the database doesn't know, or of this one."""
     house.applied()
-    old = sorted(house.mine().values(), key=lambda t: list(Kind).index(t.kind))
+    old = sorted(house.mine().values(), key=lambda t: list(Kind).index(t.kind))  # pyright: ignore[reportArgumentType]
     house.destroyed()
     ids, made = dict[str, str](), list[Thing]()
 
@@ -112,7 +112,7 @@ def test_resources_with_a_lost_owners_mark_are_adopted(house: SiteHouse, owner: 
     house.applied(adopt=True)
     assert {t.id for t in house.mine().values()} == {t.id for t in things} and house.plan().nothing
     house.clock.sleep(900)
-    assert house.service.audit(house.operator, repair=True).findings == ()
+    assert house.service.audits.run(house.operator, repair=True).findings == ()
     house.destroyed()
     assert house.cloud.things() == []
 
@@ -135,7 +135,7 @@ def test_next_owner_adopts_what_an_abandoned_one_left(house: SiteHouse) -> None:
     house.cloud.lose(port)
     sweep(house)
     assert house.mine().keys() == KEYS
-    [trace] = house.service.audit(house.operator, repair=True).findings
+    [trace] = house.service.audits.run(house.operator, repair=True).findings
     assert trace.category == "late" and trace.repaired, trace
 
 
@@ -147,7 +147,7 @@ def test_resource_about_to_be_adopted_is_left_alone(house: SiteHouse, by: str) -
     house.ask(adopt=True)
     house.cloud.lose(port)
     if by == "repair":
-        report = house.service.audit(house.operator, repair=True)
+        report = house.service.audits.run(house.operator, repair=True)
         assert not [f for f in report.findings if f.category == "orphan"], report.findings
     else:
         sweep(house)
@@ -274,10 +274,10 @@ def test_floating_ips_of_others_block_the_external_network(house: SiteHouse, own
     port = house.cloud.add(Kind.PORT, "", "", None, **here, device="r-7", address="203.0.113.7")
     said = "of the site: (the gateway of router|floating IP) r-7 on public; remove them first"
     with pytest.raises(ConflictError, match=said):
-        house.service.destroy_site(house.operator)
+        house.service.site.destroy(house.operator)
     assert house.site_owner().wanted == "present"
     house.cloud.lose(port)
-    house.service.destroy_site(house.operator)
+    house.service.site.destroy(house.operator)
     house.cloud.lose(own)  # with its router
     house.visit(house.site_owner(), PodState.RELEASED)
 
@@ -289,7 +289,7 @@ def test_port_in_a_shared_group_blocks_it_on_any_network(house: SiteHouse) -> No
     port = house.cloud.add(Kind.PORT, "theirs", "team-a", None, network="n-7", security_groups=(group.id,))
     said = f"port theirs ({port.id}) of project team-a in security group lab-storage"
     with pytest.raises(ConflictError, match=re.escape(f"{said}; remove them first")):
-        house.service.destroy_site(house.operator)
+        house.service.site.destroy(house.operator)
     house.end("storage", None)
     (conflict,) = house.plan().conflicts
     assert conflict.key == "security_group/lab/storage" and said in conflict.what

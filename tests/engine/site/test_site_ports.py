@@ -71,7 +71,7 @@ class PortsHouse(SiteHouse):
 
     def findings(self) -> list[Finding]:
         """Of the audit, but for hosts: the simulated cloud has none of this lab's."""
-        return [f for f in self.service.audit(self.operator).findings if f.kind != "node"]
+        return [f for f in self.service.audits.run(self.operator).findings if f.kind != "node"]
 
     def vlans(self) -> dict[str, set[int]]:
         return {s: set(one.config.vlans) for s, one in self.fake.switches.items() if one.config.vlans}
@@ -106,7 +106,7 @@ def test_switch_ports_work_from_plan_to_receipt(house: PortsHouse) -> None:
     assert revisions == {"tor01": 1, "tor02": 1, "agg01": 1}, "one change of each switch"
     assert house.ask().nothing and house.findings() == []
     house.destroyed()
-    receipt = house.service.site_receipt(house.operator).receipt
+    receipt = house.service.site.receipt(house.operator).receipt
     assert receipt.clean
     read = {(i.plane, i.subject): i.result for i in receipt.items}
     assert {read["switch port", end] for end in (*ACCESS, TRUNK)} == {"clean"}
@@ -144,13 +144,13 @@ def test_foreign_ports_are_reported_and_block_the_removal(house: PortsHouse) -> 
     assert house.port(FOREIGN).access == GATEWAYS and house.site_owner().state is PodState.READY
     [found] = house.findings()
     assert found.id == FOREIGN and "VLAN 13" in found.what
-    house.service.destroy_site(house.operator)
+    house.service.site.destroy(house.operator)
     owner = house.visits(3)
     assert owner.state is PodState.RELEASING and FOREIGN in owner.reason
     assert house.access()["tor01/Ethernet31"] == GATEWAYS, "nothing of that switch is changed meanwhile"
     house.fake.put(FOREIGN, None)
     house.visit(house.site_owner(), PodState.RELEASED)
-    assert house.service.site_receipt(house.operator).receipt.clean and house.access() == {}
+    assert house.service.site.receipt(house.operator).receipt.clean and house.access() == {}
 
 
 def test_removed_row_leaves_its_port_and_a_moved_one_follows(house: PortsHouse) -> None:
@@ -351,7 +351,7 @@ def test_settings_of_a_lost_database_are_removed_once_unused(house: PortsHouse) 
     left_behind(house)
 
     def repaired() -> list[Finding]:
-        report = house.service.audit(house.operator, repair=True, unknown_pods=(GHOST.id,))
+        report = house.service.audits.run(house.operator, repair=True, unknown_pods=(GHOST.id,))
         return [f for f in report.findings if f.kind == "segment"]
 
     [found] = repaired()
@@ -429,12 +429,12 @@ def test_silent_switch_is_unknown(house: PortsHouse) -> None:
     assert house.site_owner().state is not PodState.READY
     findings = house.findings()
     assert "unknown" in {f.category for f in findings} and "missing" not in {f.category for f in findings}
-    house.service.destroy_site(house.operator)
+    house.service.site.destroy(house.operator)
     owner = house.visits(3)
     assert owner.state is PodState.RELEASING and "tor02" in owner.reason
     house.fake.switches["tor02"].reachable = True
     house.visit(house.site_owner(), PodState.RELEASED)
-    assert house.service.site_receipt(house.operator).receipt.clean and house.access() == {}
+    assert house.service.site.receipt(house.operator).receipt.clean and house.access() == {}
 
 
 def test_silent_switch_does_not_delay_other_networks(house: PortsHouse) -> None:
@@ -450,7 +450,7 @@ def test_silent_switch_does_not_delay_other_networks(house: PortsHouse) -> None:
     assert "tor01/Ethernet31" not in house.access(), "not over what can't be read"
     owner = house.site_owner()
     assert owner.state is not PodState.READY and "tor02" in owner.reason
-    house.service.destroy_site(house.operator)
+    house.service.site.destroy(house.operator)
     assert house.visits(3).state is PodState.RELEASING
     assert "tor01/Ethernet33" not in house.access() and STORAGE not in house.vlans()["tor02"]
     house.fake.switches["tor02"].reachable = True
@@ -461,7 +461,7 @@ def test_silent_switch_does_not_delay_other_networks(house: PortsHouse) -> None:
 def test_switch_with_stale_answers_prevents_the_receipt(house: PortsHouse) -> None:
     house.applied()
     house.fake.switches["tor01"].freeze()
-    house.service.destroy_site(house.operator)
+    house.service.site.destroy(house.operator)
     assert house.visits(3).state is PodState.RELEASING
     house.fake.switches["tor01"].thaw()
     house.visit(house.site_owner(), PodState.RELEASED)
@@ -506,8 +506,8 @@ def test_fabric_stays_described_while_it_has_resources(house: PortsHouse) -> Non
     plain = {n: {**net, "fabric": None, "trunks": []} for n, net in document["networks"].items()}
     renamed = json.loads(json.dumps(document).replace(f'"{FABRIC}"', '"other"'))
     with pytest.raises(ConflictError, match="fabrics: roce is missing, but resources of the site are there"):
-        house.service.activate_site(house.operator, renamed)
-    house.service.activate_site(house.operator, {**document, "networks": plain})
+        house.service.site.activate(house.operator, renamed)
+    house.service.site.activate(house.operator, {**document, "networks": plain})
     assert house.access() == ACCESS, "nothing changes before it is applied"
     house.site = house.store.site().site
     assert set(house.segment_steps()) == {"remove segment/storage", "remove segment/gateways"}
@@ -536,16 +536,16 @@ def test_switch_stays_managed_while_networks_are_on_it(house: PortsHouse, how: s
         for table in ("switches", "links", "nodes", "interfaces"):
             document[table] = [row for row in document[table] if switch not in str(row)]
     with pytest.raises(ConflictError, match=switch if how != "neutron" else "agg01"):
-        house.service.activate_site(house.operator, {**document, "networks": plain})
+        house.service.site.activate(house.operator, {**document, "networks": plain})
 
 
 def test_ports_no_longer_described_are_still_removed(house: PortsHouse) -> None:
     """The site's file has changed; what was applied is removed all the same."""
     house.applied()
     document = house.site.model_dump(mode="json")
-    house.service.activate_site(house.operator, {**document, "networks": {}, "interfaces": [], "devices": []})
+    house.service.site.activate(house.operator, {**document, "networks": {}, "interfaces": [], "devices": []})
     house.destroyed()
-    assert house.access() == {} and house.service.site_receipt(house.operator).receipt.clean
+    assert house.access() == {} and house.service.site.receipt(house.operator).receipt.clean
 
 
 def test_changes_by_others_after_the_end_are_left_alone(house: PortsHouse) -> None:

@@ -52,9 +52,9 @@ def test_site_is_planned_applied_and_destroyed_with_a_receipt(house: SiteHouse) 
     again = house.ask()
     assert again.nothing and "Nothing to change" in site_plan_text(again)
     assert not {c for c in house.cloud.calls if house.cloud.calls[c] != before.get(c)} - _READS
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
     owner = house.destroyed()
-    receipt = house.service.site_receipt(house.operator).receipt
+    receipt = house.service.site.receipt(house.operator).receipt
     assert receipt.clean and receipt.kind == "site" and receipt.pod_id == str(owner.id)
     assert {i.plane for i in receipt.items} >= {"network", "subnet", "port", "router", "security_group"}
     assert house.cloud.things() == []
@@ -68,7 +68,7 @@ def test_destroyed_site_can_be_applied_again(house: SiteHouse) -> None:
     first = house.applied()
     house.destroyed()
     with pytest.raises(NotFoundError, match="nothing of site lab is applied"):
-        house.service.destroy_site(house.operator)
+        house.service.site.destroy(house.operator)
     second = house.applied()
     assert first.id != second.id and house.mine().keys() == KEYS
 
@@ -169,14 +169,14 @@ def test_audit_finds_a_tenant_that_takes_a_name(house: SiteHouse, name: str) -> 
     taken = house.cloud.add(
         Kind.PORT, "x", "team-b", None, network=network, mac="02:00:00:00:00:99", address="10.212.0.101"
     )
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
     taken.fields["dns_name"] = name
-    (found,) = house.service.audit(house.operator).findings
+    (found,) = house.service.audits.run(house.operator).findings
     assert (found.category, found.kind, found.id) == ("foreign", "port", taken.id)
     assert name in found.what and "team-b" in found.what
     # Beneath a domain of its own it is another name.
     taken.fields["dns_name"] = f"x.{name}"
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
 
 
 @pytest.mark.parametrize("where", ["lab", "other"])
@@ -191,7 +191,7 @@ def test_audit_finds_a_tenant_that_takes_an_rnics_name(house: SiteHouse, where: 
     taken = house.cloud.add(
         Kind.PORT, "x", "team-b", None, network=network, address="10.212.0.101", dns_name=name
     )
-    found = [f for f in house.service.audit(house.operator).findings if f.category == "foreign"]
+    found = [f for f in house.service.audits.run(house.operator).findings if f.category == "foreign"]
     assert [f.id for f in found] == ([taken.id] if where == "lab" else [])
     assert all(name in f.what for f in found)
 
@@ -202,7 +202,7 @@ def test_audit_finds_a_strangers_port_on_a_privileged_network(house: SiteHouse) 
     port = house.cloud.add(
         Kind.PORT, "x", "team-b", None, network=network, address="10.202.0.201", dns_name=""
     )
-    (found,) = house.service.audit(house.operator).findings
+    (found,) = house.service.audits.run(house.operator).findings
     assert found.id == port.id and "gateways" in found.what
 
 
@@ -212,7 +212,7 @@ def test_audit_finds_a_strangers_router_on_a_privileged_network(house: SiteHouse
     network = house.mine()["network/gateways"].id
     fields = {"address": "10.202.0.201", "dns_name": "", "device_owner": "network:router_interface"}
     port = house.cloud.add(Kind.PORT, "", "team-b", None, network=network, **fields)
-    (found,) = house.service.audit(house.operator).findings
+    (found,) = house.service.audits.run(house.operator).findings
     assert found.id == port.id and "a port of project team-b on network gateways" in found.what
 
 
@@ -243,7 +243,7 @@ def test_audit_finds_the_holder_of_the_gateway_address(house: SiteHouse) -> None
     house.applied()
     network = house.mine()["network/storage"].id
     port = house.cloud.add(Kind.PORT, "", "team-b", None, network=network, address="10.212.0.3", dns_name="")
-    (found,) = house.service.audit(house.operator).findings
+    (found,) = house.service.audits.run(house.operator).findings
     assert found.id == port.id and "has the gateway's address 10.212.0.3 on network storage" in found.what
 
 
@@ -253,10 +253,10 @@ def test_listing_without_wefts_own_ports_proves_nothing(house: SiteHouse) -> Non
     network = house.mine()["network/storage"].id
     house.cloud.add(Kind.PORT, "x", "team-a", None, network=network, address="10.212.0.101")
     house.cloud.plant(Fault.EMPTY, times=None)
-    found = [f for f in house.service.audit(house.operator).findings if f.category == "unknown"]
+    found = [f for f in house.service.audits.run(house.operator).findings if f.category == "unknown"]
     assert len(found) == 1 and "none of the 3 of weft's own" in found[0].what
     with pytest.raises(UnknownError, match="none of the 3 of weft's own"):
-        house.service.destroy_site(house.operator)
+        house.service.site.destroy(house.operator)
     assert house.site_owner().wanted == "present" and house.mine().keys() == KEYS
 
 
@@ -279,9 +279,9 @@ def test_planned_nat_is_noted_as_reachable_from_outside(house: SiteHouse) -> Non
 
 def test_site_resources_are_for_operators_only(house: SiteHouse) -> None:
     member = house.request("team-a")
-    for verb in ("plan_site", "apply_site", "site_resources", "destroy_site", "site_receipt"):
+    for verb in ("plan", "apply", "resources", "destroy", "receipt"):
         with pytest.raises(ForbiddenError):
-            getattr(house.service, verb)(member)
+            getattr(house.service.site, verb)(member)
 
 
 # -- in use, and the end ---------------------------------------------------------------------------------------
@@ -300,7 +300,7 @@ def test_network_under_live_pods_stays(house: SiteHouse, by: str) -> None:
             [known, pod.id],
         )
     with pytest.raises(ConflictError, match="train on gateways; release them first"):
-        house.service.destroy_site(house.operator)
+        house.service.site.destroy(house.operator)
     house.change(gateways={"vlan": 14})
     (conflict,) = house.plan().conflicts
     assert conflict.what.startswith("network gateways would be removed, and pods use it: train")
@@ -315,7 +315,7 @@ def test_pods_router_uses_the_sites_external_network(house: SiteHouse) -> None:
     house.applied()
     house.ready(make("routed", 1, access={"ssh_from": ["192.0.2.0/24"], "floating_ip": "first"}))
     with pytest.raises(ConflictError, match="routed on public"):
-        house.service.destroy_site(house.operator)
+        house.service.site.destroy(house.operator)
 
 
 OUTSIDE = {
@@ -332,35 +332,35 @@ def test_applied_resources_stay_reachable(house: SiteHouse) -> None:
     house.applied()
     document = house.site.model_dump(mode="json")
     with pytest.raises(ConflictError, match="name: other is another site than lab, which is applied"):
-        house.service.activate_site(house.operator, {**document, "name": "other"})
+        house.service.site.activate(house.operator, {**document, "name": "other"})
     both = {"lab": document["clouds"]["lab"], "new": document["clouds"]["lab"]}
     moved: dict[str, object] = {**document, "clouds": both, "networks": {}, "interfaces": [], "devices": []}
     nodes = [{**n, "cloud": "new" if n["cloud"] else None} for n in document["nodes"]]
     pods = {name: {**p, "cloud": "new"} for name, p in document["ipu_pods"].items()}
     moved |= {"nodes": nodes, "ipu_pods": pods, "clouds": {"new": both["new"]}}
     with pytest.raises(ConflictError, match="clouds: lab is missing, but resources of the site are there"):
-        house.service.activate_site(house.operator, moved)
+        house.service.site.activate(house.operator, moved)
     house.destroyed()
-    assert house.service.activate_site(house.operator, {**document, "name": "other"}).name == "other"
+    assert house.service.site.activate(house.operator, {**document, "name": "other"}).name == "other"
 
 
 def test_last_receipt_is_available_after_another_apply(house: SiteHouse) -> None:
     first = house.applied()
     with pytest.raises(NotFoundError, match="nothing of site lab was destroyed yet"):
-        house.service.site_receipt(house.operator)
+        house.service.site.receipt(house.operator)
     house.destroyed()
     house.applied()
-    assert house.service.site_receipt(house.operator).receipt.pod_id == str(first.id)
+    assert house.service.site.receipt(house.operator).receipt.pod_id == str(first.id)
 
 
 def test_needed_actions_are_reported(house: SiteHouse) -> None:
     house.ask()
     network = house.others_network()
     house.visit(house.site_owner())
-    assert house.service.site_resources(house.operator).needs_person
+    assert house.service.site.resources(house.operator).needs_person
     house.cloud.lose(network)
     house.settle()
-    assert not house.service.site_resources(house.operator).needs_person
+    assert not house.service.site.resources(house.operator).needs_person
 
 
 @pytest.mark.parametrize("project", ["team-a", "service"])
@@ -370,7 +370,7 @@ def test_destroy_is_refused_while_others_have_ports(house: SiteHouse, project: s
     there, network = house.mine(), house.mine()["network/storage"]
     port = house.cloud.add(Kind.PORT, "theirs", project, None, network=network.id, address="10.212.0.101")
     with pytest.raises(ConflictError, match=rf"port theirs \({port.id}\) of project {project} on storage"):
-        house.service.destroy_site(house.operator)
+        house.service.site.destroy(house.operator)
     house.visit(house.site_owner())
     assert house.mine() == there and house.plan().nothing
     house.cloud.lose(port)
@@ -381,17 +381,17 @@ def test_tenants_ports_block_the_end_until_they_are_gone(house: SiteHouse) -> No
     """Those created after it began."""
     house.applied()
     network = house.mine()["network/storage"]
-    house.service.destroy_site(house.operator)
+    house.service.site.destroy(house.operator)
     port = house.cloud.add(Kind.PORT, "theirs", "team-a", None, network=network.id, address="10.212.0.101")
     owner = house.visits(3)
     assert owner.state is PodState.RELEASING and "theirs" in owner.reason
-    assert house.service.destroy_site(house.operator).state is PodState.RELEASING, "again, to follow it"
+    assert house.service.site.destroy(house.operator).state is PodState.RELEASING, "again, to follow it"
     assert port in house.cloud.things()
     with pytest.raises(ConflictError, match="being destroyed"):
         house.ask()
     house.cloud.lose(port)
     house.visit(house.site_owner(), PodState.RELEASED)
-    assert house.service.site_receipt(house.operator).receipt.clean
+    assert house.service.site.receipt(house.operator).receipt.clean
 
 
 def test_older_generation_does_not_undo_a_newer_one(house: SiteHouse) -> None:

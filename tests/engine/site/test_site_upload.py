@@ -81,9 +81,9 @@ def client(url: str, who: str = "operator") -> Client:
 
 
 def applied(house: House, made: Cut, base: int | None = None) -> int:
-    for digest in house.service.missing_parts(house.operator, list(made.parts)).missing:
-        house.service.send_part(house.operator, digest, made.parts[digest])
-    return house.service.activate_site(house.operator, dict(made.document), base).generation
+    for digest in house.service.site.missing_parts(house.operator, list(made.parts)).missing:
+        house.service.site.send_part(house.operator, digest, made.parts[digest])
+    return house.service.site.activate(house.operator, dict(made.document), base).generation
 
 
 def later(house: House, **span: float) -> HandClock:
@@ -193,7 +193,7 @@ def test_document_with_missing_parts_is_refused(house: House) -> None:
     """409, and the active site stays; after the parts were sent the same document is taken."""
     made = cut(large())
     with pytest.raises(ConflictError, match=f"{len(made.parts)} of the document's parts are not stored"):
-        house.service.activate_site(house.operator, dict(made.document))
+        house.service.site.activate(house.operator, dict(made.document))
     assert house.store.site().generation == 1
     assert applied(house, made) == 2
 
@@ -204,13 +204,13 @@ def test_pruned_parts_are_sent_again(house: House) -> None:
     made = cut(large())
     first, *others = made.parts
     for digest in (first, *others):
-        house.service.send_part(house.operator, digest, made.parts[digest])
+        house.service.site.send_part(house.operator, digest, made.parts[digest])
     clock.forward(hours=23)
     assert house.store.sites.missing([first]) == []
     clock.forward(hours=2)
     assert house.store.sites.missing(list(made.parts)) == others
     with pytest.raises(ConflictError, match="are not stored"):
-        house.service.activate_site(house.operator, dict(made.document))
+        house.service.site.activate(house.operator, dict(made.document))
     assert applied(house, made) == 2
 
 
@@ -283,20 +283,20 @@ def test_unfinished_uploads_are_bounded(house: House, monkeypatch: pytest.Monkey
     monkeypatch.setattr(siteparts, "MOST_LOOSE", 2)
     for n in range(2):
         body = b'[{"name":"x%d"}]' % n
-        house.service.send_part(house.operator, sha256(body).hexdigest(), body)
+        house.service.site.send_part(house.operator, sha256(body).hexdigest(), body)
     body = b'[{"name":"last"}]'
     digest = sha256(body).hexdigest()
     with pytest.raises(ConflictError, match="no space: 2 parts"):
-        house.service.send_part(house.operator, digest, body)
+        house.service.site.send_part(house.operator, digest, body)
     assert (
         "ConflictError" in rows(house, "SELECT outcome FROM audit_log ORDER BY sequence DESC LIMIT 1")[0][0]
     )
     later(house, days=2)
     assert house.store.sites.missing([digest]) == [digest]
-    assert house.service.send_part(house.operator, digest, body).bytes == len(body)
+    assert house.service.site.send_part(house.operator, digest, body).bytes == len(body)
     monkeypatch.setattr(siteparts, "MOST_LOOSE_BYTES", len(body))
     with pytest.raises(ConflictError, match="no space"):
-        house.service.send_part(house.operator, sha256(body + b" ").hexdigest(), body + b" ")
+        house.service.site.send_part(house.operator, sha256(body + b" ").hexdigest(), body + b" ")
 
 
 def test_second_of_two_concurrent_applies_is_refused(house: House, database_url: str) -> None:
@@ -337,7 +337,7 @@ def test_killed_apply_leaves_nothing(house: House) -> None:
     made = cut(large())
     half = list(made.parts)[: len(made.parts) // 2]
     for digest in half:
-        house.service.send_part(house.operator, digest, made.parts[digest])
+        house.service.site.send_part(house.operator, digest, made.parts[digest])
 
     def die(name: str, _: object) -> None:
         if name == "name_site_parts":
@@ -348,7 +348,7 @@ def test_killed_apply_leaves_nothing(house: House) -> None:
         with pytest.raises(KeyboardInterrupt):
             Store(database).activate_site(large(), "test")
     assert Store(house.database).site().generation == 1
-    assert house.service.missing_parts(house.operator, list(made.parts)).missing == tuple(
+    assert house.service.site.missing_parts(house.operator, list(made.parts)).missing == tuple(
         d for d in made.parts if d not in half
     )
     assert applied(house, made) > 1 and Store(house.database).site().site == large()
@@ -380,9 +380,9 @@ def test_site_is_stored_in_canonical_form(house: House) -> None:
     """Rows in any order, and other cuts: the canonical site is stored, with the usual digests of its parts."""
     made = cut(large())
     turned = made.document | {"nodes": [n.model_dump(mode="json") for n in reversed(large().nodes)]}
-    house.service.activate_site(house.operator, turned)
-    assert house.service.missing_parts(house.operator, list(made.parts)).missing == ()
-    assert house.service.show_site(house.operator).document == made.document
+    house.service.site.activate(house.operator, turned)  # pyright: ignore[reportArgumentType]
+    assert house.service.site.missing_parts(house.operator, list(made.parts)).missing == ()
+    assert house.service.site.show(house.operator).document == made.document
 
 
 def test_parts_of_a_refused_site_stay_for_the_next_try(house: House) -> None:
@@ -392,7 +392,7 @@ def test_parts_of_a_refused_site_stay_for_the_next_try(house: House) -> None:
         applied(house, made)
     assert house.store.site().generation == 1
     right = cut(large())
-    assert len(house.service.missing_parts(house.operator, list(right.parts)).missing) <= 2
+    assert len(house.service.site.missing_parts(house.operator, list(right.parts)).missing) <= 2
 
 
 def test_site_is_whole_while_its_shape_is_an_earlier_one(

@@ -85,7 +85,7 @@ def test_site_cannot_change_the_role_of_a_held_node(house: House, what: str) -> 
 
     def activate(node: str) -> int:
         document = changed_site(site, node, **CHANGES[what]).model_dump(mode="json")
-        return house.service.activate_site(house.operator, document).generation
+        return house.service.site.activate(house.operator, document).generation
 
     with pytest.raises(ConflictError, match=f"{pod.nodes[0]}'s {what}.* release the pod first"):
         activate(pod.nodes[0])
@@ -97,7 +97,7 @@ def test_site_cannot_change_the_role_of_a_held_node(house: House, what: str) -> 
 def loses(house: House, node: str) -> Callable[[], object]:
     """An operator's new site without a node that no pod holds."""
     document = without(house.site, node).model_dump(mode="json")
-    return lambda: house.service.activate_site(house.operator, document)
+    return lambda: house.service.site.activate(house.operator, document)
 
 
 def ends_clean(house: House, pod: PodRecord) -> None:
@@ -111,7 +111,7 @@ def ends_clean(house: House, pod: PodRecord) -> None:
 
 def test_order_is_planned_again_by_the_newly_active_site(house: House) -> None:
     """Not by the one that it was planned with: the new one lacks the node that would have been chosen."""
-    chosen = house.service.plan_pod(house.request(), ORDER).placement.held[0]
+    chosen = house.service.pods.plan(house.request(), ORDER).placement.held[0]
     house.cloud.meanwhile("witness", loses(house, chosen))
     pod = house.order()
     assert house.store.site().generation == 2 and chosen not in pod.nodes
@@ -121,11 +121,11 @@ def test_order_is_planned_again_by_the_newly_active_site(house: House) -> None:
 def test_nodes_are_added_by_the_newly_active_site(house: House) -> None:
     pod = house.ready()
     more = ORDER.model_copy(update={"nodes": ORDER.nodes.model_copy(update={"count": 3})})
-    plan = house.service.plan_pod(house.request(), more)
+    plan = house.service.pods.plan(house.request(), more)
     assert plan.change is not None
     (chosen,) = plan.change.nodes_added
     house.cloud.meanwhile("witness", loses(house, chosen))
-    applied = house.service.apply_pod(house.request(), pod.name, more)
+    applied = house.service.pods.apply(house.request(), pod.name, more)
     assert house.store.site().generation == 2 and applied.change is not None
     assert applied.change.nodes_added and chosen not in applied.change.nodes_added
     ends_clean(house, house.store.pods.find(str(pod.id), None))
@@ -134,7 +134,7 @@ def test_nodes_are_added_by_the_newly_active_site(house: House) -> None:
 def test_queue_starts_orders_by_the_newly_active_site(house: House) -> None:
     """Its input is discarded, and it is due again at once."""
     pod = house.order(ORDER.model_copy(update={"queue": True}))
-    chosen = house.service.plan_pod(
+    chosen = house.service.pods.plan(
         house.request(), ORDER.model_copy(update={"name": "same"})
     ).placement.held[0]
     house.cloud.meanwhile("witness", loses(house, chosen))
@@ -157,7 +157,7 @@ def waiting_for_locks(url: str) -> int:
 
 def test_site_is_checked_against_concurrent_claims(house: House, database_url: str) -> None:
     """The check and the new generation are one transaction: a claim comes before both, or after."""
-    node = house.service.plan_pod(house.request(), ORDER).placement.held[0]
+    node = house.service.pods.plan(house.request(), ORDER).placement.held[0]
     document = without(house.site, node).model_dump(mode="json")
     both = threading.Barrier(2)
     found: list[object] = []
@@ -165,7 +165,7 @@ def test_site_is_checked_against_concurrent_claims(house: House, database_url: s
     def send() -> None:
         both.wait(PATIENCE)
         try:
-            found.append(house.service.activate_site(house.operator, document).generation)
+            found.append(house.service.site.activate(house.operator, document).generation)
         except ConflictError as error:
             found.append(str(error))
 
@@ -175,7 +175,7 @@ def test_site_is_checked_against_concurrent_claims(house: House, database_url: s
         sender.start()
         both.wait(PATIENCE)
         wait_for(lambda: waiting_for_locks(database_url), "the operator waits for the claim")
-        plan = house.service.plan_pod(house.request(), ORDER)
+        plan = house.service.pods.plan(house.request(), ORDER)
         insert_pod(tx, plan.model_copy(update={"pod_id": str(uuid4())}), "team-a", "test")
     sender.join(PATIENCE)
     assert found == [f"nodes: {node} is missing, but pod train holds it: release the pod first"]
@@ -200,7 +200,7 @@ def test_site_cannot_change_what_parts_are_counted_against(house: House, what: s
         mode="json"
     )
     with pytest.raises(ConflictError, match=f"{node}'s {what} would change"):
-        house.service.activate_site(house.operator, changed)
+        house.service.site.activate(house.operator, changed)
     for number in range(4):
         house.order(small(f"p{number}"))
     taken = [d for row in house.store.capacity().parts if row["node"] == node for d in row["devices"]]

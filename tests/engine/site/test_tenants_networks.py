@@ -25,7 +25,7 @@ def guest(house: House, network: str, project: str = "team-b") -> Thing:
 
 
 def foreign(house: House, kind: str = "port") -> list[Finding]:
-    report = house.service.audit(house.operator)
+    report = house.service.audits.run(house.operator)
     return [f for f in report.findings if f.category == "foreign" and f.kind == kind]
 
 
@@ -50,7 +50,7 @@ def test_share_in_use_degrades_the_pod_until_the_port_is_removed(house: House) -
     assert seen.state is PodState.DEGRADED
     assert "RbacPolicyInUse" in seen.reason or port.id in seen.reason
     assert [f.id for f in foreign(house)] == [port.id]
-    house.service.audit(house.operator, repair=True)
+    house.service.audits.run(house.operator, repair=True)
     assert port not in house.cloud.things() and network.fields["shared_with"] == ()
     assert visit(house, pod).state is PodState.READY
 
@@ -62,7 +62,7 @@ def test_foreign_port_on_the_rdma_network_only_degrades_the_pod(house: House) ->
     port = guest(house, "network/rdma", "team-a")
     for _ in range(5):
         seen = visit(house, pod)
-    assert seen.state is PodState.DEGRADED and port.id in seen.reason
+    assert seen.state is PodState.DEGRADED and port.id in seen.reason  # pyright: ignore[reportPossiblyUnboundVariable]
     assert {t.id for t in house.cloud.things()} - {port.id} == before
     house.cloud.lose(port)
     assert visit(house, pod).state is PodState.READY
@@ -75,7 +75,7 @@ def test_tenants_own_port_on_the_management_network_is_shown_and_stays(house: Ho
     assert visit(house, pod).state is PodState.READY
     found = foreign(house)
     assert [f.id for f in found] == [port.id] and found[0].pod_id == str(pod.id)
-    house.service.audit(house.operator, repair=True)
+    house.service.audits.run(house.operator, repair=True)
     assert port in house.cloud.things()
 
 
@@ -86,9 +86,9 @@ def test_release_names_the_blocking_port_and_repair_removes_it(house: House) -> 
     house.release(pod)
     for _ in range(3):
         seen = visit(house, pod)
-    assert seen.state is PodState.RELEASING and "guest" in seen.reason
+    assert seen.state is PodState.RELEASING and "guest" in seen.reason  # pyright: ignore[reportPossiblyUnboundVariable]
     assert [f.id for f in foreign(house)] == [port.id]
-    house.service.audit(house.operator, repair=True)
+    house.service.audits.run(house.operator, repair=True)
     assert port not in house.cloud.things()
     house.run(pod, PodState.RELEASED)
     receipt = house.store.records.receipt(pod.id)
@@ -128,5 +128,5 @@ def test_tenants_subnet_on_the_rdma_network_is_noticed(house: House) -> None:
     seen = visit(house, pod)
     assert seen.state is PodState.DEGRADED and subnet.id in seen.reason
     assert [f.id for f in foreign(house, "subnet")] == [subnet.id]
-    house.service.audit(house.operator, repair=True)
+    house.service.audits.run(house.operator, repair=True)
     assert visit(house, pod).state is PodState.READY

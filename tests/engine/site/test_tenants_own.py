@@ -47,7 +47,7 @@ def test_tenants_network_is_a_partition_of_exactly_its_bound_ports(house: Tenant
     assert (owner.project_id, owner.name) == ("team-b", network.id)
     assert house.numbers() == {number: owner.owner}
     assert house.events(owner, "port") == [f"port {port.id} is in segment {number:#x}"]
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
     house.cloud.lose(port)
     house.cloud.lose(network)
     house.look()
@@ -255,7 +255,7 @@ def test_adapter_that_changes_networks_is_never_in_both(house: TenantHouse) -> N
         assert not house.ports_in(numbers[0]) & house.ports_in(numbers[1])
         house.visit(house.owner(first))
     assert (house.ports_in(numbers[0]), house.ports_in(numbers[1])) == (set(), {house.guid()})
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
 
 
 def test_changed_number_makes_another_partition(house: TenantHouse) -> None:
@@ -324,7 +324,7 @@ def test_tenants_server_without_an_adapter_is_foreign(house: TenantHouse) -> Non
     """On a free node, in a network of its own, it is what the cloud is for; placement avoids it anyway."""
 
     def foreign() -> list[str]:
-        found = house.service.audit(house.operator).findings
+        found = house.service.audits.run(house.operator).findings
         return [f.subject for f in found if f.kind == "node"]
 
     network = house.network()
@@ -353,7 +353,7 @@ def test_tenants_server_on_a_pods_node_is_foreign(house: TenantHouse) -> None:
     server = house.cloud.add(Kind.SERVER, "own", "team-b", host=house.site.node_by_name[node].nova_host)
     house.adapter(network, node).fields["device_id"] = server.id
     house.ready(network)
-    found = house.service.audit(house.operator).findings
+    found = house.service.audits.run(house.operator).findings
     assert [(f.category, f.subject) for f in found if server.id in f.what] == [("foreign", node)]
 
 

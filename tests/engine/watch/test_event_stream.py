@@ -40,7 +40,7 @@ def pods(database: Database, database_url: str) -> dict[str, str]:
     house = House(database, database_url)
     order = ORDER.model_copy(update={"name": "train", "nodes": ORDER.nodes.model_copy(update={"count": 1})})
     made = {
-        project: house.service.create_pod(house.request(project), order).id
+        project: house.service.pods.create(house.request(project), order).id
         for project in ("team-a", "team-b")
     }
     house.close()

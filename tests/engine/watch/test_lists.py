@@ -19,7 +19,7 @@ from weft.model.views import PodSearch
 
 def names(house: House, search: PodSearch, role: str = "member") -> list[str]:
     request = house.operator if role == "admin" else house.request()
-    return [p.name for p in house.service.list_pods(request, search)]
+    return [p.name for p in house.service.pods.list(request, search)]
 
 
 def pages(house: House, limit: int, between: list[object] | None = None) -> list[str]:
@@ -28,7 +28,7 @@ def pages(house: House, limit: int, between: list[object] | None = None) -> list
     marker = None
     works = iter(between or [])
     while True:
-        page = house.service.list_pods(house.request(), PodSearch(limit=limit, marker=marker))
+        page = house.service.pods.list(house.request(), PodSearch(limit=limit, marker=marker))
         found += [p.name for p in page]
         if len(page) < limit:
             return found
@@ -95,7 +95,7 @@ def test_lists_can_be_filtered(house: House) -> None:
     with pytest.raises(InputError, match="project: 'team-b' is not allowed: must be omitted"):
         names(house, others)
     assert names(house, PodSearch(project="team-a")) == ["placed", "ready", "waiting"], "it is one's own"
-    assert house.service.list_pods(house.request("team-b"), others) == []
+    assert house.service.pods.list(house.request("team-b"), others) == []
 
 
 def test_invented_marker_is_refused(house: House) -> None:

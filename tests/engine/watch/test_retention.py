@@ -63,7 +63,7 @@ def test_generations_are_pruned_with_the_pods_events(house: House) -> None:
 
     def changed(name: str) -> PodRecord:
         pod = house.ready(make(name, 2))
-        house.service.apply_pod(house.request(), name, make(name, 1))
+        house.service.pods.apply(house.request(), name, make(name, 1))
         for _ in range(20):
             house.store.wake(pod.id)
             house.worker.run_once()
@@ -76,12 +76,12 @@ def test_generations_are_pruned_with_the_pods_events(house: House) -> None:
     assert prune(house, 9.9)["generations of orders"] == 0
     assert prune(house, 0.2)["generations of orders"] == 2
     assert rows(house, "pod_generation") == before - 2
-    assert house.service.show_pod(house.request(), str(live.id)).generation == 2
-    assert house.service.show_pod(house.request(), str(pod.id)).generation == 2
+    assert house.service.pods.show(house.request(), str(live.id)).generation == 2
+    assert house.service.pods.show(house.request(), str(pod.id)).generation == 2
 
 
 def resized(house: House, pod: PodRecord, count: int) -> None:
-    house.service.apply_pod(house.request(), pod.name, make(pod.name, count))
+    house.service.pods.apply(house.request(), pod.name, make(pod.name, count))
     for _ in range(30):
         house.store.wake(pod.id)
         house.worker.run_once()
@@ -102,7 +102,7 @@ def test_long_lived_pod_keeps_only_what_its_receipt_needs(house: House) -> None:
     assert removed["nodes given back again"] == 2 and rows(house, "given_back", pod) == 1
     assert removed["tombstones of live owners"] == there - rows(house, "resource", pod) > 0
     resized(house, pod, 2)
-    assert [f for f in house.service.audit(house.operator).findings if f.pod == "long"] == []
+    assert [f for f in house.service.audits.run(house.operator).findings if f.pod == "long"] == []
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     signed = house.store.records.receipt(pod.id)
@@ -133,7 +133,7 @@ def test_possibly_requested_row_is_kept(house: House, doubt: str) -> None:
     planted = house.cloud.plant(Fault.UNREACHABLE, kind=Kind.ROUTER, times=None)
     pod = house.order(make("doubt", 1).model_copy(update={"access": AccessOrder(floating_ip="each")}))
     house.worker.run_once()
-    house.service.apply_pod(house.request(), "doubt", make("doubt", 1))
+    house.service.pods.apply(house.request(), "doubt", make("doubt", 1))
     planted.lift()
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute("UPDATE owner SET late_until = NULL, held_until = NULL")
@@ -152,7 +152,7 @@ def test_server_that_left_before_it_came_is_not_shown(house: House) -> None:
         connection.execute(
             "UPDATE resource SET state = 'wanted' WHERE kind = 'server' AND expunged IS NOT NULL"
         )
-    assert len(house.service.show_pod(house.request(), str(pod.id)).servers) == 1
+    assert len(house.service.pods.show(house.request(), str(pod.id)).servers) == 1
     resized(house, pod, 2)
 
 
@@ -161,7 +161,7 @@ def test_node_on_its_way_back_keeps_the_rows(house: House) -> None:
     pod = house.ready(make("slow", 2))
     before = rows(house, "resource", pod)
     planted = house.cloud.plant(Fault.UNREACHABLE, verb="occupants", times=None)
-    house.service.apply_pod(house.request(), "slow", make("slow", 1))
+    house.service.pods.apply(house.request(), "slow", make("slow", 1))
     for _ in range(30):
         house.store.wake(pod.id)
         house.worker.run_once()
@@ -190,7 +190,7 @@ def test_readings_of_freed_nodes_go_once_the_receipt_has_them(house: House) -> N
     """They go with the tombstones; a live pod keeps them for its receipt."""
     pods = {name: house.ready(make(name, 2)) for name in ("live", "gone")}
     for name in pods:
-        house.service.apply_pod(house.request(), name, make(name, 1))
+        house.service.pods.apply(house.request(), name, make(name, 1))
         for _ in range(20):
             house.store.wake(pods[name].id)
             house.worker.run_once()
@@ -223,11 +223,11 @@ def test_old_records_go_and_the_receipt_stays(house: House) -> None:
     assert rows(house, "resource", pod) == 0 and rows(house, "resource", live) > 0
     assert prune(house, 5.0)["events"] > 0
     assert rows(house, "event", pod) == 0 and rows(house, "event", live) > 0
-    shown = house.service.show_pod(house.request(), str(pod.id))
+    shown = house.service.pods.show(house.request(), str(pod.id))
     assert shown.state is PodState.RELEASED and shown.has_receipt
-    assert verify(house.service.pod_receipt(house.request(), str(pod.id)).model_dump(mode="json")).valid
+    assert verify(house.service.pods.receipt(house.request(), str(pod.id)).model_dump(mode="json")).valid
     assert not any(prune(house).values()), "the second time there is nothing to do"
-    assert [f for f in house.service.audit(house.operator).findings if f.pod == "live"] == []
+    assert [f for f in house.service.audits.run(house.operator).findings if f.pod == "live"] == []
     assert sweep(house) == []
 
 
@@ -277,7 +277,7 @@ def test_held_numbers_keep_their_rows(house: House) -> None:
     house.cloud.plant(Fault.UNDELETABLE, kind=Kind.NETWORK, times=None)
     house.release(pod)
     house.worker.run_once()
-    house.service.abandon_pod(house.operator, str(pod.id), "the project is gone")
+    house.service.pods.abandon(house.operator, str(pod.id), "the project is gone")
     for _ in range(10):
         house.clock.sleep(60)
         house.store.wake(pod.id)
@@ -303,15 +303,15 @@ def test_mark_of_a_pod_without_rows_is_left_to_a_person(house: House) -> None:
     mark = Mark("lab", Owner.pod(pod.id), "network/rdma")
     house.cloud.add(Kind.NETWORK, mark.name(), "team-a", mark)
     sweep(house)
-    house.service.audit(house.operator, repair=True)
+    house.service.audits.run(house.operator, repair=True)
     assert len(house.cloud.things()) == 1
-    [found] = [f for f in house.service.audit(house.operator).findings if f.kind == "network"]
+    [found] = [f for f in house.service.audits.run(house.operator).findings if f.kind == "network"]
     assert found.category == "foreign" and "no longer kept" in found.what
 
 
 def test_audit_log_and_sites_go_by_age(house: House) -> None:
     """The active generation stays, and so does the one that was active until recently."""
-    house.service.audit(house.operator)
+    house.service.audits.run(house.operator)
     old = len(house.store.records.audit_log(AuditLogSearch()))
     house.clock.sleep(86400 * 30)
     with psycopg.connect(house.database.url, autocommit=True) as connection:

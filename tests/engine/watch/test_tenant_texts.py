@@ -30,11 +30,11 @@ def test_every_event_of_a_pods_life_has_a_tenants_text(house: House) -> None:
     pod = house.ready(make("train", 2))
     waiting = queue(house, "waits", 16, duration="1h")
     house.worker.tend_queue()
-    door.release_pod(tenant, pod.name)
+    door.pods.release(tenant, pod.name)
     house.run(pod, PodState.RELEASED)
-    seen = [e.message for p in (pod, waiting) for e in door.pod_events(tenant, str(p.id))]
-    seen += [p.reason for p in door.list_pods(tenant)]
-    seen += [r.reason for r in door.show_pod(tenant, str(pod.id)).resources]
+    seen = [e.message for p in (pod, waiting) for e in door.pods.events(tenant, str(p.id))]
+    seen += [p.reason for p in door.pods.list(tenant)]
+    seen += [r.reason for r in door.pods.show(tenant, str(pod.id)).resources]
     assert len(seen) > 20
     assert [s for s in seen if OPERATORS in s or str(withheld.EVENT()) in s] == []
 
@@ -44,7 +44,7 @@ def test_tenant_reads_why_its_own_server_failed(house: House) -> None:
     pod = house.order()
     house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, times=None)
     house.run(pod, PodState.FAILED)
-    shown = verbs(house).show_pod(house.request(), pod.name)
+    shown = verbs(house).pods.show(house.request(), pod.name)
     assert "create train-0 " in shown.reason and "it failed" in shown.reason
     hosts = {n.nova_host for n in house.site.nodes}
     text = shown.model_dump_json(include={"reason", "resources"})
@@ -55,12 +55,12 @@ def test_tenant_does_not_read_operators_and_others_words(house: House) -> None:
     """Reasons of a quarantine, other pods and projects are in no refusal, plan, capacity or error."""
     tenant, door = house.request("team-b"), verbs(house)
     house.order(make(f"{SECRET}-pod", 10, duration="1h"))
-    house.service.quarantine_node(house.operator, "gpu16", f"{SECRET} fan, ask Ms {SECRET}")
-    answers: list[str] = [door.capacity(tenant).model_dump_json()]
-    answers.append(door.plan_pod(tenant, make("fits", 2)).model_dump_json(exclude={"order"}))
+    house.service.nodes.quarantine(house.operator, "gpu16", f"{SECRET} fan, ask Ms {SECRET}")
+    answers: list[str] = [door.capacity.show(tenant).model_dump_json()]
+    answers.append(door.pods.plan(tenant, make("fits", 2)).model_dump_json(exclude={"order"}))
     for order in (make("much", 8), make("near", 4, locality={"required": "leaf"}), make("all", 16)):
         with pytest.raises(RefusedError) as refused:
-            door.plan_pod(tenant, order)
+            door.pods.plan(tenant, order)
         answers.append(f"{refused.value} {refused.value.detail}")
         assert OPERATORS not in answers[-1]
         assert "quarantine" not in answers[-1] and "maintenance" not in answers[-1]
@@ -72,9 +72,9 @@ def test_tenant_does_not_read_details_of_a_silent_fabric(house: House) -> None:
     for manager in house.fabric.managers:
         manager.reachable = False
     with pytest.raises(UnknownError) as error:
-        verbs(house).plan_pod(house.request(), make("x", 1))
+        verbs(house).pods.plan(house.request(), make("x", 1))
     with pytest.raises(WeftError) as whole:
-        verbs(house).plan_pod(house.operator, make("x", 1))
+        verbs(house).pods.plan(house.operator, make("x", 1))
     assert str(error.value) != str(whole.value)
     assert (error.value.of, error.value.answer) == ("the site", OPERATORS)
 
@@ -84,7 +84,7 @@ def test_reason_of_a_resource_keeps_its_code(house: House) -> None:
     pod = house.order()
     house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, times=None)
     house.run(pod, PodState.FAILED)
-    broken = [r for r in verbs(house).show_pod(house.request(), pod.name).resources if r.state == "broken"]
+    broken = [r for r in verbs(house).pods.show(house.request(), pod.name).resources if r.state == "broken"]
     assert broken and {r.code for r in broken} == {"SERVER_FAULT"}
     assert all(r.reason == "No valid host was found" for r in broken)
 
@@ -98,9 +98,9 @@ def test_rows_of_an_earlier_version_get_codes_at_the_next_visit(house: House, cl
     house.worker.tend_queue()
     house.store.wake(pod.id)
     house.worker.run_once()
-    before = {p.name: (p.reason, p.code) for p in door.list_pods(tenant)}
+    before = {p.name: (p.reason, p.code) for p in door.pods.list(tenant)}
     assert before["waits"][1] == "STARTS_BY" and before["train"][1], before
-    events = len(door.pod_events(tenant, str(waiting.id)))
+    events = len(door.pods.events(tenant, str(waiting.id)))
     with psycopg.connect(house.database.url) as connection:
         for now in (house.store.pods.find(str(one.id), None) for one in (pod, waiting)):
             rows = [c.model_dump(mode="json", exclude={"code", "params"}) for c in now.conditions]
@@ -108,10 +108,10 @@ def test_rows_of_an_earlier_version_get_codes_at_the_next_visit(house: House, cl
                 "UPDATE pod SET reason = to_jsonb(%s::text), conditions = %s WHERE id = %s",
                 [str(now.reason), Jsonb(rows), now.id],
             )
-    assert all(OPERATORS in p.reason for p in door.list_pods(tenant))
+    assert all(OPERATORS in p.reason for p in door.pods.list(tenant))
     clock.forward(minutes=5)
     house.worker.tend_queue()
     house.store.wake(pod.id)
     house.worker.run_once()
-    assert {p.name: (p.reason, p.code) for p in door.list_pods(tenant)} == before
-    assert len(door.pod_events(tenant, str(waiting.id))) == events
+    assert {p.name: (p.reason, p.code) for p in door.pods.list(tenant)} == before
+    assert len(door.pods.events(tenant, str(waiting.id))) == events

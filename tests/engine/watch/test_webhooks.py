@@ -44,7 +44,7 @@ class Sender(House):
         )
         self.store.activate_site(self.site.model_copy(update={"webhooks": policy}), "test")
         self.there, self.receivers = there, HttpsReceivers(there.context, seconds=1.0)
-        self.service.receivers = self.receivers
+        self.service.webhooks.receivers = self.receivers
         self.senders = self.new_sender()
 
     def new_sender(self) -> WebhookKeeper:
@@ -52,7 +52,7 @@ class Sender(House):
 
     def hook(self, path: str = "/", *events: str, name: str = "ops") -> NewWebhook:
         given = WebhookRequest(name=name, url=self.there.url(path), events=events)
-        return self.service.make_webhook(self.request(), given)
+        return self.service.webhooks.make(self.request(), given)
 
     def send(self, keeper: WebhookKeeper | None = None) -> None:
         keeper = keeper or self.senders
@@ -69,7 +69,7 @@ class Sender(House):
             )
 
     def state(self, name: str = "ops") -> tuple[str, str]:
-        view = self.service.show_webhook(self.request(), name)
+        view = self.service.webhooks.show(self.request(), name)
         return view.state, view.code
 
 
@@ -91,7 +91,7 @@ def test_all_events_are_delivered_in_order_and_signed(house: Sender, there: Rece
     made = house.hook()
     pod = house.ready()
     house.send()
-    listed = house.service.pod_events(house.request(), "train")
+    listed = house.service.pods.events(house.request(), "train")
     assert sequences(there) == [e.sequence for e in listed]
     message = there.messages()[0]
     assert (message["type"], message["data"]["pod"]) == ("pod.state", "train")
@@ -107,7 +107,7 @@ def test_all_events_are_delivered_in_order_and_signed(house: Sender, there: Rece
     house.release(pod)
     house.send()
     assert len(there.got) > before
-    view = house.service.show_webhook(house.request(), "ops")
+    view = house.service.webhooks.show(house.request(), "ops")
     assert (view.state, view.delivered) == ("active", len(there.got))
 
 
@@ -134,7 +134,7 @@ def test_receiver_that_fails_gets_the_same_event_again(house: Sender, there: Rec
     there.answers["/"] = "200"
     house.later(module.DELAYS[3])
     house.send()
-    assert sequences(there)[4:] == [e.sequence for e in house.service.pod_events(house.request(), "train")]
+    assert sequences(there)[4:] == [e.sequence for e in house.service.pods.events(house.request(), "train")]
     assert house.state() == ("active", "")
 
 
@@ -156,7 +156,7 @@ def test_receiver_that_fails_for_a_day_is_disabled(house: Sender, there: Receive
     house.send()
     assert len(there.got) == sent
     there.answers["/"] = "200"
-    house.service.enable_webhook(house.request(), "ops")
+    house.service.webhooks.enable(house.request(), "ops")
     house.send()
     assert sequences(there)[sent:] == [e.sequence for e in house.store.records.events(pod.id, 0)]
 
@@ -229,36 +229,36 @@ def test_filter_sees_what_the_tenant_sees(house: Sender, there: Receiver) -> Non
 def test_webhook_of_another_project_is_not_shown_and_gets_nothing(house: Sender, there: Receiver) -> None:
     """Its webhooks don't exist for others; readers don't see URLs, which may be secrets."""
     made = house.hook()
-    house.service.create_pod(house.request("team-b"), ORDER.model_copy(update={"name": "theirs"}))
+    house.service.pods.create(house.request("team-b"), ORDER.model_copy(update={"name": "theirs"}))
     house.send()
     assert there.got == []
     for name in ("ops", made.id):
         with pytest.raises(NotFoundError):
-            house.service.show_webhook(house.request("team-b"), name)
+            house.service.webhooks.show(house.request("team-b"), name)
         with pytest.raises(NotFoundError):
-            house.service.delete_webhook(house.request("team-b"), name)
+            house.service.webhooks.delete(house.request("team-b"), name)
     with pytest.raises(ForbiddenError):
-        house.service.webhooks(house.request(role="reader"))
-    assert [h.id for h in house.service.webhooks(house.operator, all_projects=True)] == [made.id]
-    house.service.delete_webhook(house.operator, made.id)
-    assert house.service.webhooks(house.request()) == []
+        house.service.webhooks.list(house.request(role="reader"))
+    assert [h.id for h in house.service.webhooks.list(house.operator, all_projects=True)] == [made.id]
+    house.service.webhooks.delete(house.operator, made.id)
+    assert house.service.webhooks.list(house.request()) == []
 
 
 def test_rotated_secret_signs_beside_the_old_one(house: Sender, there: Receiver) -> None:
     """For a day; afterwards alone. A deleted webhook leaves no secret."""
     old = house.hook()
-    new = house.service.rotate_webhook(house.request(), "ops")
+    new = house.service.webhooks.rotate(house.request(), "ops")
     assert new.secret != old.secret
-    house.service.test_webhook(house.request(), "ops")
+    house.service.webhooks.test(house.request(), "ops")
     house.later(module.OLD_VALID.total_seconds() + 60)
-    house.service.test_webhook(house.request(), "ops")
+    house.service.webhooks.test(house.request(), "ops")
     given = [headers["webhook-signature"] for _, headers, _ in there.got]
     for (_, headers, body), secrets in zip(there.got, ([new, old], [new]), strict=True):
         keys = [base64.b64decode(s.secret.removeprefix("whsec_")) for s in secrets]
         at = int(headers["webhook-timestamp"])
         assert headers["webhook-signature"] == signatures(keys, headers["webhook-id"], at, body)
     assert [len(one.split()) for one in given] == [2, 1]
-    house.service.delete_webhook(house.request(), "ops")
+    house.service.webhooks.delete(house.request(), "ops")
     with psycopg.connect(house.database.url) as connection:
         assert connection.execute("SELECT 1 FROM secret WHERE name LIKE 'webhook/%'").fetchall() == []
 
@@ -275,7 +275,7 @@ def test_webhook_gets_nothing_while_the_gate_is_closed(house: Sender, there: Rec
     house.database.gate = Closed()
     house.send()
     with pytest.raises(ClosedError):
-        house.service.test_webhook(house.request(), "ops")
+        house.service.webhooks.test(house.request(), "ops")
     assert there.got == []
     house.database.gate = Ungated()
     with psycopg.connect(house.database.url) as connection:
@@ -292,11 +292,11 @@ def test_webhook_gets_nothing_while_the_gate_is_closed(house: Sender, there: Rec
 def test_test_message_says_why_it_fails(house: Sender, there: Receiver) -> None:
     """And the status, nothing of the body."""
     house.hook("/test")
-    found = house.service.test_webhook(house.request(), "ops")
+    found = house.service.webhooks.test(house.request(), "ops")
     assert (found.delivered, found.status, there.messages("/test")[0]["type"]) == (True, 200, "webhook.test")
     there.answers["/test"] = "404"
     house.later(60)
-    found = house.service.test_webhook(house.request(), "ops")
+    found = house.service.webhooks.test(house.request(), "ops")
     assert (found.delivered, found.status, found.code) == (False, 404, "RECEIVER_STATUS")
 
 
@@ -304,15 +304,15 @@ def test_trials_of_a_projects_webhooks_are_bounded(house: Sender, there: Receive
     """Also one after another of several; another project has its own."""
     house.hook()
     house.hook(name="other")
-    house.service.test_webhook(house.request(), "ops")
+    house.service.webhooks.test(house.request(), "ops")
     for name in ("ops", "other"):
         with pytest.raises(ConflictError) as refused:
-            house.service.test_webhook(house.request(), name)
+            house.service.webhooks.test(house.request(), name)
         assert refused.value.args[0].code == "WEBHOOK_TESTED"
     assert len(there.got) == 1
     given = WebhookRequest(name="ops", url=there.url("/"))
-    house.service.make_webhook(house.request("team-b"), given)
-    assert house.service.test_webhook(house.request("team-b"), "ops").delivered
+    house.service.webhooks.make(house.request("team-b"), given)
+    assert house.service.webhooks.test(house.request("team-b"), "ops").delivered
 
 
 def test_webhook_learns_of_events_that_were_removed_unsent(house: Sender, there: Receiver) -> None:
@@ -327,7 +327,7 @@ def test_webhook_learns_of_events_that_were_removed_unsent(house: Sender, there:
     first, *rest = there.messages()
     assert (first["type"], first["data"]["code"]) == ("events.removed", "EVENTS_REMOVED")
     assert rest and all(m["type"].startswith("pod.") for m in rest)
-    house.service.release_pod(house.request(), "train")
+    house.service.pods.release(house.request(), "train")
     house.send()
     assert [m["type"] for m in there.messages()].count("events.removed") == 1
     assert len(there.got) > 1 + len(rest)
@@ -361,7 +361,7 @@ def test_webhooks_of_a_project_are_bounded(house: Sender) -> None:
     with pytest.raises(ConflictError, match="already exists"):
         house.hook(name="n0")
     with pytest.raises(InputError, match="url"):
-        house.service.make_webhook(
+        house.service.webhooks.make(
             house.request("team-b"), WebhookRequest(name="x", url="https://169.254.169.254/")
         )
     with psycopg.connect(house.database.url) as connection:
