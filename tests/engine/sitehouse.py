@@ -129,7 +129,7 @@ class SiteHouse(OwnerHouse):
             owner = self.visit(self.site_owner())
             if self.service.site.resources(self.operator).done:
                 return owner
-        raise AssertionError(f"{owner.state}: {owner.reason}")  # pyright: ignore[reportPossiblyUnboundVariable]
+        raise AssertionError(f"{owner.state}: {owner.reason}")
 
     def visits(self, number: int) -> OwnerRecord:
         for _ in range(number):

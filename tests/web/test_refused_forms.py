@@ -85,7 +85,7 @@ def test_confirmation_is_typed_again(pods_console: Console, browser: Browser) ->
 def test_change_to_the_name_of_another_pod_is_refused(pods_console: Console, browser: Browser) -> None:
     """Planned or applied: the difference would be the other pod's."""
     pod = pods_console.order()
-    pods_console.order(name="serve")
+    other = pods_console.order(name="serve")
     browser.sign_in("alice")
     path = f"/ui/pods/{pod.id}/change"
     page = browser.get(path)
@@ -95,7 +95,8 @@ def test_change_to_the_name_of_another_pod_is_refused(pods_console: Console, bro
     assert "change" not in hidden_of_change(browser)
     answer = browser.post(path, {"do": "apply", **given})
     assert answer.status_code in (400, 409)
-    assert {one.generation for one in pods_console.house.service.pods.list(OLGA)} <= {1}  # pyright: ignore[reportAttributeAccessIssue]
+    pods = pods_console.house.store.pods
+    assert [pods.find(one.id, None).generation for one in (pod, other)] == [1, 1]
 
 
 @pytest.mark.parametrize("do", ["plan-yaml", "apply"])

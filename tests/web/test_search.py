@@ -49,7 +49,7 @@ def test_operator_finds_pod_and_hardware(pods_console: Console, browser: Browser
     for interface in house.site.interfaces[:1]:
         named |= {interface.mac.upper().replace(":", "-"): "interface", str(interface.address): "interface"}
     for text, kind in named.items():
-        assert text and kind in [hit.kind for hit in found(pods_console, text).hits], text  # pyright: ignore[reportArgumentType]
+        assert text and kind in [hit.kind for hit in found(pods_console, text).hits], text
     assert [h.kind for h in found(pods_console, switch.name).hits] == ["switch"]
     browser.sign_in("olga")
     assert browser.get("/ui/search?q=nix").status_code == 200 and "Nothing has exactly" in browser.text

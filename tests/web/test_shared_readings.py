@@ -37,7 +37,7 @@ def test_access_rules_hold_for_each_who_shares_a_picture(
 
     def slow(*given: Any) -> list[NodeMark]:
         assert go.wait(30)
-        return plain(*given)  # pyright: ignore[reportReturnType]
+        return plain(*given)
 
     monkeypatch.setattr(house.service.nodes, "marks", slow)
     with Browser(console.url) as limited, ThreadPoolExecutor(3) as pool:

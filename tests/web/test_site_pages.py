@@ -26,7 +26,7 @@ LOOKS = tuple(f"/ui/site/{name}" for name in _NAMES.split())
 ACTS = tuple(
     f"/ui/site/nodes/gpu01/{one}" for one in ("hold", "quarantine", "clear", "accept", "clear-report")
 )
-ACTS = (  # pyright: ignore[reportConstantRedefinition]
+ACTS = (
     *ACTS,
     "/ui/site/drain",
     "/ui/site/drain/plan",

@@ -41,7 +41,7 @@ def check(house: House, repair: bool = False, **chosen: tuple[str, ...]) -> Audi
 
     def work() -> None:
         while not stop.is_set():
-            house.worker.run_once() or stop.wait(0.02)  # pyright: ignore[reportUnusedExpression]
+            house.worker.run_once() or stop.wait(0.02)
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -160,7 +160,7 @@ def test_missing_server_is_found_and_recreated_by_repair(house: House) -> None:
 def test_removed_p_key_of_a_member_is_found_and_repaired(house: House) -> None:
     """Drift behind the subnet manager's back: OpenSM doesn't see it, the audit does, and the loop repairs it."""
     pod = house.ready()
-    house.fabric.erase_key(a_member(house, pod.nodes), 0x8000 | pod.plan.segment)  # pyright: ignore[reportOperatorIssue]
+    house.fabric.erase_key(a_member(house, pod.nodes), 0x8000 | pod.plan.segment)
     assert "different" in categories(check(house))
     report = check(house, repair=True)
     assert report.findings and all(f.repaired for f in report.findings)
@@ -170,7 +170,7 @@ def test_removed_p_key_of_a_member_is_found_and_repaired(house: House) -> None:
 def test_pods_p_key_on_an_outsider_is_found(house: House) -> None:
     """A key of a live pod written to a port that is no member: another pod's members share it."""
     pod = house.ready()
-    house.fabric.write_key(an_outsider(house), 0x8000 | pod.plan.segment)  # pyright: ignore[reportOperatorIssue]
+    house.fabric.write_key(an_outsider(house), 0x8000 | pod.plan.segment)
     found = [f for f in check(house).findings if f.kind == "membership"]
     assert found and "not a member" in found[0].what
     report = check(house, repair=True)
@@ -257,7 +257,7 @@ def test_p_key_written_after_release_is_found(house: House) -> None:
     pod = house.ready()
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    key = 0x8000 | pod.plan.segment  # pyright: ignore[reportOperatorIssue]
+    key = 0x8000 | pod.plan.segment
     assert not any(key in t.keys for t in house.fabric.tables().values())
     house.fabric.write_key(an_outsider(house), key)
     assert categories(check(house)) & {"foreign", "orphan"}

@@ -34,7 +34,7 @@ def repair(house: House, *unknown: str) -> AuditReport:
 
 
 def of_kind(report: AuditReport, kind: Kind) -> Finding:
-    return next(f for f in report.findings if f.kind == kind)  # pyright: ignore[reportUnnecessaryComparison]
+    return next(f for f in report.findings if f.kind == kind)
 
 
 def old(house: House, thing: Thing) -> Thing:
@@ -101,7 +101,7 @@ def test_pod_released_during_an_audit_is_no_finding(house: House) -> None:
 
     resources = house.world.resources
     assert isinstance(resources, dict)
-    resources["lab"] = Listing(house.cloud, gone)  # pyright: ignore[reportArgumentType]
+    resources["lab"] = Listing(house.cloud, gone)
     report = house.service.audits.run(house.operator)
     assert report.findings == () and report.checked["things with weft's mark in lab"] == things
 

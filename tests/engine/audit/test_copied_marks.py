@@ -127,9 +127,9 @@ def test_undeletable_resources_do_not_delay_a_sweep(house: House) -> None:
     other = house.run(other, PodState.RELEASED)
     lost_hold(house.database, other.id)
     late = bearing(house, other, Kind.NETWORK)
-    before = house.clock.seconds  # pyright: ignore[reportAttributeAccessIssue]
+    before = house.clock.seconds
     sweep(house)
-    assert house.clock.seconds - before == 300.0  # pyright: ignore[reportAttributeAccessIssue]
+    assert house.clock.seconds - before == 300.0
     assert late not in house.cloud.things()
     assert {t.id for _, t in stuck} <= {t.id for t in house.cloud.things()}
 

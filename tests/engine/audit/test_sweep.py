@@ -149,7 +149,7 @@ def test_live_owners_member_on_a_freed_node_is_no_stranger(house: House) -> None
     def write(change: str) -> None:
         with house.database.transaction() as tx:
             said = f"UPDATE resource SET {change} WHERE owner_id = %s AND kind = 'segment'"
-            tx._connection.execute(said, [live.id])  # pyright: ignore[reportArgumentType, reportPrivateUsage]
+            tx._connection.execute(said, [live.id])
 
     one = f"jsonb_set(document #> '{{spec,members,0}}', '{{port}}', '\"{port}\"')"
     write(f"document = jsonb_set(document, '{{spec,members,1}}', {one})")

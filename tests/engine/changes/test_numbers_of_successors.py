@@ -73,7 +73,7 @@ def test_network_of_an_accepted_dump_leaves_its_number_to_its_successor(
     successor = house.guid("gpu14")
     ufm.ufm.set_pkeys(foreign(f"{number:#x}", {f"{successor:016x}": "full"}))
     restore(house.database.url)
-    house.clock.forward(minutes=1)  # pyright: ignore[reportAttributeAccessIssue]
+    house.clock.forward(minutes=1)
     house.restart()
     house.tenants = house.new_keeper()
     house.service.audits.accept_database(house.operator)
@@ -83,7 +83,7 @@ def test_network_of_an_accepted_dump_leaves_its_number_to_its_successor(
     assert inside(ufm, number) == {successor}
     assert "its number may be another owner's" in house.see(owner.id).reason
     ufm.ufm.set_pkeys(foreign(f"{number:#x}", None))
-    house.clock.forward(minutes=10)  # pyright: ignore[reportAttributeAccessIssue]
+    house.clock.forward(minutes=10)
     for _ in range(6):
         house.visit(owner)
     assert house.see(owner.id).state == PodState.RELEASED
@@ -99,7 +99,7 @@ class Slow:
         """Nodes in quarantine when it was written."""
 
     def witness(self, site: str) -> Witness:
-        return self._cloud.witness(site)  # pyright: ignore[reportReturnType]
+        return self._cloud.witness(site)
 
     def testify(self, site: str, witness: Witness) -> None:
         self.writes.set()

@@ -27,7 +27,7 @@ def test_full_port_is_named_in_the_refusal(house: House) -> None:
         house.order(make("all", 16))
     guid = house.site.node_by_name["gpu03"].hcas_on("ib0")[0].port_guid
     assert "segments 1" in str(caught.value)
-    (report,) = [f for f in caught.value.detail["explanation"]["filters"] if f["filter"] == "segments"]  # pyright: ignore[reportIndexIssue]
+    (report,) = [f for f in caught.value.detail["explanation"]["filters"] if f["filter"] == "segments"]
     assert f"(0x{guid:016x}) has no entry left for a P_Key: 64 of 64 are taken" in report["examples"][0]
     pod = house.ready(make("most", 15))
     assert "gpu04" in pod.nodes and "gpu03" not in pod.nodes

@@ -69,7 +69,7 @@ def test_node_is_not_booked_with_and_without_a_fabric_at_once() -> None:
     world.run()
     world.order(1, 10, 5, "a")
     world.order(2, 10, 5, "a")
-    world.waiting[-1].order.__dict__["fabric"] = plain().fabric  # pyright: ignore[reportIndexIssue]
+    world.waiting[-1].order.__dict__["fabric"] = plain().fabric
     found = world.look()
     kept = [note.booking for note in found.notes.values() if note.booking]
     assert len(kept) == 2

@@ -249,7 +249,7 @@ def test_replaced_part_survives_a_worker_killed_at_any_statement(
         assert now.generation == generation + 1
         if not died:
             break
-    assert not died and statement > 4, "most of the way was one statement?"  # pyright: ignore[reportPossiblyUnboundVariable]
+    assert not died and statement > 4, "most of the way was one statement?"
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     signed = house.store.records.receipt(pod.id)
@@ -292,4 +292,4 @@ def test_replacement_without_a_request_survives_a_worker_killed_at_any_statement
         house.service.nodes.clear_report(house.operator, before.nodes[0])
         if not died:
             break
-    assert not died and statement > 10, "most of the turn was one statement?"  # pyright: ignore[reportPossiblyUnboundVariable]
+    assert not died and statement > 10, "most of the turn was one statement?"

@@ -192,7 +192,7 @@ def test_visit_waiting_behind_a_slow_one_is_handed_back(
     monkeypatch.setattr(lane_module, "SLOW", 3600.0)
     monkeypatch.setattr(worker_module, "LONGEST_SLEEP", 0.05)  # nothing else is due, and nothing wakes it
     slow = house.new_worker("slow", replace(house.loop, pods_at_once=1))
-    slow._work.begin(lambda: slow._work.ended() and None)  # pyright: ignore[reportArgumentType, reportPrivateUsage]
+    slow._work.begin(lambda: slow._work.ended() and None)
     house.order(ORDER.model_copy(update={"name": "hangs", "nodes": ONE}))
     with silent_hosts(monkeypatch, house, "hangs") as hangs:
         slow._turn()  # pyright: ignore[reportPrivateUsage]

@@ -155,7 +155,7 @@ def test_members_are_functions_ports_or_tags_on_every_adapter(house: House) -> N
     node = house.site.node_by_name[pod.nodes[0]]
     physical = sorted(h.port_id for h in node.hcas_on("ib0"))
     members = segment(pod).members
-    if house.site.fabrics["ib0"].type == "ethernet":  # pyright: ignore[reportUnnecessaryComparison]
+    if house.site.fabrics["ib0"].type == "ethernet":
         assert [(m.port, m.mode, m.behind) for m in members] == [(p, Mode.TRUNK, ()) for p in physical]
         return
     mac = port(pod).mac
@@ -332,7 +332,7 @@ def test_server_deleted_by_its_tenant_takes_no_other_out(house: House) -> None:
     (node,) = pod.nodes
     ports, all_of = house.world.fabric("ib0"), {m.port for m in segment(pod).members}
     assert pod.plan.segment is not None
-    functions = house.site.fabrics["ib0"].type != "ethernet"  # pyright: ignore[reportUnnecessaryComparison]
+    functions = house.site.fabrics["ib0"].type != "ethernet"
     for gone in (1, 2):
         house.cloud.lose(house.cloud.thing(f"server/{node}/{gone}"))
         for _ in range(3):
@@ -380,7 +380,7 @@ def test_host_loses_its_last_server_while_another_comes(house: House) -> None:
 def test_manager_without_functions_is_reported(house: House) -> None:
     """OpenSM has no virtual ports. Switches of Ethernet need none: the pod is ordered."""
     site = with_functions(house.site, VFS)
-    if site.fabrics["ib0"].type == "ethernet":  # pyright: ignore[reportUnnecessaryComparison]
+    if site.fabrics["ib0"].type == "ethernet":
         assert house.order(small("p")).nodes
         return
     furnished(house, site, lambda site: FakeFabric(site, "ib0"))
@@ -398,7 +398,7 @@ def test_site_without_functions_is_reported(house: House) -> None:
         Site.model_validate(document),
         lambda site: (
             FakeEthernet(site, "ib0")
-            if site.fabrics["ib0"].type == "ethernet"  # pyright: ignore[reportUnnecessaryComparison]
+            if site.fabrics["ib0"].type == "ethernet"
             else FakeFabric(site, "ib0", virtual_functions=True)
         ),
     )

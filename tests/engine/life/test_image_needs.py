@@ -35,7 +35,7 @@ def test_only_hosts_with_the_trait_are_chosen(house: House) -> None:
     with pytest.raises(RefusedError) as caught:
         house.order(make("five", 5))
     assert "image 12" in str(caught.value)
-    (report,) = [f for f in caught.value.detail["explanation"]["filters"] if f["filter"] == "image"]  # pyright: ignore[reportIndexIssue]
+    (report,) = [f for f in caught.value.detail["explanation"]["filters"] if f["filter"] == "image"]
     assert "lacks the trait CUSTOM_OFED" in report["examples"][0]
     assert any("nodes.image" in change for change in offers(caught.value))
 

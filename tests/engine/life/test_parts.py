@@ -74,8 +74,7 @@ def test_servers_of_one_pod_share_a_host(house: House) -> None:
     assert {k for k in keys if k.startswith("server/")} == {f"server/{node}/{i}" for i in range(3)}
     assert {k for k in keys if k.startswith("port/")} == {f"port/{node}/{i}/management" for i in range(3)}
     addresses = [
-        s.fields["address"]
-        for k, s in ((k, house.cloud.thing(k)) for k in keys if k.startswith("port/"))  # pyright: ignore[reportUnusedVariable]
+        s.fields["address"] for k, s in ((k, house.cloud.thing(k)) for k in keys if k.startswith("port/"))
     ]
     assert len(set(addresses)) == 3
     shown = next(n for n in house.service.nodes.list(house.operator) if n.name == node)
@@ -91,12 +90,12 @@ def test_order_of_a_part_waits_for_a_free_part(house: House) -> None:
     assert "there is capacity for 1" in str(refused.value)
     last = ready(house, "last")
     waits = house.order(small("waits", queue=True))
-    house.worker._dispatcher.run()  # pyright: ignore[reportPrivateUsage]
+    house.worker._dispatcher.run()
     waits = house.store.pods.find(str(waits.id), None)
     assert (waits.state, waits.reason) == (PodState.PENDING, KEPT_FOR)
     house.release(last)
     house.run(last, PodState.RELEASED)
-    house.worker._dispatcher.run()  # pyright: ignore[reportPrivateUsage]
+    house.worker._dispatcher.run()
     assert house.run(waits, PodState.READY).nodes == last.nodes
 
 
@@ -106,11 +105,11 @@ def test_order_of_whole_nodes_waits_for_empty_hosts(house: House) -> None:
     with pytest.raises(RefusedError):
         house.order(whole("all", 16))
     waits = house.order(whole("all", 16, queue=True))
-    house.worker._dispatcher.run()  # pyright: ignore[reportPrivateUsage]
+    house.worker._dispatcher.run()
     assert house.store.pods.find(str(waits.id), None).state is PodState.PENDING
     house.release(part)
     house.run(part, PodState.RELEASED)
-    house.worker._dispatcher.run()  # pyright: ignore[reportPrivateUsage]
+    house.worker._dispatcher.run()
     assert len(house.run(waits, PodState.READY).nodes) == 16
     with pytest.raises(RefusedError):
         house.order(small("late"))
@@ -157,7 +156,7 @@ def test_node_booked_whole_gives_no_part(house: House) -> None:
     lease = {"duration": "2h"}
     house.ready(whole("now", 15, lease=lease))
     waits = house.order(whole("then", 16, lease=lease, queue=True))
-    house.worker._dispatcher.run()  # pyright: ignore[reportPrivateUsage]
+    house.worker._dispatcher.run()
     assert [row["pod_id"] for row in house.store.capacity().bookings] == [waits.id]
     with pytest.raises(RefusedError, match="there is capacity for 0"):
         house.order(small("part"))
@@ -171,7 +170,7 @@ def test_shared_hosts_are_watched_for_each_pod(house: House) -> None:
         for pod in pods:
             held = house.store.claim_owner(pod.id, "test")
             assert held is not None
-            house.worker._visit(held)  # pyright: ignore[reportPrivateUsage]
+            house.worker._visit(held)
         return [house.store.pods.find(str(p.id), None) for p in pods]
 
     one, two = ready(house, "one", 2), ready(house, "two")

@@ -44,7 +44,7 @@ def spec(house: House, name: str) -> NetworkSpec:
 
 def test_self_service_pod_works_from_order_to_receipt(house: House) -> None:
     """The pod has only the fabric's number; what the cloud picked is a fact; nothing is left in the end."""
-    apply(house, SELF_SERVICE)  # pyright: ignore[reportArgumentType]
+    apply(house, SELF_SERVICE)
     pod = house.ready()
     assert pod.plan.vlan is None and list(pod.plan.allotment.numbers) == ["segment/ib0"]
     assert "management    self-service, 10.64.0.0/24" in plan_text(pod.plan)
@@ -63,11 +63,11 @@ def test_self_service_pod_works_from_order_to_receipt(house: House) -> None:
 def test_pods_are_not_limited_by_vlans(house: House) -> None:
     """With one VLAN in the range a second pod would be refused; the cloud's own networks are more."""
     one = {**VLANS, "segments": Range(first=1000, last=1000)}
-    apply(house, one)  # pyright: ignore[reportArgumentType]
+    apply(house, one)
     house.ready(named("first"))
     with pytest.raises(RefusedError, match="all management VLANs"):
         house.order(named("refused"))
-    apply(house, SELF_SERVICE)  # pyright: ignore[reportArgumentType]
+    apply(house, SELF_SERVICE)
     second, third = house.ready(named("second")), house.ready(named("third"))
     facts = [
         next(r for r in house.store.pods.resources(p.id) if r.key == "network/management").facts["segment"]
@@ -80,12 +80,12 @@ def test_pods_are_not_limited_by_vlans(house: House) -> None:
 def test_live_pods_keep_their_network(house: House) -> None:
     """The site goes from VLANs to self-service and back: each pod stays as it was built, and is released clean."""
     old = house.ready(named("old"))
-    apply(house, SELF_SERVICE)  # pyright: ignore[reportArgumentType]
+    apply(house, SELF_SERVICE)
     new = house.ready(named("new"))
     assert (spec(house, "old").segment, spec(house, "new").segment) == (1000, None)
     assert house.service.audits.run(house.operator).findings == ()
     house.service.audits.run(house.operator, True)
-    apply(house, VLANS)  # pyright: ignore[reportArgumentType]
+    apply(house, VLANS)
     third = house.ready(named("third"))
     assert third.plan.vlan == 1001 and spec(house, "new").segment is None
     for pod in (old, new, third):
@@ -98,7 +98,7 @@ def test_live_pods_keep_their_network(house: House) -> None:
 
 def test_tenants_see_neither_type_nor_number(house: House) -> None:
     """What the cloud picked is for operators."""
-    apply(house, SELF_SERVICE)  # pyright: ignore[reportArgumentType]
+    apply(house, SELF_SERVICE)
     pod = house.ready()
     shown = redacted(house.service, Policy()).pods.show(house.request(), pod.name).model_dump_json()
     assert "geneve" not in shown and "physnet" not in shown
@@ -109,7 +109,7 @@ def test_tenants_see_neither_type_nor_number(house: House) -> None:
 def test_pod_with_a_vlan_can_be_released_by_a_site_without_vlans(house: House) -> None:
     """It can be released, and not changed: where its VLAN is isn't known any more."""
     pod = house.ready()
-    apply(house, SELF_SERVICE)  # pyright: ignore[reportArgumentType]
+    apply(house, SELF_SERVICE)
     site: Site = house.store.site().site
     with pytest.raises(ConflictError, match="it can be released, but not changed"):
         management_network(pod.plan.allotment, site, "lab")

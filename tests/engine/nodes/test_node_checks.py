@@ -310,11 +310,11 @@ def test_report_after_one_of_a_newer_weft_is_left_to_that(
     monkeypatch.setattr(NEWER_WEFT, "is_set", lambda: True)
     for column, value in (("known", '{"later": 1}'), ("problems", '[{"later": 1}]')):
         with psycopg.connect(house.database.url) as connection:
-            row = connection.execute(f"SELECT {column} FROM node_check").fetchone()  # pyright: ignore[reportArgumentType, reportCallIssue]
-            connection.execute(f"UPDATE node_check SET {column} = %s::jsonb", [value])  # pyright: ignore[reportArgumentType]
+            row = connection.execute(f"SELECT {column} FROM node_check").fetchone()
+            connection.execute(f"UPDATE node_check SET {column} = %s::jsonb", [value])
         with pytest.raises(NewerError, match="newer weft"):
             report("gpu01", result("CLOCK"))
         with psycopg.connect(house.database.url) as connection:
             assert row is not None
-            connection.execute(f"UPDATE node_check SET {column} = %s", [Jsonb(row[0])])  # pyright: ignore[reportArgumentType]
+            connection.execute(f"UPDATE node_check SET {column} = %s", [Jsonb(row[0])])
     report("gpu01", result("CLOCK"))

@@ -216,7 +216,7 @@ def test_drain_says_what_happens_to_each_pod_at_its_time(house: House, clock: Ha
         ({**waiting, "wait": True}, ["DRAIN_WAITS", "DRAIN_WAITS"]),
         (waiting, ["DRAIN_LEAVES", "DRAIN_REPLACES"]),
     ):
-        done = house.service.nodes.drain(house.operator, DrainRequest(target=str(rack.copy().pop()), **more))  # pyright: ignore[reportArgumentType]
+        done = house.service.nodes.drain(house.operator, DrainRequest(target=str(rack.copy().pop()), **more))
         assert [(p.pod, p.code) for p in done.pods] == [("kept", codes[0]), ("moved", codes[1])]
     spares = {s.node for s in moved.plan.placement.spares}
     said = done.pods[1].params

@@ -52,7 +52,7 @@ def test_pages_are_parts_of_the_whole_list(busy: House) -> None:
     marks = [(n.name, n.rack, n.leaf, n.state, n.pod, n.project_id) for n in every]
     assert list(service.nodes.marks(operator)) == marks
     chosen = ("quarantined", "held")
-    found, views = service.nodes.marks_and_views(operator, chosen)  # pyright: ignore[reportAssignmentType]
+    found, views = service.nodes.marks_and_views(operator, chosen)
     assert (list(found), views) == (marks, [n for n in every if n.state in chosen])
     for sort in ("site", "name", "rack", "leaf", "state", "since", "pod"):
         for given in (
@@ -66,7 +66,7 @@ def test_pages_are_parts_of_the_whole_list(busy: House) -> None:
                 node
                 for node in every
                 if all(
-                    given[name] in node.name if name == "name" else getattr(node, name) == given[name]  # pyright: ignore[reportOperatorIssue]
+                    given[name] in node.name if name == "name" else getattr(node, name) == given[name]
                     for name in given
                 )
             ]

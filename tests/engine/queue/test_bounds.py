@@ -106,7 +106,7 @@ def test_operator_limits_the_length_of_leases(house: House, clock: HandClock) ->
 
 
 def networked(name: str, **networks: str) -> Order:
-    given = NetworkOrder(**{k: IPv4Network(v) for k, v in networks.items()})  # pyright: ignore[reportArgumentType]
+    given = NetworkOrder(**{k: IPv4Network(v) for k, v in networks.items()})
     return ORDER.model_copy(update={"name": name, "network": given})
 
 

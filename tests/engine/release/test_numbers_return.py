@@ -106,7 +106,7 @@ def test_sweep_frees_each_number_separately(house: House) -> None:
     assert visited(house, pod).state is PodState.RELEASED and numbers(house, pod) == {"vlan/lab"}
     for network in things(house, pod, Kind.NETWORK):
         house.cloud.lose(network)
-    before = house.clock.seconds  # pyright: ignore[reportAttributeAccessIssue]
+    before = house.clock.seconds
     sweep(house)
     assert numbers(house, pod) == set()
-    assert house.clock.seconds - before == 300.0, "it waits for nothing that may never go"  # pyright: ignore[reportAttributeAccessIssue]
+    assert house.clock.seconds - before == 300.0, "it waits for nothing that may never go"

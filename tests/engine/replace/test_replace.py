@@ -167,7 +167,7 @@ def test_successor_of_a_quarantined_node_gets_addresses_of_its_own(house: House,
     assert held(house, now) == {*now.nodes, failed}
     assert house.store.capacity().quarantines.keys() == {failed}
     assert places(house)[new][0] == "train-3"
-    assert not {a for n, (_, addresses) in was.items() for a in addresses} & set(places(house)[new][1])  # pyright: ignore[reportUnusedVariable]
+    assert not {a for n, (_, addresses) in was.items() for a in addresses} & set(places(house)[new][1])
     assert f"{failed} was not seen clean in time" in " ".join(messages(house, pod, "repair"))
     assert members(house, now) == set(now.nodes)
     yields()

@@ -14,7 +14,7 @@ from weft.model.resources import Kind
 
 
 def things(house: House) -> set[tuple[Kind, str]]:
-    return {(thing.kind, thing.id) for thing in house.cloud.things()}  # pyright: ignore[reportReturnType]
+    return {(thing.kind, thing.id) for thing in house.cloud.things()}
 
 
 def restored(house: House, pod: PodRecord) -> None:

@@ -379,7 +379,7 @@ class Operator:
             self.others.leave_all()
             for thing in (t for t in self.house.cloud.things() if t.id in self.given and t.mark is None):
                 self.house.cloud.lose(thing)  # its adoption was given up before its first visit
-        raise AssertionError(text)  # pyright: ignore[reportPossiblyUnboundVariable]
+        raise AssertionError(text)
 
     def unused(self, work: Callable[[], Any]) -> None:
         """Others leave the site's networks."""
@@ -398,7 +398,7 @@ class Operator:
             self.visits(1)
             if attempt == 30:
                 self.others.leave_all()
-        raise AssertionError(f"{owner.state} {owner.reason}")  # pyright: ignore[reportPossiblyUnboundVariable]
+        raise AssertionError(f"{owner.state} {owner.reason}")
 
 
 def _flat(values: Any) -> list[object]:

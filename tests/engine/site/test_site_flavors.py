@@ -47,7 +47,7 @@ def house(database: Database, database_url: str) -> Generator[FlavorHouse]:
 
 def test_flavor_is_planned_applied_changed_and_removed(house: FlavorHouse) -> None:
     """The driver gets a removed key, and must know that it is there by weft's doing."""
-    house.flavored(**{"hw:mem_page_size": "large"})  # pyright: ignore[reportArgumentType]
+    house.flavored(**{"hw:mem_page_size": "large"})
     assert {f"create {FLAVOR}", f"create {IMAGE}"} <= set(house.steps())
     house.applied()
     assert house.mine().keys() == KEYS | {FLAVOR, IMAGE} and house.ask().nothing

@@ -84,7 +84,7 @@ def test_repair_leaves_tenants_ports_on_the_sites_networks(house: SiteHouse) -> 
 def left(house: SiteHouse, owner: Owner | None = None) -> list[Thing]:
     """Everything of the site, with the mark of an owner that the database doesn't know, or of this one."""
     house.applied()
-    old = sorted(house.mine().values(), key=lambda t: list(Kind).index(t.kind))  # pyright: ignore[reportArgumentType]
+    old = sorted(house.mine().values(), key=lambda t: list(Kind).index(t.kind))
     house.destroyed()
     ids, made = dict[str, str](), list[Thing]()
 

@@ -380,7 +380,7 @@ def test_site_is_stored_in_canonical_form(house: House) -> None:
     """Rows in any order, and other cuts: the canonical site is stored, with the usual digests of its parts."""
     made = cut(large())
     turned = made.document | {"nodes": [n.model_dump(mode="json") for n in reversed(large().nodes)]}
-    house.service.site.activate(house.operator, turned)  # pyright: ignore[reportArgumentType]
+    house.service.site.activate(house.operator, turned)
     assert house.service.site.missing_parts(house.operator, list(made.parts)).missing == ()
     assert house.service.site.show(house.operator).document == made.document
 

@@ -62,7 +62,7 @@ def test_foreign_port_on_the_rdma_network_only_degrades_the_pod(house: House) ->
     port = guest(house, "network/rdma", "team-a")
     for _ in range(5):
         seen = visit(house, pod)
-    assert seen.state is PodState.DEGRADED and port.id in seen.reason  # pyright: ignore[reportPossiblyUnboundVariable]
+    assert seen.state is PodState.DEGRADED and port.id in seen.reason
     assert {t.id for t in house.cloud.things()} - {port.id} == before
     house.cloud.lose(port)
     assert visit(house, pod).state is PodState.READY
@@ -86,7 +86,7 @@ def test_release_names_the_blocking_port_and_repair_removes_it(house: House) -> 
     house.release(pod)
     for _ in range(3):
         seen = visit(house, pod)
-    assert seen.state is PodState.RELEASING and "guest" in seen.reason  # pyright: ignore[reportPossiblyUnboundVariable]
+    assert seen.state is PodState.RELEASING and "guest" in seen.reason
     assert [f.id for f in foreign(house)] == [port.id]
     house.service.audits.run(house.operator, repair=True)
     assert port not in house.cloud.things()

@@ -124,7 +124,7 @@ def test_networks_are_left_to_another_manager_while_pods_stay(moved: Moved) -> N
     house.tenants.look()
     pod = house.run(pod, PodState.READY)
     other = house.run(house.order(ORDER.model_copy(update={"name": "other"})), PodState.READY)
-    used = {r.spec.number for p in (pod, other) for r in p.plan.graph.resources if r.kind is Kind.SEGMENT}  # pyright: ignore[reportAttributeAccessIssue]
+    used = {r.spec.number for p in (pod, other) for r in p.plan.graph.resources if r.kind is Kind.SEGMENT}
     assert number not in used
     assert moved.members(number) == {house.guid("gpu15"), house.guid("gpu14")}
 
