@@ -3,7 +3,7 @@
 #
 # Versions:  ironic 39.0.0, nova 34.0.0
 # Expected:  while a teardown has failed (the BMC doesn't answer), Ironic's node keeps its instance, and Nova's server
-#            ends in ERROR: whoever sees it gone may give its networks and its machine to others.
+#            ends in ERROR: what sees it gone may give its networks and its machine to others.
 # Behaviour: Ironic puts the node into `error` and clears instance_uuid all the same. Nova's driver waits by listing
 #            nodes with that instance: it finds none, takes that for the end and succeeds, so the server is deleted.
 #            Only the node's provision state says that the guest was never stopped.
