@@ -266,7 +266,7 @@ def test_text_of_an_order_survives_the_end_of_the_session(pods_console: Console,
             pods_console.keystone.identity.error = UnauthenticatedError("expired")
         page = browser.post("/ui/order", {"do": "order", "yaml": text})
         pods_console.keystone.identity.error = None
-        assert page.status_code == 401 and "text of your order is kept" in browser.text, end
+        assert page.status_code == 401 and "text that you sent is kept" in browser.text, end
         wrong = {"method": "password", "user": "alice", "domain": "Default", "password": "no"}
         given = {"draft": draft_in(page), "next": "/order?draft=true"}
         again = browser.post("/ui/sign-in", {**wrong, **given})
@@ -279,13 +279,14 @@ def test_text_of_an_order_survives_the_end_of_the_session(pods_console: Console,
 
 
 def test_order_sent_without_a_session_is_kept_within_bounds(console: Console, browser: Browser) -> None:
-    """Not from another site, not beyond the size of a form; one that leaves no room for signing in isn't kept."""
+    """Not from another site, nor beyond the size of a form; one with no room for signing in is shown to be copied."""
     sent = {"do": "order", "yaml": "name: a"}
     answer = browser.post("/ui/order", sent, **{"Sec-Fetch-Site": "cross-site"})
     assert answer.status_code == 403 and "name: a" not in answer.text
     assert browser.post("/ui/order", {**sent, "yaml": "x" * 140_000}).status_code == 413
     assert browser.post("/ui/order", {**sent, "yaml": "x" * 120_000}).status_code == 401
-    assert "too long to be kept" in browser.text and "xxxx" not in browser.text
+    assert "too long to be kept" in browser.text and "x" * 120_000 in browser.text
+    assert 'name="draft"' not in browser.page.text
     assert browser.post("/ui/order", {**sent, "yaml": ""}).status_code == 200
 
 

@@ -111,7 +111,7 @@ def test_change_that_is_sent_after_the_session_has_ended_is_kept(
     csrf = hidden(browser)["csrf"]
     browser.cookie = ""
     browser.post(path, {"do": do, "yaml": text, "csrf": csrf})
-    assert "The text of your order is kept" in browser.text
+    assert "The text that you sent is kept" in browser.text
     fields = hidden(browser)
     given = {"method": "password", "user": "alice", "domain": "Default", "password": "correct horse"}
     browser.post("/ui/sign-in", {**fields, **given})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import psycopg
 import pytest
 
@@ -12,6 +14,7 @@ from weft.model.errors import InputError
 from weft.model.ids import format_guid
 from weft.model.views import PodSearch, SearchResult
 from weft.planning.fabric.search import plain
+from weft.ports.cloud import AccessRule
 from weft.testing.callers import caller
 
 OLGA = Request(caller("olga", "admin", "admin"), "127.0.0.1", "req-0")
@@ -77,6 +80,17 @@ def test_tenant_finds_own_things_only(pods_console: Console, browser: Browser) -
             assert "/ui/site" not in browser.page.text
         for text in secret:
             assert "Nothing has exactly this value" in browser.get(f"/ui/search?q={text}").text, (who, text)
+
+
+def test_credential_for_the_search_alone_searches(pods_console: Console, browser: Browser) -> None:
+    """Its access rules don't name the history of parts."""
+    rules = tuple(AccessRule("accelerator-pod", "GET", path) for path in ("/v1/pods", "/v1/search"))
+    olga = replace(pods_console.keystone.users["olga"][1], access_rules=rules)
+    pods_console.keystone.users["c0ffee"] = ("s3cret", olga)
+    given = {"method": "credential", "credential": "c0ffee", "secret": "s3cret", "next": "/"}
+    browser.post("/ui/sign-in", given)
+    node = pods_console.house.site.nodes[0].name
+    assert browser.get(f"/ui/search?q={node}").status_code == 200 and "found" in browser.text
 
 
 def test_search_is_bounded(pods_console: Console, browser: Browser) -> None:

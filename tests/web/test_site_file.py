@@ -6,12 +6,15 @@ import re
 from html import unescape
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 import yaml
 
 from tests.helpers.consoles import PASSWORD, Browser, Console, hidden
 from tests.web.test_in_chromium import axe, check_accessible, tab
+from tests.web.test_orders import draft_in
 from tests.web.test_site_pages import OLGA
+from weft.model.errors import TemporaryError, UnauthenticatedError
 from weft.web.sitefiles import LARGEST
 
 if TYPE_CHECKING:
@@ -123,6 +126,66 @@ def test_site_without_a_node_of_a_pod_is_refused(pods_console: Console, browser:
     shown = send(browser, text_of(browser), "activate")
     assert browser.page.status_code == 409 and f"{name} is missing, but pod" in shown
     assert yaml.safe_load(text_of(browser)) == document
+
+
+@pytest.mark.parametrize("do", ["check", "activate"])
+def test_text_is_kept_when_the_request_fails(
+    pods_console: Console, browser: Browser, monkeypatch: pytest.MonkeyPatch, do: str
+) -> None:
+    """Going back wouldn't show it: browsers don't store these pages."""
+    browser.sign_in("olga")
+    document = {**current(browser), "queue": {"waiting": 7}}
+    send(browser, document)
+    text = text_of(browser)
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise TemporaryError("ask", "the database", "no answer", "repeat it later", 5.0)
+
+    site = pods_console.house.service.site
+    for verb in ("show", "missing_parts"):
+        with monkeypatch.context() as patched:
+            patched.setattr(site, verb, fails)
+            send(browser, text, do)
+        if verb == "missing_parts" and do == "check":
+            assert browser.page.status_code == 200
+            continue
+        assert browser.page.status_code == 503 and "repeat it later" in browser.text
+        assert text_of(browser) == text and "No site is active" not in browser.text
+        send(browser, text)
+        assert "What it changes" in browser.text
+
+
+@pytest.mark.parametrize("end", ["row", "token"])
+def test_text_survives_the_end_of_the_session(pods_console: Console, browser: Browser, end: str) -> None:
+    """Whether the row or the token ended; nothing is activated by it."""
+    browser.sign_in("olga")
+    document = {**current(browser), "queue": {"waiting": 7}}
+    before = pods_console.house.service.site.show(OLGA).generation
+    if end == "row":
+        browser.cookie = "A" * 43
+    else:
+        pods_console.keystone.identity.error = UnauthenticatedError("expired")
+    send(browser, document)
+    pods_console.keystone.identity.error = None
+    assert browser.page.status_code == 401 and "text that you sent is kept" in browser.text
+    kept = {"draft": draft_in(browser.page), "next": "/site/file?draft=true"}
+    given = {"method": "password", "user": "olga", "domain": "Default", "password": PASSWORD}
+    browser.post("/ui/sign-in", {**given, **kept})
+    assert yaml.safe_load(text_of(browser)) == document
+    assert pods_console.house.service.site.show(OLGA).generation == before
+
+
+def test_generation_of_a_restored_database_is_another_one(pods_console: Console, browser: Browser) -> None:
+    """What is active has the number of what the text was compared with, and isn't that."""
+    browser.sign_in("olga")
+    document = {**current(browser), "queue": {"waiting": 7}}
+    send(browser, document)
+    before = pods_console.house.service.site.show(OLGA).generation
+    with psycopg.connect(pods_console.house.database.url) as connection:
+        connection.execute("UPDATE site SET activated_at = activated_at + interval '1 second'")
+    assert "check it again" in send(browser, text_of(browser), "activate")
+    assert browser.page.status_code == 409
+    assert pods_console.house.service.site.show(OLGA).generation == before
 
 
 @pytest.mark.parametrize("who", ["alice", "sue"])

@@ -66,8 +66,8 @@ from weft.web.sessions import SessionBook
 from weft.web.visits import SessionsAsked, SignInFirst, book_of, sign_in_first
 from weft.web.websso import check_address
 
-_ORDERS = re.compile(f"{PREFIX}/(order|pods/[^/]+/change)")
-"""Where the text of an order is sent to: it is kept if the session has ended."""
+_TEXTS = re.compile(f"{PREFIX}/(order|pods/[^/]+/change|site/file)")
+"""Where the text of an order or a site is sent to: it is kept if the session has ended."""
 
 
 def add_console(app: FastAPI, sign_in: SignIn, database: Database, websso_url: str | None = None) -> FastAPI:
@@ -169,13 +169,13 @@ async def _form_again(http: HttpRequest, error: WeftError) -> Response | None:
 
 
 async def _on_no_session(http: HttpRequest, error: SignInFirst) -> Response:
-    if http.method == "POST" and _ORDERS.fullmatch(http.url.path):
+    if http.method == "POST" and _TEXTS.fullmatch(http.url.path):
         try:
             form = await form_of(http, None)
         except HTTPException as wrong:
             return _on_http_error(http, wrong)
-        if form.get("yaml"):
-            return signin.with_draft(http, form["yaml"])
+        if text := form.get("yaml") or form.get("text"):
+            return signin.with_draft(http, text)
     return sign_in_first(http, over=False)
 
 

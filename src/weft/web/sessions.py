@@ -40,7 +40,7 @@ class Contents:
         stage: passcode: the password was right, a passcode is missing; scope: no project chosen yet; in: signed in.
         token: of Keystone; in stage `passcode` its receipt of the first factor.
         unscoped: the token that another project can be chosen with; empty: none can (application credential).
-        draft: text of an order that was sent when the session before had ended; empty: none was.
+        draft: text of an order or a site that was sent when the session before had ended; empty: none was.
     """
 
     stage: Literal["passcode", "scope", "in"]

@@ -64,19 +64,19 @@ def forms(
         given=values,
         insecure=insecure,
         draft=draft if _is_kept(draft) else "",
-        lost=bool(draft) and not _is_kept(draft),
+        lost="" if _is_kept(draft) else draft,
         websso=bool(http.app.state.websso_url),
     )
 
 
 def with_draft(http: HttpRequest, draft: str) -> Response:
-    """The forms, which keep the text of an order that was sent after the session had ended, and lead to its page."""
+    """The forms, which keep a text that was sent after the session had ended, and lead to its page."""
     back = f"{http.url.path.removeprefix(PREFIX)}?draft=true"
     return without_session(forms(http, {}, 401, back, over=True, draft=draft))
 
 
 def _is_kept(draft: str) -> bool:
-    """Whether the text of an order fits into the form for signing in, beside the rest of it."""
+    """Whether a text fits into the form for signing in, beside the rest of it."""
     return len(quote_plus(draft)) <= LARGEST_DRAFT
 
 

@@ -17,7 +17,15 @@ from weft.app.service import Service
 from weft.app.sitefile import assemble, load_site
 from weft.app.verbs import Request
 from weft.app.yamltext import read_yaml, without_nulls
-from weft.model.errors import ConflictError, InputError, InputErrors, NotFoundError, WeftError
+from weft.model.errors import (
+    ConflictError,
+    ForbiddenError,
+    InputError,
+    InputErrors,
+    NotFoundError,
+    UnauthenticatedError,
+    WeftError,
+)
 from weft.model.errortable import row_of
 from weft.model.site import Site
 from weft.model.sitefile import TABLES
@@ -57,11 +65,15 @@ class Checked:
 
 
 @router.get("")
-async def file_page(visit: Visitor, current: Annotated[bool, Query()] = False) -> Response:
-    """An empty text, or with `current` the active site as one."""
+async def file_page(
+    visit: Visitor, current: Annotated[bool, Query()] = False, draft: Annotated[bool, Query()] = False
+) -> Response:
+    """An empty text; with `current` the active site as one, with `draft` what was sent when the session before had
+    ended.
+    """
     request = await _may(visit)
     active = await _active(visit)
-    text, lines = "", ()
+    text, lines = visit.session.contents.draft if draft else "", ()
     if current and active is not None:
         text = await run_outside(visit.http, request, lambda: _text(visit.verbs, request, active), None)
         if len(text.encode()) > LARGEST:
@@ -73,24 +85,28 @@ async def file_page(visit: Visitor, current: Annotated[bool, Query()] = False) -
 async def check_or_activate(visit: Visitor) -> Response:
     """By `do`: check says what the text would change; activate does exactly what was shown."""
     form = await visit.form(largest=LARGEST_FORM)
-    request = await _may(visit)
-    active = await _active(visit)
     text, do = form.get("text", "").replace("\r\n", "\n"), form.get("do", "check")
+    visit.http.state.draft = text
+    request = await _may(visit)
     if do not in ("check", "activate"):
         raise HTTPException(400, "unknown action")
+    active: SiteView | None = None
     try:
+        active = await _active(visit)
         if do == "check":
             checked = await run_outside(
                 visit.http, request, lambda: _check(visit.verbs, request, active, text), None
             )
             return _page(visit, active, text, checked)
         base = active.generation if active else 0
-        if form.get("seen") != _seen(text, base):
+        if form.get("seen") != _seen(text, active):
             raise ConflictError(
                 "the text, or the active site, has changed since it was checked: check it again. Nothing was changed"
             )
         await run_outside(visit.http, request, lambda: _activate(visit.verbs, request, text, base), None)
-    except (InputError, ConflictError) as error:
+    except (ForbiddenError, UnauthenticatedError):
+        raise
+    except WeftError as error:  # browsers keep no text of a page that they may not store
         return _page(visit, active, text, lines=_lines(error), error=error)
     return visit.to("/site/file")
 
@@ -114,7 +130,7 @@ def _check(verbs: Service, request: Request, active: SiteView | None, text: str)
     after = _site(text)
     before = load_site(_document(verbs, request, active)) if active else None
     base = active.generation if active else 0
-    return Checked(after.name, base, site_differences(before, after), hints(after), _seen(text, base))
+    return Checked(after.name, base, site_differences(before, after), hints(after), _seen(text, active))
 
 
 def _activate(verbs: Service, request: Request, text: str, base: int) -> None:
@@ -160,8 +176,9 @@ def _text(verbs: Service, request: Request, active: SiteView) -> str:
     return str(yaml.dump(filled, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, width=120))
 
 
-def _seen(text: str, base: int) -> str:
-    return print_of(text, str(base))
+def _seen(text: str, active: SiteView | None) -> str:
+    """A restored database may use a generation's number again, but not its time."""
+    return print_of(text, f"{active.generation} {active.activated_at.isoformat()}" if active else "0")
 
 
 def _lines(error: WeftError) -> tuple[str, ...]:
