@@ -87,5 +87,6 @@ def test_pages_of_checks_are_for_operators(pods_console: Console, browser: Brows
     browser.sign_in("alice")
     for path in (TOKENS, f"{TOKENS}/new", "/ui/site/parts", f"/ui/site/parts?serial={GPU}"):
         assert browser.get(path).status_code == 403, path
-    assert browser.post(f"{TOKENS}/new", {"node": "gpu01"}).status_code == 403
+    for node in ("gpu01", "no-such-node", ""):
+        assert browser.post(f"{TOKENS}/new", {"node": node, "until": ""}).status_code == 403, node
     assert "/site/parts" not in browser.get(f"/ui/search?q={GPU}").text

@@ -219,6 +219,11 @@ def test_file_is_read_into_the_text_in_chromium(
     file.write_text(yaml.safe_dump(document))
     page.get_by_label("Read a file of this machine").set_input_files(file)
     page.get_by_text("mine.yaml is in the text").wait_for()
+    other = tmp_path / "other.yaml"
+    other.write_bytes("name: Düsseldorf\n".encode("latin-1"))
+    page.get_by_label("Read a file of this machine").set_input_files(other)
+    page.get_by_text("other.yaml can't be read: it must be a file in UTF-8").wait_for()
+    assert page.locator("#text").input_value() == file.read_text()
     check_accessible(page, axe)
     page.get_by_role("button", name="Check").click()
     page.get_by_role("heading", name="What it changes").wait_for()

@@ -55,11 +55,11 @@ async def create(visit: Visitor) -> Response:
     """Make it; the answer has its secret."""
     form = await visit.form(lambda: new_page(visit))
     node, until = form.get("node", "").strip(), form.get("until", "").strip()
+    request = await visit.caller("POST", f"/v1/nodes/{quote(checked(node) or '-', safe='')}/check-tokens")
+    await run_in_threadpool(visit.verbs.permissions.check, request, "nodes:check_tokens")
     if not node:
         raise InputError("node", "", "a node of the site")
     wanted = validate(CheckTokenRequest, {"until": until} if until else {}, Positions())
-    request = await visit.caller("POST", f"/v1/nodes/{quote(checked(node), safe='')}/check-tokens")
-    await run_in_threadpool(visit.verbs.permissions.check, request, "nodes:check_tokens")
     made = await run_in_threadpool(visit.verbs.checks.make_token, request, node, wanted.until)
     return visit.page("check_token.html", made=made)
 

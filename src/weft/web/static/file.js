@@ -15,8 +15,14 @@ class WeftFile extends HTMLElement {
     if (file.size > most) {
       said.textContent = `${file.name} has ${file.size} bytes; at most ${most} are read here.`;
     } else {
-      document.getElementById(this.getAttribute("for")).value = await file.text();
-      said.textContent = `${file.name} is in the text; nothing is sent yet.`;
+      try {
+        // `file.text()` would put signs of its own where the file isn't UTF-8.
+        const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+        document.getElementById(this.getAttribute("for")).value = text;
+        said.textContent = `${file.name} is in the text; nothing is sent yet.`;
+      } catch {
+        said.textContent = `${file.name} can't be read: it must be a file in UTF-8.`;
+      }
     }
     input.value = "";
   }
