@@ -269,6 +269,30 @@ def test_number_of_a_generation_used_again_is_read_again(house: House) -> None:
     assert keeper.world() is not world and keeper.world() is keeper.world()
 
 
+def test_worker_visits_with_the_other_site_once_a_number_is_used_again(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It keeps drivers and site from visit to visit."""
+    pod, read, site = house.ready(), list[Site](), WorldKeeper.site
+    monkeypatch.setattr(WorldKeeper, "site", lambda keeper: read.append(found := site(keeper)) or found)
+    house.worker = house.new_worker("other")
+
+    def visit() -> None:
+        house.store.wake(pod.id)
+        house.worker.run_once()
+
+    house.store.activate_site(large(10), "test")
+    visit()
+    visit()
+    assert read == [large(10)]
+    rows(house, "DELETE FROM site WHERE generation = 2 RETURNING 1")
+    rows(house, "SELECT setval(pg_get_serial_sequence('site', 'generation'), 1)")
+    later(house, days=1)
+    Store(house.database).activate_site(large(11), "test")
+    visit()
+    assert read[1:] == [large(11)]
+
+
 def test_generation_without_its_part_is_unreadable(house: House) -> None:
     """A row was deleted: weft doesn't go on with the rest."""
     applied(house, cut(large()))

@@ -48,7 +48,7 @@ class Held:
         numbers: claims and returns them.
         quarantine: keeps nodes from being assigned.
         gone: it was released, and handed back with that.
-        site_generation: the newest when it was claimed; None: not read.
+        site_stamp: `SiteRecord.stamp` of the newest site when it was claimed; None: there was none, or not read.
         accepted: when a restored database was last accepted; None: never, or not read.
         lane: how the visit yields to the worker's other visits.
         sights: key -> when this visit asked for servers that it saw at rest, by this process's clock, and what it saw;
@@ -58,7 +58,7 @@ class Held:
 
     world: World
     site: Site
-    site_generation: int | None = None
+    site_stamp: tuple[int, datetime] | None = None
     accepted: datetime | None = None
     lane: VisitLane = ALONE
     gone = False

@@ -87,7 +87,8 @@ def _claim(name: str, database: Database, leave: threading.Event, **values: obje
             except UnreadableError as error:
                 unreadable.append(UnreadableOwner(row["id"], whole["token"], whole["woken"], error))
                 continue
-            held.site_generation = row["site_generation"]
+            if row["site_generation"] is not None:
+                held.site_stamp = row["site_generation"], row["site_activated_at"]
             held.gate.claims, held.accepted = row["number"], row["accepted_at"]
             held.notes.read_ahead(resources[row["id"]])
             readable.append(held)

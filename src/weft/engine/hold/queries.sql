@@ -153,6 +153,7 @@ taken AS (
     WHERE id IN (SELECT id FROM due WHERE kind <> 'pod')
 )
 SELECT taken.*, due.id, due.kind, (SELECT max(generation) FROM site) AS site_generation,
+    (SELECT activated_at FROM site ORDER BY generation DESC LIMIT 1) AS site_activated_at,
     (SELECT max(accepted_at) FROM epoch) AS accepted_at, e.number +
         @ends AS number
 FROM due LEFT JOIN taken ON taken.id = due.id LEFT JOIN epoch e ON e.cloud = taken.plan ->> 'cloud' ORDER BY due.wanted = 'absent' DESC, due.next_at

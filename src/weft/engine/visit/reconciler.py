@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
+from datetime import datetime
 from typing import Any
 
 from weft.engine.base.world import World
@@ -51,7 +52,7 @@ class Reconciler:
         self._pods = Visitor(tools, PodVisitor(tools))
         self._others = Visitor(tools, OwnerVisitor(tools, {} if wants is None else wants))
         self._ask = lambda: (world(), site())
-        self._known: tuple[int, World, Site] | None = None
+        self._known: tuple[tuple[int, datetime], World, Site] | None = None
 
     def visit(self, held: Held) -> NextVisit:
         """Do what can be done now for an owner; see `Visitor`."""
@@ -61,9 +62,9 @@ class Reconciler:
 
     def _current(self, held: Held) -> tuple[World, Site]:
         """Drivers and site of the generation that was the newest when the owner was claimed, or of a newer one."""
-        known, generation = self._known, held.site_generation
-        if known is not None and known[0] == generation:
+        known, stamp = self._known, held.site_stamp
+        if known is not None and known[0] == stamp:
             return known[1:]
         world, site = self._ask()
-        self._known = (generation, world, site) if generation is not None else None
+        self._known = (stamp, world, site) if stamp is not None else None
         return world, site
