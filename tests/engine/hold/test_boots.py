@@ -18,7 +18,7 @@ from weft.engine.base import asking
 from weft.engine.base.database import Database
 from weft.engine.base.pulse import Pulse
 from weft.engine.hold.settings import LoopSettings
-from weft.engine.rows.records import PodRecord
+from weft.engine.rows.records import Change, PodRecord, RowState
 from weft.engine.visit import moves, verifier
 from weft.engine.watch.bootkeeper import BootKeeper
 from weft.model.errors import NotYetError
@@ -349,6 +349,34 @@ def test_change_of_a_visit_makes_it_read_its_servers_again(
     work(house)
     servers = {r.key for r in house.store.pods.resources(pod.id) if r.kind is Kind.SERVER}
     assert state(house, pod) is PodState.READY and read[-1] == servers
+
+
+@pytest.mark.parametrize("order", ["during", "around"])
+def test_sight_of_servers_from_before_the_end_of_a_change_does_not_count(house: House, order: str) -> None:
+    """Batches of a visit go in parallel: servers are read while something else of the pod is changed."""
+    pod = booting(house)
+    boot(house, pod)
+    held = house.store.claim_owner(pod.id, "w1")
+    assert held is not None
+    work_on = moves.Moves(held, house.world, SLOW)
+    servers = [r for r in held.resources() if r.kind is Kind.SERVER]
+    port = next(r for r in held.resources() if r.kind is Kind.PORT)
+    held.note([Change(port.key, RowState.WANTED)])
+    looking, changing = work_on.advance(servers), work_on.advance(work_on.fresh([port]))
+    if order == "during":
+        look, change = next(looking), next(changing)
+    else:
+        change, look = next(changing), next(looking)
+    seen = look()
+    with pytest.raises(StopIteration):
+        looking.send(seen)
+    with pytest.raises(StopIteration):
+        changing.send(change())
+    assert all(r.state is RowState.SETTLED for r in work_on.fresh(servers))
+    assert verifier.just_seen(held) == {}
+    with pytest.raises(StopIteration):
+        (again := work_on.advance(work_on.fresh(servers))).send(next(again)())
+    assert verifier.just_seen(held).keys() == {r.key for r in servers}
 
 
 def test_many_servers_are_not_observed_right_after_their_creation(

@@ -52,7 +52,8 @@ class Held:
         accepted: when a restored database was last accepted; None: never, or not read.
         lane: how the visit yields to the worker's other visits.
         sights: key -> when this visit asked for servers that it saw at rest, by this process's clock, and what it saw;
-            emptied by each request for a change.
+            only what no request for a change was made since, nor was under way then (`changing`).
+        requests: how often `changing` was called.
         world, site: what a visit works with; the same from its beginning to its end.
     """
 
@@ -65,7 +66,7 @@ class Held:
 
     def __init__(self, database: Database, owner: OwnerRecord, leave: threading.Event | None = None) -> None:
         self.fence = Fence(database, owner, leave)
-        self.sights = dict[str, tuple[float, Observed]]()
+        self.sights, self.requests = dict[str, tuple[float, Observed]](), 0
         self.status = Status(owner)
         self.notes = HeldNotes(self.fence, self.status)
         self.work = Work(self.fence, self.notes)
@@ -139,6 +140,12 @@ class Held:
         (`HeldNotes.write_before_asking`)."""
         self.lane.give_way()
         self.notes.write_before_asking()
+
+    def changing(self) -> None:
+        """Call before a change is requested outside, and once it was answered: what was seen before says nothing of
+        after it."""
+        self.requests += 1
+        self.sights.clear()
 
     # -- what is written at once --------------------------------------------------------------------------------
 

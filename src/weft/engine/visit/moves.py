@@ -78,10 +78,11 @@ class Moves:
         known = {r.key for r in batch if r.state is RowState.CREATING}
         asked = [r for r in batch if r.state not in (RowState.WANTED, RowState.DELETING)]
         if asked:
-            at = time.monotonic()
+            at, requests = time.monotonic(), self._held.requests
             seen: Mapping[str, Observed] = yield lambda: self._find(driver, asked)
             self._seen(asked, seen)
-            self._keep(at, asked, seen)
+            if requests == self._held.requests:
+                self._keep(at, asked, seen)
         if self._held.owner.ready_generation:
             self._held.note(left_alone(self.fresh(batch)))
         broken = [r for r in self.fresh(batch) if r.state in (RowState.BROKEN, RowState.DELETING)]
@@ -92,8 +93,9 @@ class Moves:
         self._announce(new, known)
         differing = [r for r in self.fresh(batch) if r.differences]
         if new or differing:
-            self._held.sights.clear()
-            made: _CreateResult = yield lambda: self._make(driver, self.fresh(new), differing)
+            made: _CreateResult = yield from self._changing(
+                lambda: self._make(driver, self.fresh(new), differing)
+            )
             self._accepted(self.fresh([*new, *differing]), made)
         return self._wait(batch, RowState.SETTLED, "to settle")
 
@@ -222,7 +224,6 @@ class Moves:
             [Change(r.key, RowState.DELETING, attempts=r.attempts) for r in batch if _stays(r)],
             [("step", pods.REMOVING(name=r.resource.name), r.key) for r in batch if _stays(r)],
         )
-        self._held.sights.clear()
         outcomes: dict[str, Outcome] = {}
         leaving = gone is RowState.ABSENT
 
@@ -239,7 +240,7 @@ class Moves:
                 seen |= self._find(driver, to_ask, leaving=leaving, changed=True)
             return seen
 
-        seen: Mapping[str, Observed] = yield take_away
+        seen: Mapping[str, Observed] = yield from self._changing(take_away)
         self._held.notes.may_land(o.error for o in outcomes.values())
         changes: list[Change] = []
         for record in self.fresh(batch):
@@ -281,6 +282,14 @@ class Moves:
             if c.state is RowState.SETTLED and r.state is not RowState.SETTLED
         ]
         self._held.note([c for r, c in zip(batch, changes, strict=True) if differs(r, c)], news)
+
+    def _changing(self, ask: Ask) -> Generator[Ask, Any, Any]:
+        """Ask for a change; other batches are looked at meanwhile."""
+        self._held.changing()
+        try:
+            return (yield ask)
+        finally:
+            self._held.changing()
 
     def _keep(self, at: float, batch: Batch, seen: Mapping[str, Observed]) -> None:
         """Keep what was seen of servers at rest, for a verdict of the same visit. Args: at: before it was asked."""
