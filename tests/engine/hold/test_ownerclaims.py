@@ -244,3 +244,24 @@ def test_returned_pod_keeps_queue_position_and_failure_count(house: House) -> No
     house.store.wake(held.owner.id)
     held.hand_back_unvisited()
     assert sql(house, "SELECT next_at > now() - interval '50 seconds', failures FROM pod") == [(True, 3)]
+
+
+def test_error_is_written_again_only_after_another_event(house: House) -> None:
+    """Also if both are written at once, as a visit's notes are."""
+    (pod,) = ready(house, "train")
+    held = house.store.claim_owner(pod.id, "w1")
+    assert held is not None
+    newest = "SELECT type FROM event WHERE owner_id = %s AND sequence > %s ORDER BY sequence"
+    ((last,),) = sql(house, "SELECT max(sequence) FROM event")
+
+    def written(*types: str) -> list[str]:
+        """What is in the stream after one more write of these."""
+        held.note((), [(one, "no" if one == "error" else "goes on", None) for one in types])
+        held.notes.flush()
+        return [str(one) for (one,) in sql(house, newest, pod.id, last)]
+
+    assert written("error") == ["error"]
+    assert written("error") == ["error"]
+    assert written("error", "step") == ["error", "step"]
+    assert written("error") == ["error", "step", "error"]
+    assert written("step", "error") == ["error", "step", "error", "step", "error"]

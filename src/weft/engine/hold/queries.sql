@@ -243,9 +243,12 @@ held AS MATERIALIZED (
 -- event since, isn't written again. Followers are notified after it, by another statement.
 written_events AS (
     INSERT INTO event (owner_id, project_id, life, at, type, message, key)
-    SELECT it.id, it.project_id, (SELECT number FROM event_life), it.at, e.type, e.message, e.key FROM it, ROWS FROM (
-        jsonb_to_recordset(%(events)s) AS (type text, message jsonb, key text)) WITH ORDINALITY AS e (type, message, key, n)
-    WHERE e.type <> 'error' OR NOT EXISTS (
+    SELECT it.id, it.project_id, (SELECT number FROM event_life), it.at, e.type, e.message, e.key FROM it, (
+        SELECT *, bool_or(type <> 'error') OVER (ORDER BY n) AS after_another FROM ROWS FROM (
+            jsonb_to_recordset(%(events)s) AS (type text, message jsonb, key text)
+        ) WITH ORDINALITY AS given (type, message, key, n)
+    ) e
+    WHERE e.after_another OR NOT EXISTS (
         SELECT FROM (
             SELECT message, bool_and(type = 'error') OVER (ORDER BY sequence DESC) AS in_a_row FROM (
                 SELECT sequence, type, message FROM event WHERE owner_id = it.id ORDER BY sequence DESC LIMIT 10
