@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -15,13 +16,23 @@ from weft.ports.patience import waiting_at_most
 
 
 @pytest.fixture
-def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[TinyCloud, OpenStackFacts]]:
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[TinyCloud, Sessions]]:
     with tiny_cloud() as (cloud, text):
         file = tmp_path_factory.mktemp("tiny") / "clouds.yaml"
         file.write_text(text)
         sessions = Sessions("weft", [file])
-        yield cloud, OpenStackFacts(sessions)
+        yield cloud, sessions
         sessions.close()
+
+
+@pytest.fixture
+def sessions(tiny: tuple[TinyCloud, Sessions]) -> Sessions:
+    return tiny[1]
+
+
+@pytest.fixture
+def cloud(tiny: tuple[TinyCloud, Sessions]) -> tuple[TinyCloud, OpenStackFacts]:
+    return tiny[0], OpenStackFacts(tiny[1])
 
 
 def test_allocation_classes_show_whether_it_may_be_a_device(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
@@ -379,6 +390,23 @@ def test_reading_of_before_counts_for_a_limited_time(
     run(tiny, "gpu001", "theirs")
     tiny.trees["of-gpu001"]["of-gpu001"] -= 1
     assert [o.id for o in facts.on_hosts(names)["gpu001"].occupants] == ["theirs"]
+
+
+def test_device_of_a_listing_is_asked_about_whatever_another_thread_has_read(
+    cloud: tuple[TinyCloud, OpenStackFacts], sessions: Sessions
+) -> None:
+    """Else the host would count as read, with that device's generation, for as long as it stays the same."""
+    tiny, _ = cloud
+    names = listed(tiny, 4)
+    leak = {"allocations": {"leak": {"resources": {"CUSTOM_GPU": 1}}}}
+    tiny.lies.insert(0, (f"{OF}/pci-gpu001/allocations", Reply(200, leak)))
+    with ThreadPoolExecutor(1) as asking:
+        read, own = consumers.Consumers(asking, (UnknownError,)), sessions.own()
+        shown = {f"of-{n}": ("seen",) for n in names}
+        newer = read.overview(own, shown)
+        del tiny.trees["of-gpu001"]["pci-gpu001"]
+        read.overview(own, shown)  # began before the device was there, and ends later
+        assert read.of(own, "gpu001", "of-gpu001", newer).keys() == {"leak"}
 
 
 def test_ids_of_hypervisors_come_with_any_listing_of_all(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:

@@ -152,10 +152,7 @@ class Consumers:
         if provider in overview.classes:
             return overview.classes[provider]
         listed = overview.trees.get(provider)
-        read_at, tree = self._trees.get(provider, (-math.inf, ()))
-        if time.monotonic() - read_at > FRESH_TREE:
-            tree = _tree(own, host, provider)
-            self._trees = {**self._trees, provider: (time.monotonic(), tree)}
+        tree = self._tree(own, host, provider) if listed is None else tuple(sorted(listed))
         found, at = dict[str, frozenset[str]](), time.monotonic()
         for one in tree:
             for consumer, classes in _allocations(own, host, one).items():
@@ -164,6 +161,13 @@ class Consumers:
         if listed is not None:
             self._remember({provider: _Reading(at, listed, whole)})
         return whole
+
+    def _tree(self, own: Project, host: str, provider: str) -> tuple[str, ...]:
+        read_at, tree = self._trees.get(provider, (-math.inf, ()))
+        if time.monotonic() - read_at > FRESH_TREE:
+            tree = _tree(own, host, provider)
+            self._trees = {**self._trees, provider: (time.monotonic(), tree)}
+        return tree
 
     def withheld(self, own: Project, host: str, provider: str) -> str:
         """Inventories of a host that are reserved as a whole, at most `FRESH_TREE` old; empty if there are
