@@ -6,9 +6,9 @@ version doesn't know are left out, and named.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, NamedTuple, Self, cast
 
 from pydantic import Field, field_validator
 
@@ -217,7 +217,8 @@ class CheckProblem(Document):
     judged: Judged = added(
         "open",
         description="What an operator says of it: real: it counts at once, however many nodes have it; mistake: it "
-        "keeps nothing from orders, and nothing is replaced because of it, until a result judges it otherwise.",
+        "keeps nothing from orders, and nothing is replaced because of it, until a result judges it otherwise, or is "
+        "compared with another expected value.",
     )
 
     @property
@@ -240,16 +241,47 @@ def problems_of(document: CheckDocument, now: datetime) -> dict[tuple[str, str],
     return found
 
 
+class Compared(NamedTuple):
+    """What a node's results were compared with.
+
+    Attributes:
+        digest: of all expected values; None: there were none.
+        values: code and subject -> what was expected of it, where a result says so.
+    """
+
+    digest: str | None
+    values: Mapping[tuple[str, str], str]
+
+    @classmethod
+    def of(cls, digest: str | None, results: Iterable[Mapping[str, Any]]) -> Self:
+        """Args: results: as documents have them."""
+        return cls(digest, {(r["code"], r["subject"]): r["expected"] for r in results if r.get("expected")})
+
+    def differs(self, other: Compared, key: tuple[str, str]) -> bool:
+        """Whether another result about this was compared with something else, as far as they say."""
+        mine, its = self.values.get(key), other.values.get(key)
+        return mine != its if mine and its else self.digest != other.digest
+
+
 def next_problems(
-    document: CheckDocument, before: Mapping[tuple[str, str], CheckProblem], now: datetime, current: bool
+    document: CheckDocument,
+    before: Mapping[tuple[str, str], CheckProblem],
+    now: datetime,
+    current: bool,
+    was: Compared | None = None,
 ) -> dict[tuple[str, str], CheckProblem]:
     """The problems after a document: each since when it is so. What failed stays failed until it was judged again.
 
     Args:
         current: whether it was checked against the values that are expected now; otherwise it ends no failure.
+        was: what the last document was compared with. What fails against other values was not called a mistake: it is
+            as if it failed from now on.
     """
     found = problems_of(document, now)
+    compared = Compared.of(document.expected, (one.model_dump() for one in document.results))
     for key, old in before.items():
+        if old.judged == "mistake" and was is not None and was.differs(compared, key):
+            old = old.model_copy(update={"since": now, "judged": "open"})
         new = found.get(key)
         if new is not None and new.status == old.status:
             found[key] = new.model_copy(update={"since": old.since, "judged": old.judged})

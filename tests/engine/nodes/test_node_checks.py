@@ -22,6 +22,7 @@ from weft.model.hostchecks import CODES, Judged
 from weft.model.pod import Aspect, PodState
 from weft.model.site import ChecksPolicy, RetentionPolicy
 from weft.planning.site.check import check_site
+from weft.planning.site.hostchecks import expected_digests
 from weftcheck.catalog import CODES as PROGRAMS
 
 Report = Callable[..., None]
@@ -33,11 +34,11 @@ def report(house: House, clock: HandClock) -> Report:
     """Have a node report these results; the clock goes on, so that it may do so again."""
     tokens: dict[str, str] = {}
 
-    def send(node: str, *results: dict[str, Any]) -> None:
+    def send(node: str, *results: dict[str, Any], **more: Any) -> None:
         if node not in tokens:
             tokens[node] = house.service.checks.make_token(house.operator, node).token
         reporter = house.service.checks.reporter(tokens[node], node, "192.0.2.1", "req-1", "weft-check")
-        house.service.checks.report(reporter, document(*results))
+        house.service.checks.report(reporter, document(*results, **more))
         clock.seconds += 11
 
     return send
@@ -200,6 +201,36 @@ def test_operator_judges_a_check_that_fails_on_many_nodes(
         house.service.checks.judge(house.operator, "GPU_DRIVER", judged)
     with pytest.raises(InputError, match="code of a check"):
         house.service.checks.judge(house.operator, "gpu driver", judged)
+
+
+@pytest.mark.parametrize(
+    ("values", "skipped", "left"),
+    [({"gpus": 8}, False, 15), ({"gpus": 8}, True, 15), ({"gpus": 9, "numa_nodes": 2}, False, 16)],
+)
+def test_mistake_is_about_the_value_that_was_expected(
+    house: House, report: Report, values: dict[str, Any], skipped: bool, left: int
+) -> None:
+    """Once it is corrected, a node that fails against the right one isn't excused, also if its GPUs were given to a
+    guest in between; one that changes another value says nothing of it."""
+    kind = house.site.node_by_name["gpu01"].machine_type
+    names = [f"gpu{number:02}" for number in range(1, 7)]
+
+    def expect(values: dict[str, Any]) -> str:
+        choose(house, outage=3, expected={kind: values})
+        return expected_digests(house.store.site().site)["gpu01"]
+
+    digest = expect({"gpus": 9})
+    for name in names:
+        report(name, result("GPU_COUNT", status="failed", expected="9"), expected=digest)
+    house.service.checks.judge(house.operator, "GPU_COUNT", "mistake")
+    assert free(house) == 16
+    digest = expect(values)
+    if skipped:
+        report("gpu06", result("GPU_COUNT", status="skipped", reason="given to a guest"), expected=digest)
+    for name in names[:-1]:
+        report(name, result("GPU_COUNT"), expected=digest)
+    report("gpu06", result("GPU_COUNT", status="failed", expected=str(values["gpus"])), expected=digest)
+    assert free(house) == left
 
 
 def test_good_rollout_ends_the_brake(house: House, report: Report) -> None:

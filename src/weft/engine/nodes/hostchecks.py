@@ -20,6 +20,7 @@ from weft.model.errors import ConflictError, TemporaryError
 from weft.model.hostchecks import (
     CheckDocument,
     CheckProblem,
+    Compared,
     Judged,
     KnownMachine,
     next_known,
@@ -72,7 +73,7 @@ def store_report(
         if known is not None and site is not None:
             follow_report(tx, site, node, known, document)
         before = problems_in(row["problems"]) if row else {}
-        problems = next_problems(document, before, now, current)
+        problems = next_problems(document, before, now, current, _compared(row) if row else None)
         tx.run(
             "store_node_check",
             node=node,
@@ -99,6 +100,13 @@ def _known(row: Row) -> KnownMachine:
         return KnownMachine.model_validate(row["known"] or _machine(row["document"]))
     except READING as error:
         raise unreadable(f"what is known of node {row['node']}", error) from error
+
+
+def _compared(row: Row) -> Compared:
+    try:
+        return Compared.of(row["expected"], row["document"]["results"])
+    except READING as error:
+        raise unreadable(f"the last report of node {row['node']}", error) from error
 
 
 def _machine(document: Mapping[str, Any]) -> dict[str, Any]:
