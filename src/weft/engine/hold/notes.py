@@ -104,9 +104,12 @@ class Notes:
 
     def stored_events(self) -> Jsonb:
         """The events as the statements take them."""
-        return Jsonb(
-            [{"type": kind, "message": stored(message), "key": key} for kind, message, key in self.events]
-        )
+        found: list[dict[str, object]] = []
+        again = False  # as an error that was written before isn't, until another event follows
+        for kind, message, key in self.events:
+            again = again or kind != "error"
+            found.append({"type": kind, "message": stored(message), "key": key, "again": again})
+        return Jsonb(found)
 
     def values(self) -> dict[str, object]:
         """Parameters of `write_held`, except those of phase and conditions.

@@ -235,27 +235,21 @@ held AS MATERIALIZED (
     WHERE id = %(id)s AND token = %(token)s AND generation = %(generation)s
         AND retries = %(retries)s AND held_until > now() FOR UPDATE
 ), it AS MATERIALIZED (
-    SELECT held.*, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at FROM held
+    SELECT *, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at FROM held
 )
 
 -- part: written_events
--- The events of such a write, with their place in the stream; an error that is among the last ones already, with no other
--- event since, isn't written again. Followers are notified after it, by another statement.
+-- The events of such a write, with their place in the stream; an error is written once until another event follows, also
+-- one of the same write (`again`). Followers are notified after it, by another statement.
 written_events AS (
     INSERT INTO event (owner_id, project_id, life, at, type, message, key)
-    SELECT it.id, it.project_id, (SELECT number FROM event_life), it.at, e.type, e.message, e.key FROM it, (
-        SELECT *, bool_or(type <> 'error') OVER (ORDER BY n) AS after_another FROM ROWS FROM (
-            jsonb_to_recordset(%(events)s) AS (type text, message jsonb, key text)
-        ) WITH ORDINALITY AS given (type, message, key, n)
-    ) e
-    WHERE e.after_another OR NOT EXISTS (
-        SELECT FROM (
-            SELECT message, bool_and(type = 'error') OVER (ORDER BY sequence DESC) AS in_a_row FROM (
-                SELECT sequence, type, message FROM event WHERE owner_id = it.id ORDER BY sequence DESC LIMIT 10
-            ) newest
-        ) known WHERE known.in_a_row AND known.message = e.message
+    SELECT id, project_id, (SELECT number FROM event_life), at, type, message, key FROM it, ROWS FROM (jsonb_to_recordset(
+        %(events)s) AS (type text, message jsonb, key text, again boolean)) WITH ORDINALITY AS e (type, message, key, again, n)
+    WHERE again OR NOT EXISTS (
+        SELECT FROM event o WHERE o.owner_id = it.id AND o.message = e.message AND o.sequence > (
+            SELECT max(sequence) FROM event WHERE owner_id = it.id AND type <> 'error')
     )
-    ORDER BY e.n
+    ORDER BY n
 )
 
 -- part: conditions
@@ -271,37 +265,37 @@ changed AS (
         differences = c.differences, former = coalesce(c.former, r.former),
         facts = CASE WHEN c.facts <> '{}' OR c.outside_id <> r.outside_id THEN c.facts ELSE r.facts END,
         attempts = c.attempts, asked = c.asked,
-        since = CASE WHEN r.state = c.state THEN coalesce(r.since, it.at) ELSE it.at END,
-        started_at = coalesce(r.started_at, it.at),
-        finished_at = CASE WHEN c.state IN ('settled', 'absent') THEN it.at END
+        since = CASE WHEN r.state = c.state THEN coalesce(r.since, at) ELSE at END,
+        started_at = coalesce(r.started_at, at),
+        finished_at = CASE WHEN c.state IN ('settled', 'absent') THEN at END
     FROM it, jsonb_to_recordset(%(changes)s) AS c (key text, state text, outside_id text, reason jsonb,
         differences jsonb, facts jsonb, attempts integer, asked boolean, former jsonb)
-    WHERE r.owner_id = it.id AND r.key = c.key
+    WHERE owner_id = it.id AND r.key = c.key
 ), owned AS (
-    UPDATE owner p SET phase = CASE WHEN %(phase)s = '' THEN p.phase ELSE %(phase)s END,
-        state = CASE WHEN %(phase)s = '' THEN p.state ELSE %(state)s END,
-        reason = CASE WHEN %(phase)s = '' THEN p.reason ELSE %(reason)s END,
-        conditions = CASE WHEN %(phase)s = '' THEN p.conditions ELSE
+    UPDATE owner p SET phase = CASE WHEN %(phase)s = '' THEN phase ELSE %(phase)s END,
+        state = CASE WHEN %(phase)s = '' THEN state ELSE %(state)s END,
+        reason = CASE WHEN %(phase)s = '' THEN reason ELSE %(reason)s END,
+        conditions = CASE WHEN %(phase)s = '' THEN conditions ELSE
             @conditions
             END,
-        since = CASE WHEN %(moved)s THEN it.at ELSE p.since END,
-        alarmed = p.alarmed AND NOT %(moved)s AND NOT %(done)s AND (%(delay)s < 0 OR p.parked IS NULL),
+        since = CASE WHEN %(moved)s THEN at ELSE since END,
+        alarmed = alarmed AND NOT %(moved)s AND NOT %(done)s AND (%(delay)s < 0 OR parked IS NULL),
         late_until = greatest(p.late_until, now() + %(lands)s::float8 * interval '1 second'),
-        watched_at = CASE WHEN %(watched)s THEN it.at ELSE p.watched_at END,
-        ready_generation = CASE WHEN %(done)s THEN p.generation ELSE p.ready_generation END,
-        ready_at = CASE WHEN %(done)s THEN it.at ELSE p.ready_at END,
-        changed_at = CASE WHEN NOT %(done)s THEN p.changed_at END,
-        worked = coalesce(%(worked)s::float8, p.worked),
-        worked_at = CASE WHEN %(worked)s::float8 IS NULL THEN p.worked_at ELSE %(worked_at)s::timestamptz END,
-        worked_by = CASE WHEN %(worked)s::float8 IS NULL THEN p.worked_by ELSE %(worked_by)s END,
-        worker = CASE WHEN %(delay)s < 0 THEN p.worker END,
-        held_until = CASE WHEN %(delay)s < 0 THEN p.held_until END,
-        parked = CASE WHEN %(delay)s < 0 THEN p.parked END,
-        failures = CASE WHEN %(delay)s < 0 THEN p.failures ELSE %(failures)s END,
-        next_at = CASE WHEN %(delay)s < 0 THEN p.next_at WHEN p.woken > %(woken)s THEN now()
+        watched_at = CASE WHEN %(watched)s THEN at ELSE watched_at END,
+        ready_generation = CASE WHEN %(done)s THEN generation ELSE ready_generation END,
+        ready_at = CASE WHEN %(done)s THEN at ELSE ready_at END,
+        changed_at = CASE WHEN NOT %(done)s THEN changed_at END,
+        worked = coalesce(%(worked)s::float8, worked),
+        worked_at = CASE WHEN %(worked)s IS NULL THEN worked_at ELSE %(worked_at)s::timestamptz END,
+        worked_by = CASE WHEN %(worked)s IS NULL THEN worked_by ELSE %(worked_by)s END,
+        worker = CASE WHEN %(delay)s < 0 THEN worker END,
+        held_until = CASE WHEN %(delay)s < 0 THEN held_until END,
+        parked = CASE WHEN %(delay)s < 0 THEN parked END,
+        failures = CASE WHEN %(delay)s < 0 THEN failures ELSE %(failures)s END,
+        next_at = CASE WHEN %(delay)s < 0 THEN next_at WHEN woken > %(woken)s THEN now()
             ELSE now() + %(delay)s * interval '1 second' END
-    FROM it WHERE p.id = it.id AND (%(phase)s <> '' OR %(watched)s OR %(done)s OR %(lands)s::float8 IS NOT NULL OR %(delay)s >= 0
-        OR %(worked)s::float8 IS NOT NULL)
+    FROM it WHERE p.id = it.id AND (%(phase)s <> '' OR %(watched)s OR %(done)s OR %(delay)s >= 0
+        OR coalesce(%(lands)s, %(worked)s) IS NOT NULL)
 )
 
 -- name: write_held
@@ -316,10 +310,8 @@ WITH
 @written_notes,
 @written_events
 SELECT wanted, at, '{}'::text[] AS withheld,
-    greatest(late_until, acts_until, now() + %(lands)s::float8 * interval '1 second') AS late_until,
-    extract(epoch FROM greatest(late_until, acts_until, now() + %(lands)s::float8 * interval '1 second') - now())::float8
-        AS seconds
-FROM it;
+    late AS late_until, extract(epoch FROM late - now())::float8 AS seconds
+FROM it, greatest(late_until, acts_until, now() + %(lands)s::float8 * interval '1 second') AS late;
 
 -- name: write_held_watched
 -- As write_held; and why adapters of a pod's nodes are out of its segment (an empty reason: they are in), and the segment,
@@ -332,16 +324,14 @@ WITH
     FROM it, jsonb_to_recordset(%(nodes)s) AS n (node text, reason text)
     WHERE h.pod_id = it.id AND h.node = n.node AND h.withheld <> n.reason RETURNING h.node, h.withheld
 ), rewritten AS (
-    UPDATE resource r SET document = %(document)s, since = CASE r.state WHEN 'settled' THEN it.at ELSE r.since END,
-        state = CASE r.state WHEN 'settled' THEN 'pending' ELSE r.state END
-    FROM it WHERE r.owner_id = it.id AND r.key = %(key)s
+    UPDATE resource SET document = %(document)s, since = CASE state WHEN 'settled' THEN at ELSE since END,
+        state = CASE state WHEN 'settled' THEN 'pending' ELSE state END
+    FROM it WHERE owner_id = it.id AND key = %(key)s
 ),
 @written_events
 SELECT wanted, at, ARRAY(SELECT node FROM withheld WHERE withheld <> '') AS withheld,
-    greatest(late_until, acts_until, now() + %(lands)s::float8 * interval '1 second') AS late_until,
-    extract(epoch FROM greatest(late_until, acts_until, now() + %(lands)s::float8 * interval '1 second') - now())::float8
-        AS seconds
-FROM it;
+    late AS late_until, extract(epoch FROM late - now())::float8 AS seconds
+FROM it, greatest(late_until, acts_until, now() + %(lands)s::float8 * interval '1 second') AS late;
 
 -- name: release_held
 -- The end of an owner: its receipt, its capacity except the numbers in `kept` (as `space number`), and its state; and
