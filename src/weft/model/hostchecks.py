@@ -279,9 +279,9 @@ def next_problems(
     """
     found = problems_of(document, now)
     compared = Compared.of(document.expected, (one.model_dump() for one in document.results))
-    for key, old in before.items():
-        if old.judged == "mistake" and was is not None and was.differs(compared, key):
-            old = old.model_copy(update={"since": now, "judged": "open"})
+    for key, last in before.items():
+        is_over = last.judged == "mistake" and was is not None and was.differs(compared, key)
+        old = last.model_copy(update={"since": now, "judged": "open"}) if is_over else last
         new = found.get(key)
         if new is not None and new.status == old.status:
             found[key] = new.model_copy(update={"since": old.since, "judged": old.judged})
