@@ -14,7 +14,9 @@ from tests.helpers.consoles import PASSWORD, Browser, Console, hidden
 from tests.web.test_in_chromium import axe, check_accessible, tab
 from tests.web.test_orders import draft_in
 from tests.web.test_site_pages import OLGA
-from weft.model.errors import TemporaryError, UnauthenticatedError
+from weft.app.sitefile import checked
+from weft.app.yamltext import without_nulls
+from weft.model.errors import InputErrors, TemporaryError, UnauthenticatedError
 from weft.web.sitefiles import LARGEST
 
 if TYPE_CHECKING:
@@ -126,6 +128,26 @@ def test_site_without_a_node_of_a_pod_is_refused(pods_console: Console, browser:
     shown = send(browser, text_of(browser), "activate")
     assert browser.page.status_code == 409 and f"{name} is missing, but pod" in shown
     assert yaml.safe_load(text_of(browser)) == document
+
+
+def test_active_site_that_would_be_refused_now_can_be_corrected(
+    pods_console: Console, browser: Browser
+) -> None:
+    """An earlier version of weft let it in."""
+    store, site = pods_console.house.store, pods_console.house.site
+    assert site.nodes[0].hcas
+    twice = site.nodes[1].model_copy(update={"hcas": site.nodes[0].hcas})
+    wrong = site.model_copy(update={"nodes": (site.nodes[0], twice, *site.nodes[2:])})
+    with pytest.raises(InputErrors):
+        checked(wrong)
+    store.activate_site(wrong, "an earlier version")
+    browser.sign_in("olga")
+    document = current(browser)
+    assert "is not allowed" in send(browser, document)
+    document["nodes"][1]["hcas"] = without_nulls(site.model_dump(mode="json")["nodes"][1]["hcas"])
+    assert f"nodes 1: {twice.name} (hcas)" in send(browser, document)
+    send(browser, text_of(browser), "activate")
+    assert pods_console.house.service.site.show(OLGA).activated_by == "olga"
 
 
 @pytest.mark.parametrize("do", ["check", "activate"])

@@ -211,3 +211,14 @@ def test_console_without_federation_has_no_such_way(console: Console, browser: B
     ):
         with pytest.raises(InputError):
             websso.check_address(wrong)
+
+
+def test_text_that_is_not_kept_is_shown_to_be_copied(sso: httpx.Client) -> None:
+    """The identity provider's way back has no form."""
+    answer = sso.post(
+        "/ui/order",
+        data={"do": "order", "yaml": "name: <mine>"},
+        headers={"Sec-Fetch-Site": "same-origin", "Cookie": f"{COOKIE}={'A' * 43}"},
+    )
+    assert answer.status_code == 401 and "copy it first" in answer.text
+    assert "name: &lt;mine&gt;</textarea>" in answer.text

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from weft.api.asking import KIB, MIB
 from weft.api.threadshares import run_outside
 from weft.app.service import Service
-from weft.app.sitefile import assemble, load_site
+from weft.app.sitefile import assemble
 from weft.app.verbs import Request
 from weft.app.yamltext import read_yaml, without_nulls
 from weft.model.errors import (
@@ -30,7 +30,7 @@ from weft.model.errortable import row_of
 from weft.model.site import Site
 from weft.model.sitefile import TABLES
 from weft.model.views import SiteView
-from weft.planning.site.check import hints
+from weft.planning.site.check import canonical, hints
 from weft.planning.site.differences import TableChange, site_differences
 from weft.planning.site.parts import cut
 from weft.web.confirming import print_of, require
@@ -128,7 +128,8 @@ async def _active(visit: Visit) -> SiteView | None:
 def _check(verbs: Service, request: Request, active: SiteView | None, text: str) -> Checked:
     """Raises `InputErrors` with everything that is wrong, with its lines."""
     after = _site(text)
-    before = load_site(_document(verbs, request, active)) if active else None
+    # Not checked again: what an earlier version let in must not keep its correction out.
+    before = canonical(Site.model_validate(_document(verbs, request, active))) if active else None
     base = active.generation if active else 0
     return Checked(after.name, base, site_differences(before, after), hints(after), _seen(text, active))
 
