@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -133,3 +135,31 @@ def test_age_counts_from_the_start_and_changes_invalidate_it() -> None:
     assert shared.get(5.0) == 106.0
     shared.changed()
     assert shared.get(60.0) == 108.0 and len(calls) == 3
+
+
+class _Asked:
+    """What a caller has read before, of some size."""
+
+
+def test_failed_reading_keeps_nothing_of_its_callers() -> None:
+    """Its error stays until the next one; the error's own cause, too."""
+
+    def fails(began: float) -> str:
+        try:
+            raise TimeoutError("no answer")
+        except TimeoutError as error:
+            raise UnknownError("read", "the fabric", "no answer") from error
+
+    shared = SharedReading(fails)
+
+    def ask() -> weakref.ref[_Asked]:
+        mine = _Asked()
+        with pytest.raises(UnknownError, match="no answer"):
+            shared.get()
+        return weakref.ref(mine)
+
+    gc.disable()
+    try:
+        assert ask()() is None
+    finally:
+        gc.enable()

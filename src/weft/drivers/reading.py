@@ -14,7 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from weft.drivers.joined import own_error
 from weft.drivers.pace import next_at
+from weft.model.errors import OutsideError
 
 T = TypeVar("T")
 
@@ -29,7 +31,7 @@ class _Run(Generic[T]):
 
     def outcome(self) -> T:
         if self.error is not None:
-            raise self.error
+            raise own_error(self.error) if isinstance(self.error, Exception) else self.error
         assert self.value is not None
         return self.value
 
@@ -91,6 +93,9 @@ class SharedReading(Generic[T]):
                     self._waiting -= 1
         try:
             mine.value = self._read(mine.began)
+        except OutsideError as error:
+            # It is kept until the next reading; its traceback would keep the callers' frames, with all they have read.
+            mine.error = _without_frames(error)
         except BaseException as error:
             mine.error = error
         with self._lock:
@@ -98,3 +103,11 @@ class SharedReading(Generic[T]):
             self._next = next_at(mine.began, self._monotonic(), 1 + self._waiting)
             self._lock.notify_all()
         return mine.outcome()
+
+
+def _without_frames(error: BaseException) -> BaseException:
+    """The error and its causes without their tracebacks."""
+    one: BaseException | None = error
+    while one is not None and one.__traceback__ is not None:
+        one.__traceback__, one = None, one.__cause__ or one.__context__
+    return error
