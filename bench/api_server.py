@@ -14,9 +14,11 @@ from uuid import UUID
 import uvicorn
 
 from weft.api.app import create_app
+from weft.api.connections import configured
 from weft.app.policy import Policy
 from weft.app.settings import ServeSettings
 from weft.app.wiring import SharedServices, shared_services
+from weft.engine.base.tuning import keep_survivors
 from weft.engine.book.claimrows import insert_pod
 from weft.model.fabric import Capabilities
 from weft.model.order import Order
@@ -78,7 +80,8 @@ def main(state: Path, pods: int) -> int:
         fill(made, state, pods)
         policy = Policy()
         app = create_app(made.service(policy), FakeIdentity(tokens()), policy)
-        server = uvicorn.Server(uvicorn.Config(app, "127.0.0.1", 0, log_level="warning"))
+        keep_survivors()
+        server = uvicorn.Server(configured(app))
         threading.Thread(target=_follow_stdin, args=(server,), daemon=True).start()
         server.run()
     return 0
