@@ -87,7 +87,7 @@ def test_result_is_reported_over_verified_tls(
     rig: Rig, doors: DoorsHouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The exit code is the result's; weft has the document; without the certificate nothing is sent."""
-    made = doors.service.make_check_token(doors.operator, "gpu01")
+    made = doors.service.checks.make_token(doors.operator, "gpu01")
     secret = tmp_path / "secret"
     secret.write_text(made.token)
     secret.chmod(0o600)
@@ -97,14 +97,14 @@ def test_result_is_reported_over_verified_tls(
         pauses: list[float] = []
         assert _main(rig, *given, pauses=pauses) == 4
         assert "CERTIFICATE_VERIFY_FAILED" in capsys.readouterr().err and len(pauses) == 3
-        assert doors.service.node_checks(doors.operator, "gpu01").state == "never"
+        assert doors.service.checks.show(doors.operator, "gpu01").state == "never"
         assert _main(rig, *given, "--cacert", certificate[0], "--json") == 0
         out, error = capsys.readouterr()
         assert json.loads(out)["status"] == "ok" and error == "weft-check: reported: node gpu01 is ok\n"
         (rig.port(0) / "state").write_text("1: DOWN")
         doors.door_clock.go_on(11)
         assert _main(rig, *given, "--cacert", certificate[0]) == 1
-        found = doors.service.node_checks(doors.operator, "gpu01")
+        found = doors.service.checks.show(doors.operator, "gpu01")
         assert found.state == "failed" and [p.code for p in found.problems] == ["PORT_STATE"]
         other = (*given[:1], _url(base, "gpu02"), *given[2:], "--cacert", certificate[0])
         assert _main(rig, *other) == 4
@@ -115,7 +115,7 @@ def test_expected_values_are_read_from_weft(
     rig: Rig, doors: DoorsHouse, secret: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By machine type; a result against others is old, and ends no failure; without them nothing is checked."""
-    made = doors.service.make_check_token(doors.operator, "gpu01")
+    made = doors.service.checks.make_token(doors.operator, "gpu01")
     secret.write_text(made.token)
     site = doors.store.site().site
     kind = site.node_by_name["gpu01"].machine_type
@@ -127,14 +127,14 @@ def test_expected_values_are_read_from_weft(
         assert _main(rig, *report, "--expect-from", _url(base)) == 1
         out, error = capsys.readouterr()
         assert "GPU_COUNT         host: 2, expected 3" in out and "compared" not in error
-        found = doors.service.node_checks(doors.operator, "gpu01")
+        found = doors.service.checks.show(doors.operator, "gpu01")
         assert {p.code for p in found.problems} == {"GPU_COUNT", "IOMMU"}
         doors.door_clock.go_on(11)
         assert _main(rig, *report) == 0
         assert "is failed, but was compared with other values" in capsys.readouterr().err
-        doors.service.forget_checks(doors.operator, "gpu01")
+        doors.service.checks.forget(doors.operator, "gpu01")
         assert _main(rig, *report) == 0
-        assert doors.service.node_checks(doors.operator, "gpu01").state == "old"
+        assert doors.service.checks.show(doors.operator, "gpu01").state == "old"
         rig.asked.clear()
         capsys.readouterr()
         for given in (

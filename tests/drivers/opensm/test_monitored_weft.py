@@ -287,7 +287,7 @@ def test_real_prometheus_reads_a_real_weft(real: RealRig, doors: DoorsHouse, tmp
             checked("promtool", "check", "config", folder / "prometheus.yml")
             assert found.client.post("/-/reload").status_code == 200
             pod = doors.ready(order)
-            servers = doors.service.show_pod(doors.request(), str(pod.id)).servers
+            servers = doors.service.pods.show(doors.request(), str(pod.id)).servers
             for server in servers:
                 own.enter_context(stand(server.management_address, pod_port, POD))
             _everything_is_up(found, len(site.nodes), {s.name for s in servers})
@@ -295,7 +295,7 @@ def test_real_prometheus_reads_a_real_weft(real: RealRig, doors: DoorsHouse, tmp
             _play(real, found, doors)
             _expressions(found, folder)
             _alerts_arrive(found, doors, hook)
-            doors.service.release_pod(doors.request(), str(pod.id))
+            doors.service.pods.release(doors.request(), str(pod.id))
             until(
                 lambda: not [t for t in found.targets() if t["labels"]["job"] == "pod-node"],
                 why="the pod's servers are no targets any more",

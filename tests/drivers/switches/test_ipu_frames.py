@@ -99,7 +99,7 @@ def test_ipu_machines_reach_only_each_other_until_release(switched: Switched) ->
     across = {(a, b) for a in (RNICS[0], RNICS[2]) for b in STRANGERS} | {(STRANGERS[0], RNICS[0])}
     hosts.await_reach(inside, seconds=40)
     assert not hosts.reached(across)
-    assert house.service.audit(house.operator).findings == ()
+    assert house.service.audits.run(house.operator).findings == ()
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     signed = house.store.records.receipt(pod.id)
