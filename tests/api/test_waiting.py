@@ -207,14 +207,21 @@ def test_completed_request_is_answered_although_keystone_is_down_by_then(
     client: Client, app: FastAPI, identity: FakeIdentity
 ) -> None:
     """An order or a release that were answered with an error would be sent again. What is only read is refused."""
-    known, times = FakeIdentity(identity.tokens).remembered, iter((True, False) * 3)
-    identity.remembered = lambda token: known(token) if next(times) else None
+    known, asked = FakeIdentity(identity.tokens).remembered, list[str]()
+
+    def at_first(token: str) -> Caller | None:
+        asked.append(token)
+        return known(token) if len(asked) == 1 else None
+
+    identity.remembered = at_first
     identity.check = silent
     waits = {"wait": 0.05}
     made = client.post("/v1/pods", json=ORDER, params={"until": "READY", **waits})
     assert (made.status_code, made.headers["location"]) == (202, f"/v1/pods/{made.json()['id']}"), made.text
+    asked.clear()
     gone = client.post("/v1/pods/train/release", params={"until": "RELEASED", **waits})
     assert (gone.status_code, gone.json()["name"]) == (202, "train"), gone.text
+    asked.clear()
     assert ask(client, until="RELEASED", wait=0.05).status_code == 503
     assert len(room(app)) == 0
 
