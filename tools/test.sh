@@ -16,12 +16,8 @@ with_mark() { grep -rlE "mark\.$1\b" tests --include="*.py"; }
 lab=$(mktemp -d /tmp/weft-test-XXXXXX)
 chmod 755 "$lab"
 beside=
-fabrics=
 end() {
-    local group
-    for group in $beside $fabrics; do
-        kill -INT -- "-$group" 2>/dev/null && wait "$group" 2>/dev/null
-    done
+    [ -n "$beside" ] && kill -INT -- "-$beside" 2>/dev/null && wait "$beside" 2>/dev/null
     .venv/bin/weft lab down --state "$lab/lab" >/dev/null
     rm -rf "$lab"
 }
@@ -50,9 +46,9 @@ on_the_lab() { # TITLE TESTS…
 }
 tools/packages.sh opensm ibsim-utils infiniband-diags iproute2 ucx-utils openvswitch-switch ethtool iputils-ping systemd dnsmasq-base \
     chromium fonts-dejavu-core slurmctld slurm-client openmpi-bin prometheus prometheus-alertmanager rsyslog || exit 1
-echo "== beside the first part: a lab's OpenStack is started (its packages are installed the first time) and tested; and fabrics"
+echo "== beside the other parts: a lab's OpenStack is started (its packages are installed the first time) and tested"
 echo
-set -m # process groups of their own, which hear SIGINT
+set -m # a process group of its own, which hears SIGINT
 # shellcheck disable=SC2046 # words
 on_the_lab "3 of 3: a lab: whole pods from order to receipt, contracts, services that end or lie" \
     $(with_mark cloud) >"$lab/log" 2>&1 &
@@ -62,22 +58,16 @@ set +m
 .venv/bin/python -m pytest -q --collect-only >/dev/null
 # The lab's tests wait for one thing after another and take longest: its services go first.
 renice -n 5 $$ >/dev/null
-# Half of the time of a test of a driver is waiting: one process more than there are processors in each part.
-processes=$(($(nproc) + 1))
-# Each fabric's tests are in one process, and mostly wait; the first part computes meanwhile (tests/helpers/byrig.py).
-set -m
+# Half of the time of a test of a driver is waiting: two processes more than there are processors, and those tests in one
+# part with those of PostgreSQL, which compute. Each process collects, but once, not once for each of two parts.
+processes=$(($(nproc) + 2))
+part "1 of 3: pure functions and fakes; with the embedded PostgreSQL" \
+    -n "$processes" --dist worksteal -m "not fabric and not cloud$which" || status=1
+# Each fabric's tests are in one process, and mostly wait; services compute meanwhile (tests/helpers/byrig.py).
 # shellcheck disable=SC2046 # words
 part "2 of 3: fabrics: a real OpenSM over ibsim, switches by Open vSwitch; single services of OpenStack; exports read by their tools" \
     -n "$processes" --dist loadgroup -m "((fabric and not cloud) or (cloud and not lab))$which" \
-    $(with_mark fabric | xargs -n 1 dirname | sort -u | grep -v "^tests/e2e") $(with_mark cloud) >"$lab/fabrics" 2>&1 &
-fabrics=$!
-set +m
-# Tests of drivers in one part with those of PostgreSQL: each process collects, but once, not once for each of two parts.
-part "1 of 3: pure functions and fakes; with the embedded PostgreSQL" \
-    -n "$processes" --dist worksteal -m "not fabric and not cloud$which" || status=1
-wait "$fabrics" || status=1
-fabrics=
-cat "$lab/fabrics"
+    $(with_mark fabric | xargs -n 1 dirname | sort -u | grep -v "^tests/e2e") $(with_mark cloud) || status=1
 wait "$beside" || status=1
 beside=
 cat "$lab/log"
