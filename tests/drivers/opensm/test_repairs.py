@@ -255,6 +255,12 @@ def test_port_that_the_agent_could_not_repair_is_explained_until_it_could(
     assert f"port {format_guid(1)}: its table differs" in caplog.text
     assert agent.repairs.explain(drifted(2)) == drifted(2)
 
+    agent.unable = dict.fromkeys(range(1, 31), "its table differs")
+    agent.repairs.repair(range(1, 31), lambda: None)
+    assert agent.repairs.explain(drifted(*range(1, 31))).reason.count("its table differs") == 5
+    agent.unable = {1: "its table differs from what its file asks for"}
+    agent.repairs.repair([1], lambda: None)
+
     agent.repairs.repair([2], lambda: None)  # says nothing of the first
     assert agent.repairs.explain(drifted(1)).reason == said
     agent.unable = {}

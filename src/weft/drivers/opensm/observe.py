@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from weft.drivers.opensm.section import DesiredPartition
-from weft.drivers.wire.items import keys_on_wire
+from weft.drivers.wire.items import keys_on_wire, listing
 from weft.drivers.wire.places import Idle, LeafPort, down_at, idle_ports
 from weft.model.agentapi import AgentPartitions, PortReading, Tables, VacantPort, WeftPartitionDocument
 from weft.model.errors import WeftError
@@ -109,7 +109,7 @@ def observe(
     return Observed(
         id=format_pkey(spec.pkey),
         status=Status.PENDING if reasons else Status.SETTLED,
-        reason=_listing([*reasons, *stale]),
+        reason=listing([*reasons, *stale]),
         differences=tuple(differences),
         facts=_facts(spec, seen),
         on_its_way=takes if waits else 0.0,
@@ -145,7 +145,7 @@ def _if_absent(spec: DesiredPartition, seen: FabricReading, standbys: Sequence[s
     return Observed(
         id=format_pkey(spec.pkey),
         status=Status.PENDING,
-        reason=f"can't be proved absent: {_listing(reasons)}",
+        reason=f"can't be proved absent: {listing(reasons)}",
         facts=_facts(spec, seen),
     )
 
@@ -228,8 +228,3 @@ def _guids(guids: set[int]) -> str:
         ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
         or "none"
     )
-
-
-def _listing(reasons: Sequence[str]) -> str:
-    more = f" (and {len(reasons) - _SHOWN} more)" if len(reasons) > _SHOWN else ""
-    return "; ".join(dict.fromkeys(reasons[:_SHOWN])) + more

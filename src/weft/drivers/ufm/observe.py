@@ -8,10 +8,11 @@ one, it is settled when it doesn't exist.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from weft.drivers.ufm.partitions import UfmPartition
 from weft.drivers.ufm.snapshot import UfmSnapshot
+from weft.drivers.wire.items import listing
 from weft.model.fabrictypes import Mode
 from weft.model.ids import FULL_MEMBER, format_guid, format_pkey
 from weft.model.mark import Mark
@@ -151,9 +152,3 @@ def _guids(guids: set[int]) -> str:
     names = [format_guid(g) for g in sorted(guids)]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return (", ".join(names[:_SHOWN]) + more) or "none"
-
-
-def listing(reasons: Sequence[str]) -> str:
-    """The first of them, and how many more there are."""
-    more = f" (and {len(reasons) - _SHOWN} more)" if len(reasons) > _SHOWN else ""
-    return "; ".join(dict.fromkeys(reasons[:_SHOWN])) + more

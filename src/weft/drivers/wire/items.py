@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping
+from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -20,6 +20,13 @@ from weft.planning.fabric.check import check_clean, nodes_of_port, port_name, un
 
 UNREAD_SHOWN = 200
 """Ports that an item names individually; of others it gives the number."""
+REASONS_SHOWN = 5
+
+
+def listing(reasons: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    more = f" (and {len(reasons) - REASONS_SHOWN} more)" if len(reasons) > REASONS_SHOWN else ""
+    return "; ".join(dict.fromkeys(reasons[:REASONS_SHOWN])) + more
 
 
 class Plane(StrEnum):

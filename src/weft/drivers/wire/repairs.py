@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from weft.drivers.joined import Joined, Submission, make_all, still_asked
+from weft.drivers.wire.items import listing
 from weft.model.agentapi import RepairQuery, RepairResult
 from weft.model.errors import PermanentError, UnknownError, WeftError
 from weft.model.ids import format_guid
@@ -88,14 +89,17 @@ class Repairs:
         self.line.ask(Submission(Drift(tuple(mine), tuple(strays), frozenset(vacant)), fence=fence)).result()
 
     def explain(self, seen: Observed) -> Observed:
-        """What was observed, with what the agent said of ports that differ when it was last asked to repair them."""
+        """What was observed, with what the agent said of ports that differ when it was last asked to repair them.
+
+        The first few, as with all reasons.
+        """
         differing = [d.field for d in seen.differences]
         said = [
             why
             for guid, why in self._unrepaired.items()
             if any(format_guid(guid) in field for field in differing)
         ]
-        return replace(seen, reason="; ".join([seen.reason, *(f"not repaired: {why}" for why in said)]))
+        return replace(seen, reason=f"{seen.reason}; not repaired: {listing(said)}") if said else seen
 
     def _make(self, parts: Sequence[Submission[Drift]]) -> None:
         make_all(parts, self._attempt, self._no_time, APART_SECONDS)
