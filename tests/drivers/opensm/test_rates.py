@@ -11,7 +11,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.drivers.opensm.rigs import FABRIC, RealRig, until
-from weft.model.linkreading import PortRate, TimedRates
+from tests.helpers.waiting import wait_for
+from weft.model.linkreading import UNKNOWN_RATE, PortRate, TimedRates
 from weft.planning.fabric.linkuse import Adapter, User, cause, forwarding_of, is_congested, link_use
 
 
@@ -27,12 +28,17 @@ def test_played_traffic_is_the_rate_of_its_port(real: RealRig) -> None:
     end = f"{node.name}/{hca.name}"
     real.faults.count_traffic(end, 10**9, 0)
     driver = real.another_driver()
-    until("there is a rate", lambda: driver.rates(0).seconds)
-    time.sleep(1.1)
-    driver.rates(0)
+
+    def quiet() -> bool:
+        found = driver.rates(0)
+        shown = found.ports.get((hca.guid, 1), UNKNOWN_RATE)
+        return shown.waiting == shown.waiting_before == 0 and not shown.at_least and (shown.sent or 0) < 10**6
+
+    until("what other tests played is out of the last two intervals", quiet)
     real.faults.count_traffic(end, 10**9 + 250_000_000, 250_000_000)
-    time.sleep(1.1)
-    found = driver.rates(0)
+    found = wait_for(
+        lambda: r if rate(r := driver.rates(0), hca.guid, 1).waiting else None, "the traffic is read"
+    )
     shown = rate(found, hca.guid, 1)
     assert shown.sent is not None and shown.waiting is not None
     assert shown.sent * found.seconds[0] == pytest.approx(10**9, rel=0.01)
