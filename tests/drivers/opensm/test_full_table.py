@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tests.drivers.opensm.rigs import Rig, host_ports, until
+from tests.drivers.opensm.rigs import Rig, host_ports, partition, scope, seen, until
 
 
 def test_full_table_keeps_what_it_has_and_takes_new_keys_by_their_low_octet(rig: Rig) -> None:
@@ -28,3 +28,21 @@ def test_full_table_keeps_what_it_has_and_takes_new_keys_by_their_low_octet(rig:
 
 def keys_of(rig: Rig, port: int) -> set[int]:
     return set(rig.driver.tables([port])[port].keys)
+
+
+def test_forty_segments_of_a_port_leave_nothing_at_its_leaf(rig: Rig) -> None:
+    """Keys beyond the first block of a table: OpenSM empties the host's second block, and leaves the leaf's,
+    which the next visit's deletion repairs."""
+    [port, *_] = host_ports(rig.site)
+    wanted = [partition(0x101 + i, [port], f"partition/{i}") for i in range(40)]
+    rig.driver.create(scope(), wanted, {})
+    until("they are there", lambda: all(len(t.keys) == 41 for t in rig.driver.tables([port]).values()))
+
+    def gone() -> bool:
+        left = [one for one in wanted if seen(rig, one)]
+        rig.driver.delete(scope(), left, {})
+        return not left
+
+    until("they are gone", gone)
+    table = rig.driver.tables([port])[port]
+    assert table.keys == table.leaf_keys == {0x7FFF}
