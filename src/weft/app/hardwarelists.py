@@ -13,7 +13,7 @@ from weft.app.yamltext import Path as Path_
 from weft.app.yamltext import Positions, dotted, read_yaml
 from weft.model.errors import InputError, InputErrors
 from weft.model.hardware import Cell, Record
-from weft.planning.hardware.columns import columns_of
+from weft.planning.hardware.columns import columns_of, says_nothing
 from weft.planning.hardware.complete import of_ironic
 
 ROOT = "hardware"
@@ -111,7 +111,7 @@ def _record(place: str, flat: Flat, names: Mapping[str, str | None]) -> Record:
     cells = {}
     for column, (text, where) in flat.items():
         name = names.get(column)
-        if name is not None and text:
+        if name is not None and text and not says_nothing(text):
             cells[name] = Cell(text, column, where)
     return Record(place, cells)
 

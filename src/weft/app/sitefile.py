@@ -27,6 +27,15 @@ D = TypeVar("D", Hca, Accelerator)
 OnFile = Callable[[Path_, str, Path, bytes], None]
 """Called with the path in the document of what a file has, its name there, where it is, and its bytes."""
 
+_WORKBOOK = "a workbook: save its sheet as CSV in UTF-8"
+_OTHERS = (
+    (b"PK", _WORKBOOK),
+    (b"\xd0\xcf\x11\xe0", _WORKBOOK),
+    (b"\xff\xfe", "UTF-16"),
+    (b"\xfe\xff", "UTF-16"),
+)
+"""How files of spreadsheets begin that are no UTF-8."""
+
 MOST_BYTES = 512 << 20
 """Largest file that is accepted."""
 
@@ -175,7 +184,9 @@ def text_of(file: IO[bytes], name: str) -> str:
     try:
         return body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputErrors([InputError("file", name, f"must be UTF-8; byte {error.start} is not")]) from None
+        saved = next((f" ; this is {what}" for begin, what in _OTHERS if body.startswith(begin)), "")
+        allowed = f"must be UTF-8; byte {error.start} is not{saved}"
+        raise InputErrors([InputError("file", name, allowed)]) from None
 
 
 def _located(path: tuple[str | int, ...], value: object, allowed: str, where: Positions) -> InputError:

@@ -40,6 +40,7 @@ class Imported:
     rows: table -> number of rows.
     given: (interface, address) that weft chose.
     uncabled: adapters without a cable in the list.
+    without_rack: hosts without one, if others have one: a merged cell of a spreadsheet is only in its first row.
     """
 
     site: Site
@@ -47,6 +48,7 @@ class Imported:
     rows: Mapping[str, int]
     given: Sequence[tuple[str, str]]
     uncabled: int
+    without_rack: Sequence[str] = ()
 
 
 def import_site(
@@ -94,6 +96,7 @@ def import_site(
         {table: len(rows) for table, rows in tables.rows.items()},
         tables.given,
         sum(a not in wired for a in adapters),
+        [n.name for n in site.nodes if n.rack is None] if any(n.rack for n in site.nodes) else [],
     )
 
 

@@ -119,6 +119,7 @@ def _import(args: argparse.Namespace) -> int:
                 "rows": dict(imported.rows),
                 "addresses_given": [{"interface": i, "address": a} for i, a in imported.given],
                 "adapters_without_cable": imported.uncabled,
+                "hosts_without_rack": list(imported.without_rack),
                 "left_out": left_out,
                 "files": written,
             }
@@ -193,6 +194,11 @@ def _tell(imported: Imported, written: list[str]) -> None:
         shown = ", ".join(f"{interface} {address}" for interface, address in imported.given[:MOST_NAMES])
         more = " …" if len(imported.given) > MOST_NAMES else ""
         say(f"note: addresses assigned to {len(imported.given)} interfaces without one: {shown}{more}")
+    if imported.without_rack:
+        shown = ", ".join(imported.without_rack[:MOST_NAMES]) + (
+            " …" if imported.without_rack[MOST_NAMES:] else ""
+        )
+        say(f"note: {len(imported.without_rack)} hosts have no rack, and others have one: {shown}")
     if imported.uncabled:
         say(
             f"note: {imported.uncabled} adapters have no cable in the list: "

@@ -161,6 +161,19 @@ def _words(value: Any) -> Any:
 Words = Annotated[tuple[Name, ...], BeforeValidator(_words)]
 """Several names; in a CSV cell separated by spaces."""
 
+_NO_REASON = frozenset({"", "no", "n", "false", "off", "0", "none", "-", "n/a"})
+
+
+def _reason(value: Any) -> Any:
+    """`maintenance: no` isn't maintenance for the reason `no`."""
+    if value is False or (isinstance(value, str) and value.strip().casefold() in _NO_REASON):
+        return None
+    return value
+
+
+Reason = Annotated[str | None, BeforeValidator(_reason)]
+"""Why something must not be assigned; None, also where a file says no or false: it may be."""
+
 DURATION = r"^[1-9][0-9]{0,6}[smhd]$"
 LONGEST = timedelta(days=36_500)
 FIRST_INSTANT, LAST_INSTANT = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)

@@ -15,7 +15,7 @@ from weft.model.site.clouds import (
     PciAffinity,
 )
 from weft.model.site.deployment import Deployment, DeploymentRole, Function, LdapDomain, PciDevice, cpus_of
-from weft.model.site.devices import PORT_NAME, Device, Interface, plain_port, port_names
+from weft.model.site.devices import PORT_NAME, PORT_PATTERN, Device, Interface, plain_port, port_names
 from weft.model.site.expected import ExpectedHost
 from weft.model.site.fabrics import Fabric, FabricAgent, FabricManager
 from weft.model.site.hostnames import DNS_NAMES, host_label, is_dns_name
@@ -65,6 +65,7 @@ __all__ = [
     "NODE_EXPORTER_PORT",
     "OWN_JOBS",
     "PORT_NAME",
+    "PORT_PATTERN",
     "PRIVILEGED",
     "SYSLOG_PORT",
     "USER_PORT",

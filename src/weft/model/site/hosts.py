@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from weft.model.base import Document
-from weft.model.ids import Guid, Mac, MachineId, Name, PciAddress, Words, format_guid
+from weft.model.ids import Guid, Mac, MachineId, Name, PciAddress, Reason, Words, format_guid
 
 MOST_VFS = 256
 """Maximum number of virtual functions of an adapter: their derived MAC addresses differ in the last byte."""
@@ -124,7 +124,7 @@ class Node(Document):
     product_uuid: str | None = Field(
         default=None, max_length=200, description="The same for DMI's UUID (`product_uuid`)."
     )
-    maintenance: str | None = Field(
+    maintenance: Reason = Field(
         default=None, description="Set while the node must not be assigned: the reason."
     )
     nvlink_domain: Name | None = Field(

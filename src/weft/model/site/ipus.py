@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from weft.model.base import Document
-from weft.model.ids import Mac, Name
+from weft.model.ids import Mac, Name, Reason
 from weft.model.ranges import Range
 from weft.model.site.hostnames import host_label
 
@@ -54,7 +54,7 @@ class IpuMachine(Document):
     ipu_pod: Name = Field(description="IPU-POD that the machine belongs to.")
     position: int = Field(ge=1, le=16, description="Position in the chain of IPU-Link cables, from 1.")
     rack: Name | None = Field(default=None, description="Rack.")
-    maintenance: str | None = Field(
+    maintenance: Reason = Field(
         default=None, description="Set while the machine must not be assigned: the reason."
     )
     rnic_mac: Mac = Field(description="MAC address of the RNIC, on the data network.")

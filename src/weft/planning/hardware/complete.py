@@ -11,7 +11,7 @@ from weft.model.ids import format_guid, parse_guid
 from weft.model.site import plain_port
 from weft.planning.hardware.columns import ATTRIBUTES, interface_called, interfaces_of
 from weft.planning.hardware.switches import Switches
-from weft.planning.hardware.where import address_of, plain_mac
+from weft.planning.hardware.where import address_of, plain_mac, plain_pci
 from weft.planning.site.inspected import Inventory, read_inspection
 from weft.planning.site.lldpfiles import neighbours_of
 
@@ -188,4 +188,4 @@ def _plain(column: str, text: str) -> str:
             return format_guid(parse_guid(text))
         except ValueError:
             return text.lower()
-    return text.lower() if column.endswith("_pci") else text
+    return plain_pci(text).lower() if column.endswith("_pci") else text

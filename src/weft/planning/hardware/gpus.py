@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from weft.model.hardware import Record
 from weft.planning.hardware.columns import GPU_COLUMNS
 from weft.planning.hardware.network import Wrong
+from weft.planning.hardware.where import plain_pci, several
 
 Values = dict[str, tuple[str | None, str]]
 """Field -> text, and its column in the list."""
@@ -21,7 +21,7 @@ def gpu_rows(record: Record, node: str, wrong: Wrong) -> Iterator[Values]:
     cells = {c: record.cells[c] for c in sorted(GPU_COLUMNS & record.cells.keys())}
     if not cells or (list(cells) == ["gpus"] and cells["gpus"].text == "0"):
         return
-    addresses = words(record, "gpu_pci")
+    addresses = [plain_pci(word) for word in words(record, "gpu_pci")]
     if not addresses:
         wrong(record, "gpu_pci", None, f"the PCI addresses of {node}'s GPUs, such as 0000:1b:00.0")
         return
@@ -51,7 +51,7 @@ def gpu_rows(record: Record, node: str, wrong: Wrong) -> Iterator[Values]:
 
 def words(record: Record, column: str) -> list[str]:
     """Values of a cell that holds several, separated by blanks, commas or semicolons."""
-    return [word for word in re.split(r"[\s,;]+", record.text(column) or "") if word]
+    return several(record.text(column) or "")
 
 
 def _each(record: Record, column: str, count: int, wrong: Wrong) -> list[str | None] | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from weft.model.hardware import Record
-from weft.model.site import port_names
+from weft.model.site import PORT_PATTERN, port_names
+from weft.planning.hardware.where import several
 from weft.planning.site.neighbours import Names, Neighbour, PortNames
 
 
@@ -53,12 +55,26 @@ def _cabled(record: Record) -> Iterator[tuple[str, str]]:
             yield cell.text, port.text
 
 
+_ENDS = re.compile(r"[^\[]*\d-[^\[]*\d")
+
+
+def listed_ports(text: str) -> str:
+    """A list's ports as the site file has them, separated by blanks. Raises ValueError for a number of ports, and for a
+    range that isn't in brackets: either would be the name of a single port."""
+    found = several(text)
+    if len(found) == 1 and (found[0].isdecimal() or _ENDS.fullmatch(found[0])):
+        raise ValueError(
+            f"the ports' names, a range of them in brackets: {PORT_PATTERN}; [1-48] without letters"
+        )
+    return " ".join(found)
+
+
 def ports_of(record: Record) -> tuple[str, ...]:
     """Names of a switch's ports; none if it isn't a switch, or they are invalid, which is reported with its row."""
     text = record.text("ports") or ""
     if text.isdecimal():  # of a fabric's switch: how many it has
         return ()
     try:
-        return port_names(tuple(text.split()))
+        return port_names(tuple(several(text)))
     except ValueError:
         return ()

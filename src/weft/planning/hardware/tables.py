@@ -30,8 +30,16 @@ from weft.planning.hardware.kinds import (
 )
 from weft.planning.hardware.legs import LEGS, LegColumns
 from weft.planning.hardware.network import Finder
-from weft.planning.hardware.switches import Switches
-from weft.planning.hardware.where import AddressBlock, Addresses, address_of, block_of, plain_mac
+from weft.planning.hardware.switches import Switches, listed_ports
+from weft.planning.hardware.where import (
+    AddressBlock,
+    Addresses,
+    address_of,
+    block_of,
+    plain_mac,
+    plain_pci,
+    several,
+)
 
 TableRow = dict[str, str]
 
@@ -68,6 +76,7 @@ class _TablesBuilder:
         self._records, self._around, self._errors = records, around, errors
         self._tables = Tables()
         self._addresses = Addresses()
+        self._types: dict[str, str] = {}
         self._switches = Switches(records)
         hosts = frozenset(r.text("name") or "" for r in records if is_host(r))
         self._cables = Cables(hosts, self._switches.find, self._wrong)
@@ -117,6 +126,12 @@ class _TablesBuilder:
         self._tables.add(kind.table, number, values)
         for gpu in gpu_rows(record, name, self._wrong) if kind.table == "nodes" else ():
             self._tables.add("accelerators", number, gpu)
+        if (gpu_type := record.text("gpu_type")) is not None:
+            written = self._types.setdefault(gpu_type.casefold(), gpu_type)
+            if written != gpu_type:
+                self._wrong(
+                    record, "gpu_type", gpu_type, f"{written}, as other rows write it: orders name one type"
+                )
 
     def _cable(self, number: int, record: Record) -> None:
         for column, cell in record.cells.items():
@@ -136,8 +151,8 @@ class _TablesBuilder:
             if column in GPU_COLUMNS and column in kind.columns:
                 continue  # rows of their own
             if column in kind.columns:
-                counted = kind is FABRIC_SWITCH and column == "ports"
-                values[column] = (self._count(record, cell.text) if counted else cell.text, cell.column)
+                text = self._ports(record, cell.text, kind) if column == "ports" else cell.text
+                values[column] = (text, cell.column)
             else:
                 self._wrong(
                     record, column, cell.text, f"none: {name} is of kind {kind_name}, which has no {column}"
@@ -148,14 +163,16 @@ class _TablesBuilder:
             values["ipu_pod"] = (next(iter(pods)), "ipu_pod")
         return values
 
-    def _count(self, record: Record, ports: str) -> str | None:
-        """How many ports a fabric's switch has, which the list may name."""
-        if ports.isdecimal():
+    def _ports(self, record: Record, ports: str, kind: HardwareKind) -> str | None:
+        """Names of a switch's ports; of a fabric's switch how many it has, which the list may name."""
+        counted = kind is FABRIC_SWITCH
+        if counted and ports.isdecimal():
             return ports
         try:
-            return str(len(port_names(tuple(ports.split()))))
+            names = listed_ports(ports)
+            return str(len(port_names(tuple(names.split())))) if counted else names
         except ValueError as error:
-            self._wrong(record, "ports", ports, f"a number, or {error}")
+            self._wrong(record, "ports", ports, f"a number, or {error}" if counted else str(error))
             return None
 
     def _without_mac(self, record: Record) -> set[str]:
@@ -186,7 +203,7 @@ class _TablesBuilder:
         if "switch" in texts:
             texts["switch"] = self._switches.find(texts["switch"])
         if "bond_ports" in texts:
-            ends = (end.partition("/") for end in texts["bond_ports"].split())
+            ends = (end.partition("/") for end in several(texts["bond_ports"]))
             texts["bond_ports"] = " ".join(
                 f"{self._switches.find(switch)}/{port}" for switch, _, port in ends
             )
@@ -320,7 +337,9 @@ def _normal(texts: Mapping[str, str]) -> dict[str, str]:
     if "mac" in found:
         found["mac"] = plain_mac(found["mac"])
     if "bond_macs" in found:
-        found["bond_macs"] = " ".join(map(plain_mac, found["bond_macs"].split()))
+        found["bond_macs"] = " ".join(map(plain_mac, several(found["bond_macs"])))
+    if "pci" in found:
+        found["pci"] = plain_pci(found["pci"])
     if (address := address_of(found.get("address"))) is not None:
         found["address"] = str(address)
     if "port" in found:

@@ -11,6 +11,7 @@ from weft.model.site import IpuPod, SiteNetwork
 from weft.planning.shapes.ipu.check import KEPT
 from weft.planning.site.ranges import MAX_VLAN
 
+_PCI = re.compile(r"(?:(?:0000)?(?P<domain>[0-9a-fA-F]{4}):)?(?P<rest>[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7])")
 _BARE_MAC = re.compile(r"[0-9a-fA-F]{12}")
 
 
@@ -97,6 +98,18 @@ def vlans_of(pod: IpuPod, interface: str) -> range:
         return pod.data.segments.numbers() if pod.data.segments is not None else range(1, MAX_VLAN + 1)
     vlan = pod.bmc.vlan if interface == "bmc" else pod.gateway.vlan
     return range(vlan, vlan + 1)
+
+
+def several(text: str) -> list[str]:
+    """Values of a cell that holds several, separated by blanks, commas or semicolons."""
+    return [word for word in re.split(r"[\s,;]+", text) if word]
+
+
+def plain_pci(text: str) -> str:
+    """`07:00.0`, as lspci writes it in domain 0, and `00000000:07:00.0` of nvidia-smi, with a domain of four digits;
+    anything else as it is."""
+    found = _PCI.fullmatch(text.strip())
+    return f"{found['domain'] or '0000'}:{found['rest']}".lower() if found else text
 
 
 def plain_mac(text: str) -> str:
