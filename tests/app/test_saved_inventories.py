@@ -215,6 +215,7 @@ def test_node_of_ironic_with_another_address_has_no_bmc(
     assert site is not None, said
     assert [n.name for n in site.nodes] == ["gpu1"]
     assert "the BMC at" not in said
+    assert ("not an IPv4 address" in said) is (address is not None)
 
 
 @pytest.mark.parametrize(
@@ -320,3 +321,18 @@ def test_last_page_of_several_is_refused(folder: Path, capsys: pytest.CaptureFix
     code, said, _ = imported(capsys, file)
     assert code == 2
     assert "all pages in one: this is a page of 1 objects of 5" in said
+
+
+def test_uuid_and_retirement_of_an_ironic_node_are_read(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A UUID in capitals is still the machine's; a retired machine is not given out."""
+    node = NODES[1] | {
+        "uuid": UUID.upper(),
+        "name": "gpu1",
+        "retired": True,
+        "retired_reason": "end of lease",
+    }
+    _, said, site = imported(capsys, write("node.json", node), "--kind", "baremetal.h100=compute")
+    assert site is not None, said
+    assert [(n.machine, n.maintenance) for n in site.nodes] == [(UUID, "end of lease")]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.app.sitefile import read_text
-from weft.drivers.nautobot import as_netbox, kind_of_object
+from weft.drivers.nautobot import as_netbox, kind_of_object, other_object
 from weft.drivers.netboxrecords import ADDRESS_STATUSES, DEVICE_STATUSES, Devices
 from weft.model.errors import InputError, InputErrors
 from weft.model.hardware import Record
@@ -66,12 +66,16 @@ def saved_inventories(
                 nodes = [of_node(one, f"{file} (node {i})") for i, one in enumerate(rows, 1)]
                 saved.records += nodes
                 saved.machines |= {one.place for one in nodes}
+                left_out += [note for one in nodes for note in one.notes]
                 left_out.append(
                     f"{file}: of Ironic's nodes everything but name, UUID, resource class, BMC, maintenance"
                 )
             elif all(kind_of_object(one) for one in rows):
                 for one in rows:
                     objects.setdefault(kind_of_object(one) or "", []).append(one)
+            elif other := next(filter(None, map(other_object, rows)), None):
+                allowed = "devices, interfaces and ip-addresses; this has other objects: leave them out"
+                raise InputError("LIST", file, f"{allowed} ({other})")
             else:
                 saved.lists.append(file)
         except InputError as error:
@@ -166,7 +170,25 @@ def _of_objects(
     for one in objects.get("ip-addresses", ()):
         if one["assigned_object_type"] == "dcim.interface":
             addresses.setdefault(one["assigned_object_id"], []).append(one)
+    _tell_of_strays(devices, interfaces, addresses, left_out)
     records = [made.record(d, interfaces.get(d["id"], ()), addresses) for d in made.chosen(devices)]
     if "interfaces" not in objects:
         left_out.append("NetBox, Nautobot: interfaces and cables, since no listing of interfaces was given")
     return records
+
+
+def _tell_of_strays(
+    devices: Sequence[Json],
+    interfaces: Mapping[Any, Sequence[Json]],
+    addresses: Mapping[Any, Sequence[Json]],
+    left_out: list[str],
+) -> None:
+    """Interfaces and addresses whose device or interface isn't in the files are left out, and counted."""
+    known = {d["id"] for d in devices}
+    strays = sum(len(rows) for device, rows in interfaces.items() if device not in known)
+    if strays:
+        left_out.append(f"NetBox, Nautobot: {strays} interfaces of devices that the files don't have")
+    known = {one["id"] for rows in interfaces.values() for one in rows}
+    strays = sum(len(rows) for interface, rows in addresses.items() if interface not in known)
+    if strays and interfaces:
+        left_out.append(f"NetBox, Nautobot: {strays} addresses of interfaces that the files don't have")

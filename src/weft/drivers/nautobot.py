@@ -23,19 +23,32 @@ def kind_of_object(one: Any) -> str | None:
     return found[1] if found else None
 
 
+def other_object(one: Any) -> str | None:
+    """`dcim/racks` for an object of NetBox's or Nautobot's API that isn't hardware with interfaces; otherwise None."""
+    url = one.get("url") if isinstance(one, Mapping) else None
+    found = re.search(r"/api/((?:dcim|ipam|circuits|virtualization|wireless|extras)/[a-z-]+)/", url or "")
+    return found[1] if found and kind_of_object(one) is None else None
+
+
 def as_netbox(one: Json) -> Json:
     """An object with NetBox's names of fields: Nautobot has one end of a cable, parents under another name, statuses
     and roles that are objects with a name, and addresses that list their interfaces."""
     found = dict(one)
+    kind = kind_of_object(one)
     for name in ("role", "device_role"):
-        if isinstance(role := one.get(name), Mapping) and "slug" not in role:
-            label = role.get("name") or role.get("display")
-            if label is None:  # a bare reference: `?depth=0`
-                where = f"device {one.get('id')}"
-                raise InputError(
-                    name, str(role.get("url")), "its name: save Nautobot's listing with ?depth=1", where
-                )
-            found[name] = {"slug": re.sub(r"[^a-z0-9]+", "-", str(label).lower()).strip("-")}
+        role = one.get(name)
+        if (
+            not isinstance(role, Mapping) or "slug" in role or "value" in role
+        ):  # a choice has a value: addresses' roles
+            continue
+        label = role.get("name") or role.get("display")
+        if label is None:  # a bare reference: `?depth=0`
+            where = f"{kind or 'devices'} {one.get('id')}"
+            raise InputError(
+                name, str(role.get("url")), "its name: save Nautobot's listing with ?depth=1", where
+            )
+        slug = re.sub(r"[^a-z0-9]+", "-", str(label).lower()).strip("-")
+        found[name] = {"slug": slug, "value": slug}
     if isinstance(status := one.get("status"), Mapping) and "value" not in status:
         found["status"] = str(status.get("name") or status.get("display") or "").lower() or None
     if "connected_endpoint" in one and "connected_endpoints" not in one:
@@ -47,7 +60,7 @@ def as_netbox(one: Json) -> Json:
         found["connected_endpoints_reachable"] = one.get("connected_endpoint_reachable")
     if "parent_interface" in one:
         found["parent"] = one["parent_interface"]
-    if "assigned_object_type" not in one and kind_of_object(one) == "ip-addresses":
+    if "assigned_object_type" not in one and kind == "ip-addresses":
         ends = one.get("interfaces") or ()
         found["assigned_object_type"] = "dcim.interface" if ends else None
         found["assigned_object_id"] = ends[0]["id"] if ends else None

@@ -14,7 +14,8 @@ import pynetbox
 import requests
 from requests.adapters import HTTPAdapter
 
-from weft.drivers.netboxrecords import ADDRESS_STATUSES, DEVICE_STATUSES, Devices, value_of
+from weft.drivers.netboxfields import value_of
+from weft.drivers.netboxrecords import ADDRESS_STATUSES, DEVICE_STATUSES, Devices
 from weft.model.errors import InputError, PermanentError, TemporaryError
 from weft.model.hardware import Record
 

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from ipaddress import ip_interface
 from typing import Any
 
+from weft.drivers.netboxfields import columns_of_custom_fields, custom_text, mac_of, rack_names, value_of
 from weft.model.errors import InputError
 from weft.model.hardware import Cell, Record
 from weft.model.site import DNS_NAMES, PORT_NAME, is_dns_name, plain_port
-from weft.planning.hardware.columns import PLAIN, canonical, interface_called
+from weft.planning.hardware.columns import interface_called
 from weft.planning.hardware.kinds import kind_of
 
 Json = Mapping[str, Any]
@@ -31,8 +32,6 @@ _NOT_ITS_OWN = frozenset({"anycast", "vip", "vrrp", "hsrp", "glbp", "carp", "sec
 """Roles of addresses that an interface has besides its own, or shares."""
 _LOGICAL = frozenset({"virtual", "bridge", "lag"})
 """Types of interfaces that no cable is plugged into."""
-_CUSTOM = PLAIN - {"name", "kind", "rack"}
-"""Columns that a device's custom fields may fill; NetBox has its own fields for the others."""
 _CUSTOM_OF_INTERFACE = frozenset({"fabric", "guid", "port_guid", "pci", "network"})
 """Attributes that an interface's custom fields may fill."""
 _SOME = 3
@@ -54,8 +53,7 @@ class _Interface:
         """Attribute -> text, from its custom fields."""
         found: dict[str, str] = {}
         for name, value in (self.json.get("custom_fields") or {}).items():
-            text = str(value).strip()
-            if (attribute := _attribute(name)) and text and not isinstance(value, bool | None):
+            if (attribute := _attribute(name)) and (text := custom_text(value)):
                 found[attribute] = text
         return found
 
@@ -86,6 +84,7 @@ class Devices:
     def __init__(self, devices: Collection[str], addresses: Collection[str], left_out: list[str]) -> None:
         self._devices, self._addresses, self._left_out = devices, addresses, left_out
         self._absent: dict[int, str] = {}
+        self._racks: dict[tuple[Any, str], str] = {}
 
     def _leave(self, where: str, what: str) -> None:
         self._left_out.append(f"{where}: {what}")
@@ -100,6 +99,7 @@ class Devices:
                 continue
             self._absent[one["id"]] = str(status)
             self._leave(f"NetBox device {one['id']}", f"{one.get('name')} has status {status} (see --status)")
+        self._racks = rack_names(taken, self._left_out)
         return taken
 
     def record(
@@ -107,7 +107,7 @@ class Devices:
     ) -> Record:
         """Args: addresses: id of an interface -> its addresses. Raises `InputError`."""
         place = f"NetBox device {device['id']}"
-        cells = {c: Cell(text, column, place) for c, text, column in _of_device(device)}
+        cells = {c: Cell(text, column, place) for c, text, column in self._of_device(device, place)}
         is_switch = kind_of(cells["kind"].text if "kind" in cells else "") == "switch"
         seen = self._read(device, interfaces, addresses)
         inside, silent = _inside(seen), list[str]()
@@ -130,6 +130,25 @@ class Devices:
         if ports:
             cells["ports"] = Cell(" ".join(ports), "interfaces", place)
         return Record(place, cells)
+
+    def _of_device(self, device: Json, place: str) -> Iterator[tuple[str, str, str]]:
+        """Column, text, and NetBox's name of the field."""
+        if device.get("name"):
+            yield "name", str(device["name"]), "name"
+        # Its name until NetBox 3.6 was device_role.
+        role = device.get("role") or device.get("device_role")
+        if role:
+            yield "kind", str(role["slug"]), "role"
+        if rack := device.get("rack"):
+            name = str(rack["name"])
+            yield "rack", self._racks.get((rack.get("id"), name), name), "rack"
+        custom, left = columns_of_custom_fields(device, str(role["slug"]) if role else "", place)
+        yield from custom
+        if left:
+            self._leave(
+                place,
+                f"custom fields of {device.get('name')} that its kind has no column for: {', '.join(left)}",
+            )
 
     def _read(
         self, device: Json, interfaces: Sequence[Json], addresses: Mapping[int, Sequence[Json]]
@@ -182,9 +201,7 @@ class Devices:
             self._leave(where, f"InfiniBand interface {of}: no custom fields guid, port_guid and pci")
             return {}
         links = one.links()
-        mac = one.json.get("mac_address") or next(
-            (m for k in links if (m := k.json.get("mac_address"))), None
-        )
+        mac = mac_of(one.json) or next((m for k in links if (m := mac_of(k.json))), None)
         if mac and one.below and str(mac).lower() in macs:
             self._leave(where, f"{of}: another interface of the device has its MAC address {mac}")
             return {}
@@ -195,7 +212,7 @@ class Devices:
             raise InputError(field_, one.name, str(error), where) from None
         texts = self._texts(one, of, where)
         if mac and not one.is_infiniband:
-            macs |= {str(k.json["mac_address"]).lower() for k in (one, *links) if k.json.get("mac_address")}
+            macs |= {m.lower() for k in (one, *links) if (m := mac_of(k.json))}
             texts["mac"] = str(mac), "mac_address"
         texts |= self._cabled(links, mac, of, where, device)
         if "fabric" in texts:
@@ -242,7 +259,7 @@ class Devices:
         if ends:
             switch, _, port = ends[0].partition("/")
             texts |= {"switch": (switch, "connected_endpoints"), "port": (port, "connected_endpoints")}
-        others = dict.fromkeys(str(k.json["mac_address"]) for k in links if k.json.get("mac_address"))
+        others = dict.fromkeys(m for k in links if (m := mac_of(k.json)))
         if others := [m for m in others if m.lower() != str(mac).lower()]:
             texts["bond_macs"] = " ".join(others), "mac_address of its links"
         if ends[1:]:
@@ -294,36 +311,8 @@ def _inside(seen: Sequence[_Interface]) -> set[int]:
     return found
 
 
-def value_of(one: Json, name: str) -> str | None:
-    """The value of a choice field: `{"value": …, "label": …}`, or the value alone."""
-    found = one.get(name)
-    value = found.get("value") if isinstance(found, Mapping) else found
-    return None if value is None else str(value)
-
-
 def _attribute(name: str) -> str | None:
     """The attribute of an interface that a custom field holds."""
     text = re.sub(r"[^a-z0-9]+", "_", name.strip().lower()).strip("_")
     found = {"node_guid": "guid", "pci_address": "pci"}.get(text, text)
     return found if found in _CUSTOM_OF_INTERFACE else None
-
-
-def _of_device(device: Json) -> Iterator[tuple[str, str, str]]:
-    """Column, text, and NetBox's name of the field."""
-    if device.get("name"):
-        yield "name", str(device["name"]), "name"
-    # Its name until NetBox 3.6 was device_role.
-    role = device.get("role") or device.get("device_role")
-    if role:
-        yield "kind", str(role["slug"]), "role"
-    if device.get("rack"):
-        yield "rack", str(device["rack"]["name"]), "rack"
-    for name, value in (device.get("custom_fields") or {}).items():
-        column = canonical(name)
-        if column in _CUSTOM and isinstance(value, str | int | float) and value != "":
-            if value is False:
-                continue  # a checkbox holds no text: unticked it says nothing, and ticked it doesn't say what
-            if value is True:
-                where = f"NetBox device {device['id']}"
-                raise InputError(f"custom_fields.{name}", value, "text or a number", where)
-            yield column, str(value), f"custom_fields.{name}"

@@ -101,3 +101,15 @@ def test_terminal_log_is_recognized_and_refused(line: str) -> None:
     """With a sentence that says how to write the file."""
     with pytest.raises(InputError, match="this is a terminal's log: write it with `ibnetdiscover > FILE`"):
         parse_ibnetdiscover(f"{line}\n{SAMPLE}")
+
+
+def test_two_discoveries_in_one_text_are_partial() -> None:
+    """Written with `>>`, or a cable that moved meanwhile: a port with two cables says nothing for certain."""
+    first = """Switch\t8 "S-0000000000000001"\t# "leaf" base port 0 lid 1 lmc 0
+[1]\t"S-0000000000000002"[3]\t# "spine" lid 2 4xHDR
+Switch\t8 "S-0000000000000002"\t# "spine" base port 0 lid 2 lmc 0
+[3]\t"S-0000000000000001"[1]\t# "leaf" lid 1 4xHDR
+"""
+    assert not parse_ibnetdiscover(first + first).fabric.partial
+    [said] = parse_ibnetdiscover(first + first.replace("[1]", "[2]")).fabric.partial
+    assert said.startswith("port 3 of 0x0000000000000002 has 2 cables")

@@ -17,6 +17,7 @@ go to stderr, and the exit code is still 0; in a file that has both, they make t
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -146,7 +147,8 @@ def parse_ibnetdiscover(text: str) -> Discovery:
         else:
             raise InputError("ibnetdiscover", line[:80], _allowed(line), f"line {number}")
     if not nodes:
-        raise InputError("ibnetdiscover", text[:80], "at least one node: the output is empty")
+        said = messages[0] if messages else text.strip()[:80]
+        raise InputError("ibnetdiscover", said, "at least one node: the output has none", "line 1")
     lids = {g: n.lid for g, n in nodes.items() if n.kind == "switch"}
     rates = {cable: rate for cable, rate in cables.items() if rate}
     return Discovery(_fabric(nodes, list(cables), messages), hosts, lids, rates)
@@ -197,6 +199,12 @@ def _fabric(nodes: Mapping[int, _Node], cables: list[Ends], messages: list[str])
 
     undescribed = sorted({guid for cable in cables for guid, _ in cable} - nodes.keys())
     lacking = [f"{format_guid(guid)} has a cable and no record of its own" for guid in undescribed]
+    ends = Counter(place for cable in cables for place in cable)
+    lacking += [
+        f"port {port} of {format_guid(guid)} has {count} cables: the fabric changed, or the text has two discoveries"
+        for (guid, port), count in sorted(ends.items())
+        if count > 1
+    ]
     return ObservedFabric(
         partial=shown_messages([*messages, *lacking]),
         nodes=tuple(

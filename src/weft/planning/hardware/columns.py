@@ -29,8 +29,10 @@ _ALIASES = {
     "gpu_count": "gpus", "number_of_gpus": "gpus", "num_gpus": "gpus", "gpu_model": "gpu_type", "gpu": "gpu_type",
     "accelerator_type": "gpu_type", "gpu_pci_address": "gpu_pci", "gpu_pci_addresses": "gpu_pci",
     "gpu_numa_node": "gpu_numa", "gpu_numa_nodes": "gpu_numa", "gpu_pcie_switch": "gpu_switch",
-    "a_device": "a", "from": "a", "from_device": "a", "from_port": "a_port", "source": "a", "source_device": "a", "source_port": "a_port",
-    "b_device": "b", "to": "b", "to_device": "b", "to_port": "b_port", "destination": "b", "destination_device": "b", "destination_port": "b_port",
+    "a_device": "a", "from": "a", "from_device": "a", "from_port": "a_port",
+    "source": "a", "source_device": "a", "source_port": "a_port",
+    "b_device": "b", "to": "b", "to_device": "b", "to_port": "b_port",
+    "destination": "b", "destination_device": "b", "destination_port": "b_port",
 }  # fmt: skip
 _INTERFACES = {"ipmi": "bmc", "idrac": "bmc", "ilo": "bmc", "ipu_gw": "gw", "ipu_gateway": "gw"}
 _ENDINGS = {
@@ -54,7 +56,7 @@ _NOTHING = frozenset(
 
 
 def says_nothing(text: str) -> bool:
-    """Whether a cell is as good as empty: people write a dash, `N/A` or `TBD` where there is nothing, or nothing yet."""
+    """Whether a cell is as good as empty: people write a dash, `N/A` or `TBD` where nothing is known."""
     return text.casefold() in _NOTHING
 
 

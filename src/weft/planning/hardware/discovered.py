@@ -113,6 +113,10 @@ class Discovered:
         found = list(records)
         known = _Adapters.of(records)
         for node in self.discovery.fabric.nodes:
+            if node.kind == "router":
+                self.left_out.append(
+                    f"{self.file}: router {format_guid(node.guid)} ({node.name!r}): a site has none"
+                )
             if node.kind != "ca" or is_in_a_switch(node.name):
                 continue
             ports = [self.discovery.hosts[g] for g in node.port_guids if g in self.discovery.hosts]

@@ -22,6 +22,7 @@ _BMC = (
     "irmc_address",
     "xclarity_manager_ip",
 )
+_TRUE = (True, "True", "true")
 _STATES = ("provision_state", "provisioning_state")
 
 Json = Mapping[str, Any]
@@ -39,7 +40,7 @@ def of_node(one: Json, place: str) -> Record:
     """The machine that a node is; what kind it is, its resource class says (`--kind baremetal.h100=compute`)."""
     fields = _plain(one)
     cells = {column: Cell(text, name, place) for column, text, name in _cells(fields)}
-    return Record(place, cells)
+    return Record(place, cells, tuple(_unread(fields, place)))
 
 
 def _plain(one: Json) -> dict[str, Any]:
@@ -51,12 +52,14 @@ def _cells(fields: Json) -> Iterator[tuple[str, str, str]]:
     """Column, text, and Ironic's name of the field."""
     uuid, name = str(fields["uuid"]), fields.get("name")
     yield "name", str(name) if name else uuid, "name" if name else "uuid"
-    if is_uuid(uuid):
-        yield "machine", uuid, "uuid"
+    if is_uuid(uuid.lower()):
+        yield "machine", uuid.lower(), "uuid"
     if fields.get("resource_class"):
         yield "kind", str(fields["resource_class"]), "resource_class"
-    if fields.get("maintenance") in (True, "True", "true"):
+    if fields.get("maintenance") in _TRUE:
         yield "maintenance", str(fields.get("maintenance_reason") or "maintenance in Ironic"), "maintenance"
+    elif fields.get("retired") in _TRUE:
+        yield "maintenance", str(fields.get("retired_reason") or "retired in Ironic"), "retired"
     info = fields.get("driver_info")
     if not isinstance(info, Mapping):
         return
@@ -64,6 +67,17 @@ def _cells(fields: Json) -> Iterator[tuple[str, str, str]]:
         if (address := address_of(_host(info.get(field)))) is not None:
             yield "bmc_address", str(address), f"driver_info.{field}"
             return
+
+
+def _unread(fields: Json, place: str) -> Iterator[str]:
+    """A BMC that a node has and its record hasn't: a site's have IPv4 addresses."""
+    info = fields.get("driver_info")
+    if info and not isinstance(info, Mapping):
+        yield f"{place}: the BMC: driver_info isn't a mapping, as `baremetal node list --long -f json` writes it"
+        return
+    hosts = [_host(given) or f"in {field}" for field in _BMC if (given := (info or {}).get(field))]
+    if hosts and not any(address_of(host) for host in hosts):
+        yield f"{place}: the BMC {hosts[0]}: not an IPv4 address"
 
 
 def _host(text: Any) -> str:
