@@ -74,11 +74,11 @@ def test_wrong_password_stays_on_the_form(console: Console, browser: Browser) ->
 
 
 def test_passcode_is_required_after_the_password(console: Console, browser: Browser) -> None:
-    """Keystone's receipt of the first factor opens no page of pods."""
+    """Keystone's receipt of the first factor opens no page of pods: each leads to the form for the second."""
     browser.sign_in("tom")
     assert "One-time passcode" in browser.text
-    assert browser.get("/ui/").url.path == "/ui/sign-in"
-    browser.sign_in("tom")
+    assert browser.get("/ui/?state=READY").url.path == "/ui/passcode" and "Pods" not in browser.text
+    assert 'name="next" value="/?state=READY"' in browser.page.text
     assert browser.post("/ui/passcode", {"passcode": "000000", "next": "/"}).status_code == 401
     browser.post("/ui/passcode", {"passcode": "123 456", "next": "/"})
     assert "tom in team-a" in browser.text

@@ -176,13 +176,14 @@ async def _on_no_session(http: HttpRequest, error: SignInFirst) -> Response:
             return _on_http_error(http, wrong)
         if text := form.get("yaml") or form.get("text"):
             return signin.with_draft(http, text)
-    return sign_in_first(http, over=False)
+    return signin.other_stage(http) if error.session else sign_in_first(http, over=False)
 
 
 def _on_http_error(http: HttpRequest, error: HTTPException) -> Response:
+    unknown = error.status_code == 404 and error.detail == "Not Found"  # Starlette's, of no route
     problem = {
         "title": _title(error.status_code),
-        "detail": error.detail,
+        "detail": "The console has no page at this address." if unknown else error.detail,
         "code": "",
         "status": error.status_code,
     }

@@ -24,7 +24,8 @@ async def release_page(visit: Visitor, name: str) -> Response:
     own = [entry for entry in pod.order.storage if entry.export is None]
     kept = [_named(entry) for entry in own if entry.keep or entry.existing]
     lost = [_named(entry) for entry in own if not (entry.keep or entry.existing)]
-    return visit.page("release.html", pod=pod, lost=lost, kept=kept)
+    refused = getattr(visit.http.state, "refused", None)
+    return visit.page("release.html", pod=pod, lost=lost, kept=kept, problem=refused)
 
 
 def _named(entry: StorageOrder) -> str:
@@ -34,7 +35,7 @@ def _named(entry: StorageOrder) -> str:
 @router.post("/release")
 async def release(visit: Visitor, name: str) -> Response:
     """Release the pod whose name was typed."""
-    form = await visit.form()
+    form = await visit.form(lambda: release_page(visit, name))
     pod = await pod_of(visit, name)
     if form.get("name", "").strip() != pod.name:
         raise InputError(

@@ -1,4 +1,4 @@
-"""A pod's page as it happens: server-sent events whose data is the page's changing part.
+"""A pod's page as it happens: server-sent events whose data is the page's changing parts.
 
 https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
@@ -84,7 +84,7 @@ async def _shared(visit: Visit, request: Request, name: str, last: int) -> tuple
 
 def _news(visit: Visit, request: Request, name: str) -> tuple[str, int]:
     shown = shown_pod(visit.verbs, request, name)
-    return fragment(visit.http, "pod_live.html", **shown), shown["last"]
+    return fragment(visit.http, "pod_news.html", **shown), shown["last"]
 
 
 def _event(text: str, sequence: int) -> bytes:

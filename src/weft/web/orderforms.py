@@ -33,12 +33,16 @@ class FormField:
     Attributes:
         path: in the order, with dots.
         choices: of a select; empty: a text.
+        longest: characters of the text.
+        many: it is a list of texts, separated by commas or spaces.
     """
 
     path: str
     label: str
     hint: str = ""
     choices: tuple[str, ...] = ()
+    longest: int = 255
+    many: bool = False
 
     @property
     def key(self) -> str:
@@ -52,7 +56,9 @@ FIELDS = (
     FormField("nodes.flavor", "Flavor", "of Nova"),
     FormField("nodes.image", "Image", "of Glance"),
     FormField("access.key_pair", "Key pair", "of Nova, yours"),
+    FormField("access.ssh_key", "or SSH key", "instead of a key pair: its public line", longest=4000),
     FormField("access.floating_ip", "Floating IPs", "", ("", "first", "each", "none")),
+    FormField("access.ssh_from", "SSH from", "networks such as 192.0.2.0/24", longest=4000, many=True),
     FormField("locality.required", "All within one", "", ("", "leaf", "block", "hall", "building", "site")),
     FormField("lease.duration", "Lease", "such as 12h; empty: no end"),
     FormField("queue", "Wait if there is no capacity", "", ("", "true")),
@@ -116,14 +122,21 @@ def _check_size(text: str) -> None:
 
 
 def values(document: Mapping[str, Any]) -> dict[str, str]:
-    """The form's fields of a document; a value that isn't a text is left to the YAML."""
-    found: dict[str, str] = {}
-    for field in FIELDS:
-        value: object = document
-        for part in field.path.split("."):
-            value = cast(Mapping[str, object], value).get(part) if isinstance(value, Mapping) else None
-        found[field.path] = value if isinstance(value, str) else ""
-    return found
+    """The form's fields of a document; empty for a value that the form can't show."""
+    return {field.path: _shown(document, field) or "" for field in FIELDS}
+
+
+def _shown(document: Mapping[str, Any], field: FormField) -> str | None:
+    """The text of a field; None: its value is left to the YAML."""
+    value: object = document
+    for part in field.path.split("."):
+        if value is not None and not isinstance(value, Mapping):
+            return None
+        value = cast(Mapping[str, object], value or {}).get(part)
+    if field.many and isinstance(value, list):
+        texts = cast(list[object], value)
+        return ", ".join(map(str, texts)) if all(isinstance(one, str) for one in texts) else None
+    return value if isinstance(value, str) else "" if value is None else None
 
 
 def document_of(order: Order) -> dict[str, Any]:
@@ -190,11 +203,14 @@ def _storage_of(form: Mapping[str, str], before: list[dict[str, str]]) -> list[d
 
 
 def filled(document: Mapping[str, Any], form: Mapping[str, str]) -> dict[str, Any]:
-    """The document with the form's fields; those that are empty go, those that the form doesn't have stay."""
+    """The document with the form's fields; those that are empty go, those that the form doesn't have, or can't show,
+    stay.
+    """
     made = cast(dict[str, Any], _copy(document))
     for field in FIELDS:
-        if field.path in form:
-            _put(made, field.path, form[field.path].strip() or None)
+        text = form.get(field.path, "").strip()
+        if text or (field.path in form and _shown(document, field) is not None):
+            _put(made, field.path, (text.replace(",", " ").split() if field.many else text) or None)
     if "storage.0.kind" in form:
         _put(made, "storage", _storage_of(form, storage_rows(document)) or None)
     return made

@@ -16,6 +16,8 @@ from weft.model.errors import InputError, InputErrors, RefusedError, WeftError
 from weft.model.errortable import row_of
 from weft.model.placement import Refusal
 from weft.model.plan import Plan
+from weft.planning.shapes.plantext import counts, notes
+from weft.planning.shapes.resolve import shape_of
 from weft.web import orderforms
 from weft.web.visits import Visit, Visitor
 
@@ -27,12 +29,14 @@ class Answered:
     """What planning an order says: a plan, or why there is none.
 
     Attributes:
+        made: what would be created, as words; notes: what to know before ordering it, one sentence each.
         lines: of the error; code: of it.
         offers: sentence and YAML of the order with it; an empty YAML: not a change of the order.
     """
 
     plan: Plan | None = None
-    kinds: tuple[tuple[str, int], ...] = ()
+    made: str = ""
+    notes: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
     code: str = ""
     refusal: Refusal | None = None
@@ -43,6 +47,9 @@ class Answered:
 @router.get("/order")
 async def order_page(visit: Visitor, draft: Annotated[bool, Query()] = False) -> Response:
     """An empty form; with `draft` the text that was sent when the session before had ended."""
+    await visit.caller(
+        "POST", "/v1/pods/plan"
+    )  # for the menu; the form is of no use to those who may not ask this
     text = visit.session.contents.draft if draft else ""
     if not text:
         return _page(visit, orderforms.EXAMPLE, {}, None)
@@ -63,6 +70,7 @@ async def order(visit: Visitor) -> Response:
     )
     if do not in ("plan", "plan-yaml", "order"):
         raise HTTPException(400, "unknown action")
+    request = await visit.caller("POST", "/v1/pods" if do == "order" else "/v1/pods/plan")
     try:
         document = await run_in_threadpool(orderforms.read, text)
     except InputError as error:
@@ -71,15 +79,12 @@ async def order(visit: Visitor) -> Response:
         document = orderforms.filled(document, form)
         text = orderforms.written(document)
     if do == "order":
-        return await _order(visit, text, document)
-    request = await visit.caller("POST", "/v1/pods/plan")
+        return await _order(visit, request, text, document)
     answered = await run_outside(visit.http, request, lambda: _plan(visit, request, text, document))
     return _page(visit, text, document, answered)
 
 
-async def _order(visit: Visit, text: str, document: dict[str, Any]) -> Response:
-    request = await visit.caller("POST", "/v1/pods")
-
+async def _order(visit: Visit, request: Request, text: str, document: dict[str, Any]) -> Response:
     def create() -> str | Answered:
         try:
             return visit.verbs.pods.order(request, load_order(text, orderforms.NAME))
@@ -97,10 +102,8 @@ def _plan(visit: Visit, request: Request, text: str, document: dict[str, Any]) -
         plan = visit.verbs.pods.plan(request, load_order(text, orderforms.NAME))
     except WeftError as error:
         return refused(error, document)
-    counts: dict[str, int] = {}
-    for resource in plan.graph.resources:
-        counts[str(resource.kind)] = counts.get(str(resource.kind), 0) + 1
-    return Answered(plan, tuple(counts.items()))
+    said = (*plan.limits, *shape_of(plan.order).limits(plan), *notes(plan))
+    return Answered(plan, counts(plan.graph.resources), said)
 
 
 def refused(error: WeftError, document: dict[str, Any]) -> Answered:

@@ -93,12 +93,18 @@ def shown_pod(verbs: Service, request: Request, name: str) -> dict[str, Any]:
     follow = verbs.permissions.allowed(request, rules, pod.project_id)
     details = verbs.permissions.allowed(request, (DETAILS,))
     may_follow = [rule for rule in follow if rule.startswith(OF_TENANTS) or details]
-    login_of = [(server, login(document, server.name)) for server in pod.servers]
+    logins = [(server, login(document, server.name)) for server in pod.servers]
+    notes = [how.note.splitlines() for _, how in logins]
+    alike = [note for note in (notes or [[]])[0] if all(note in one for one in notes)]
     return {
         "pod": pod,
         "events": events,
         "cut": cut,
-        "servers": login_of,
+        "servers": [
+            (server, how.command, [note for note in own if note not in alike])
+            for (server, how), own in zip(logins, notes, strict=True)
+        ],
+        "login_notes": alike,
         "out": ways_of_pod(str(found.id), [code for code in codes if code], may_follow),
         "last": events[0].sequence if events else 0,
         "may": verbs.permissions.allowed(request, POD_RULES, pod.project_id),

@@ -149,6 +149,17 @@ def _enter(http: HttpRequest, session: Session, back: str) -> Response:
     return with_session(RedirectResponse(f"{base_of(http)}/enter{query}", 303), session)
 
 
+def other_stage(http: HttpRequest) -> Response:
+    """To the page of the session's stage: an old page of another one was asked for."""
+    own = http.url.path.removeprefix(PREFIX)
+    if own in ("/passcode", "/project"):
+        back = http.query_params.get("next", "/")
+    else:
+        back = own + (f"?{http.url.query}" if http.url.query else "")
+    back = local(back) if http.method == "GET" else "/"
+    return RedirectResponse(f"{base_of(http)}/enter?next={quote(back, safe='/')}", 303)
+
+
 @router.get("/enter")
 async def enter(http: HttpRequest) -> Response:
     """The first page with a new cookie: says so if the browser didn't keep it."""
@@ -220,7 +231,7 @@ async def project(http: HttpRequest) -> Response:
 async def _choice(http: HttpRequest) -> tuple[Session, list[Scope]]:
     session = await session_of(http)
     if session is None or not session.contents.unscoped:
-        raise SignInFirst
+        raise SignInFirst(session)
     http.state.session = session
     return session, await at_keystone(http, lambda keystone: keystone.scopes(session.contents.unscoped))
 
@@ -228,7 +239,7 @@ async def _choice(http: HttpRequest) -> tuple[Session, list[Scope]]:
 async def _in_stage(http: HttpRequest, stage: str) -> Session:
     session = await session_of(http)
     if session is None or session.contents.stage != stage:
-        raise SignInFirst
+        raise SignInFirst(session)
     http.state.session = session
     return session
 

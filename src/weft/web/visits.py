@@ -45,7 +45,15 @@ class SessionsAsked:
 
 
 class SignInFirst(Exception):  # noqa: N818 - not an error: the answer is the page for signing in
-    """The page needs a session, and the request has none, or one that has ended."""
+    """The page needs a session, and the request has none, or one that has ended.
+
+    Args:
+        session: one in another stage of signing in, or beyond it.
+    """
+
+    def __init__(self, session: Session | None = None) -> None:
+        super().__init__()
+        self.session = session
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +137,7 @@ async def visit_of(http: HttpRequest) -> Visit:
     """A dependency of pages for those who are signed in. Raises `SignInFirst`."""
     session = await session_of(http)
     if session is None or session.contents.stage != "in":
-        raise SignInFirst
+        raise SignInFirst(session)
     http.state.session = session
     return Visit(http, session)
 
