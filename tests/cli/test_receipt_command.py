@@ -168,3 +168,33 @@ def test_invalid_receipt_is_reported(text: str, desk: Desk, verify: Verify) -> N
 
 def test_missing_file_is_reported(desk: Desk) -> None:
     assert desk.weft("receipt", "verify", "nix.json", cloud=None).code == 2
+
+
+def test_document_that_is_receipt_and_certificate_is_refused(signed: dict[str, Any], verify: Verify) -> None:
+    """The signature is of one of them; a reader of the other would take it for signed."""
+    forged = signed | {"certificate": {"document": "bandwidth certificate"}}
+    code, said = verify(forged, "--key", "weft.pub")
+    assert code == 2 and "one of them: the signature is of one document" in said
+
+
+def test_clean_receipt_with_quarantined_nodes_is_refused(signed: dict[str, Any], verify: Verify) -> None:
+    """A node is quarantined because it wasn't read back clean."""
+    document, key = _altered(signed, quarantined=["gpu01"])
+    code, said = verify(document, "--key", key)
+    assert code == 1 and "contradicts that it is clean: nodes were quarantined: ['gpu01']" in said
+
+
+@pytest.mark.parametrize("corrections", [{}, "", 0, False, None])
+def test_corrections_that_are_no_list_are_refused(
+    signed: dict[str, Any], verify: Verify, corrections: object
+) -> None:
+    """An empty object isn't the statement that nothing was found."""
+    code, said = verify(signed | {"corrections": corrections}, "--key", "weft.pub")
+    assert code == 2 and "a list of what was found later" in said
+
+
+def test_correction_that_ended_at_no_time_is_open(signed: dict[str, Any], verify: Verify) -> None:
+    """Neither an empty text nor false says when it was seen gone."""
+    one = {"kind": "server", "where": "main", "subject": "x", "found": "it runs", "gone_at": ""}
+    code, said = verify(signed | {"corrections": [one]}, "--key", "weft.pub")
+    assert code == 1 and "found after it was signed, and not seen gone" in said

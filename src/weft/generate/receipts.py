@@ -80,6 +80,8 @@ def read(text: str) -> dict[str, Any]:
         raise InputError("FILE", text[:60], "a signed receipt as JSON") from None
     if not isinstance(document, dict):
         raise InputError("FILE", text[:60], "a signed receipt, a JSON object")
+    if "receipt" in document and CERTIFICATE in document:  # only one is what the signature is of
+        raise InputError("FILE", "receipt and certificate", "one of them: the signature is of one document")
     return cast(dict[str, Any], document)
 
 
@@ -103,7 +105,7 @@ def contents(document: Mapping[str, Any]) -> Contents:
     if not isinstance(clean, bool):
         raise InputError("receipt.clean", clean, "true or false")
     items = _objects("receipt.items", receipt.get("items"), "a list of what was read")
-    corrections = _objects("corrections", document.get("corrections") or [], "a list of what was found later")
+    corrections = _objects("corrections", document.get("corrections", []), "a list of what was found later")
     against = [
         f"{item.get('plane')} {item.get('subject')}: {item.get('result')}"
         for item in items
@@ -111,10 +113,12 @@ def contents(document: Mapping[str, Any]) -> Contents:
     ]
     if receipt.get("abandoned") is not None:
         against.append("the release was abandoned")
+    if receipt.get("quarantined", []) != []:
+        against.append(f"nodes were quarantined: {receipt['quarantined']}")
     found = [
         f"{one.get('kind')} {one.get('subject')} in {one.get('where')}: {one.get('found')}"
         for one in corrections
-        if one.get("gone_at") is None
+        if not one.get("gone_at")
     ]
     return Contents(clean and not against and not found, tuple(against) if clean else (), tuple(found))
 
