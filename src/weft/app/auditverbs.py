@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.app.desk import Desk
+from weft.app.desk import DeskVerbs
 from weft.app.verbs import Request
 from weft.engine.audit.audit import Auditor
 from weft.engine.base.epoch import accept_database
@@ -16,11 +16,8 @@ from weft.model.views import (
 )
 
 
-class AuditVerbs:
+class AuditVerbs(DeskVerbs):
     """Of operators; see `weft.app.verbs`."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
 
     def run(
         self,

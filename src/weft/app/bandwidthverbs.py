@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
 
-from weft.app.desk import Desk
+from weft.app.desk import DeskVerbs
 from weft.app.explain import validate
 from weft.app.linkverbs import ROUTES_AGE
 from weft.app.topologyverbs import topology_of
@@ -46,11 +46,8 @@ MOST_NAMED = 10
 """Nodes that a refusal names."""
 
 
-class BandwidthVerbs:
+class BandwidthVerbs(DeskVerbs):
     """See `weft.app.verbs`."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
 
     def pod_plan(self, request: Request, name: str) -> BandwidthPlan:
         """What `weft-check bandwidth` needs to test a pod's servers.

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import ValidationError
 
-from weft.app.desk import Desk
+from weft.app.desk import DeskVerbs
 from weft.app.explain import validate
 from weft.app.show import hold_view
 from weft.app.verbs import Request
@@ -49,11 +49,8 @@ class Reporter:
     request: Request
 
 
-class CheckVerbs:
+class CheckVerbs(DeskVerbs):
     """See `weft.app.verbs`; nodes' own verbs take a `Reporter`, which no user is."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
 
     def reporter(self, token: str, node: str, address: str, request_id: str, agent: str) -> Reporter:
         """The node that this token is bound to. Raises `UnauthenticatedError` for a token that isn't valid now,

@@ -147,3 +147,10 @@ class Desk:
             counted = tuple(row for row in shown.checks if policy.action(row["code"]) != "ignore")
             shown = replace(shown, checks=counted)
         return pod_view(shown, placed.site if placed else self.store.site().site.name)
+
+
+class DeskVerbs:
+    """Verbs that need nothing but the desk."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk

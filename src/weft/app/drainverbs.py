@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from weft.app.desk import Desk
+from weft.app.desk import DeskVerbs
 from weft.app.show import drain_view
 from weft.app.verbs import Request
 from weft.engine.book.capacity import Capacity
@@ -25,11 +25,8 @@ from weft.model.views import DrainedPod, DrainRequest, DrainResult, DrainView
 from weft.planning.fabric.places import nodes_at
 
 
-class DrainVerbs:
+class DrainVerbs(DeskVerbs):
     """Of operators; see `weft.app.verbs`."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
 
     def drain(self, request: Request, wanted: DrainRequest) -> DrainResult:
         """Give no new orders to the nodes of a place; pods there stay, and their projects read of it. With `plan` only

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from weft.app.desk import Desk
+from weft.app.desk import DeskVerbs
 from weft.app.verbs import Request
 from weft.engine.watch.eventlookout import Watch
 from weft.engine.watch.eventstream import EventStream, Position
@@ -14,11 +14,8 @@ from weft.model.messages.orders import instead
 from weft.model.views import EventPage, EventSearch
 
 
-class EventVerbs:
+class EventVerbs(DeskVerbs):
     """See `weft.app.verbs`."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
 
     def page(self, request: Request, search: EventSearch) -> EventPage:
         """Events after a position, or the newest. `ConflictError` if it is from before the database was restored."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from weft.app.desk import Desk
+from weft.app.desk import DeskVerbs
 from weft.app.show import site_view
 from weft.app.sitefile import checked
 from weft.app.verbs import Request
@@ -22,11 +22,8 @@ from weft.planning.fabric.topology import Topology
 from weft.planning.kept import kept
 
 
-class FabricVerbs:
+class FabricVerbs(DeskVerbs):
     """Of operators; see `weft.app.verbs`."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
 
     def readings(self, request: Request) -> list[FabricReading]:
         """What workers read last of each fabric's managers, by name; no manager is asked."""

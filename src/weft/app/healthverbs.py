@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from weft.app.desk import Desk
+from weft.app.desk import DeskVerbs
 from weft.app.verbs import Request
 from weft.engine.book.capacity import Capacity
 from weft.engine.nodes.nodehealth import Signs, health_counts, health_of_nodes, health_values, worst
@@ -33,11 +33,8 @@ _WARNING = frozenset({Aspect.MAINTENANCE, Aspect.CHECKS_FAIL})
 _SERVING = frozenset({PodState.READY, PodState.DEGRADED, PodState.FAILED})
 
 
-class HealthVerbs:
+class HealthVerbs(DeskVerbs):
     """See `weft.app.verbs`."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
 
     def of_nodes(self, request: Request, names: Collection[str] | None = None) -> list[NodeHealth]:
         """Of these nodes and IPU-Machines, or of every one; nothing outside is asked."""

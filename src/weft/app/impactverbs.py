@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from weft.app.desk import Desk
+from weft.app.desk import DeskVerbs
 from weft.app.verbs import Request
 from weft.engine.nodes.impact import PodRoom, TouchedPod, places_elsewhere, read_touched
 from weft.model.errors import InputError
@@ -27,11 +27,8 @@ from weft.planning.fabric.targets import target_of
 _WORST: tuple[Loss, ...] = ("everything", "fabric", "adapters", "network", "redundancy")
 
 
-class ImpactVerbs:
+class ImpactVerbs(DeskVerbs):
     """Of operators; see `weft.app.verbs`."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
 
     def impact(
         self, request: Request, target: str, limit: int = SOME_IMPACT_PODS, place: bool = True

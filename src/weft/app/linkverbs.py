@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.app.desk import Desk
+from weft.app.desk import DeskVerbs
 from weft.app.linkpicture import Picture, in_gbps
 from weft.app.verbs import Request
 from weft.engine.rows.linkusers import read_fabric_users
@@ -30,11 +30,8 @@ RATES_AGE = 20.0
 _LINK = "link:"
 
 
-class LinkVerbs:
+class LinkVerbs(DeskVerbs):
     """See `weft.app.verbs`. Nothing is changed; the fabric's agent is asked unless it was a moment ago."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
 
     def show_link(self, request: Request, target: str, pattern: Pattern = "rail") -> LinkAnswer:
         """Who is on a cable of a fabric, in both directions, and what it carries now. For operators.

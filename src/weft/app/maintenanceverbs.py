@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from weft.app.desk import Desk
+from weft.app.desk import DeskVerbs
 from weft.app.nodepages import NodeMark, node_marks, node_page
 from weft.app.show import hold_view, node_view, node_views, views_of_nodes
 from weft.app.verbs import Request
@@ -27,11 +27,8 @@ from weft.model.views import (
 )
 
 
-class MaintenanceVerbs:
+class MaintenanceVerbs(DeskVerbs):
     """Of operators, and of programs that accept nodes; see `weft.app.verbs`."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
 
     def listed(self, request: Request) -> list[NodeView]:
         self._desk.policy.check("nodes:list", request.caller)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from weft.app.desk import Desk
+from weft.app.desk import DeskVerbs
 from weft.app.verbs import Request
 from weft.engine.book.capacity import Capacity
 from weft.engine.nodes.drains import pods_on
@@ -35,11 +35,8 @@ class _Seen:
     cables_unread: str
 
 
-class MapVerbs:
+class MapVerbs(DeskVerbs):
     """Of operators; see `weft.app.verbs`."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
 
     def map(self, request: Request, name: str) -> PodMap:
         """A pod's order, nodes, servers, ports, membership, leaf ports. What can't be read now is unknown, with why."""

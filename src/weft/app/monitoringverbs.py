@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-from weft.app.desk import Desk
+from weft.app.desk import DeskVerbs
 from weft.app.verbs import Request
 from weft.engine.store.counts import MonitoredServer
 from weft.model.errors import InputError
@@ -40,11 +40,8 @@ class Scraper:
     """One who may read what is for monitoring, which isn't redacted: an operator, or the holder of the token."""
 
 
-class MonitoringVerbs:
+class MonitoringVerbs(DeskVerbs):
     """See `weft.app.verbs`; these verbs take a `Scraper`."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
 
     def scraper(self, request: Request) -> Scraper:
         """For an operator. Raises `ForbiddenError`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from weft.app.desk import Desk
+from weft.app.desk import DeskVerbs
 from weft.app.verbs import Request
 from weft.engine.rows.tenantviews import TenantViews
 from weft.model.errors import ConflictError, NotFoundError
@@ -14,11 +14,8 @@ from weft.model.receipt import SignedReceipt
 from weft.model.views import FIRST_NETWORKS, EventView, NetworkSearch, NetworkSummary, NetworkView
 
 
-class NetworkVerbs:
+class NetworkVerbs(DeskVerbs):
     """See `weft.app.verbs`."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
 
     def list(self, request: Request, search: NetworkSearch = FIRST_NETWORKS) -> Sequence[NetworkSummary]:
         """By id; no more than `search.limit`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.app.desk import Desk
+from weft.app.desk import DeskVerbs
 from weft.app.verbs import Request
 from weft.engine.rows.records import PodRecord, ResourceRecord
 from weft.model.errors import ConflictError, NotFoundError
@@ -17,11 +17,8 @@ from weft.ports.servers import Action
 IN_USE = frozenset({PodState.READY, PodState.DEGRADED})
 
 
-class NodeVerbs:
+class NodeVerbs(DeskVerbs):
     """See `weft.app.verbs`. weft asks the cloud in the tenant's project; later visits observe the result."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
 
     def act_on_server(self, request: Request, name: str, server: str, action: Action) -> ActionView:
         """Request the action; the pod may be DEGRADED meanwhile.

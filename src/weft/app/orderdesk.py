@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TypeVar
 
-from weft.app.desk import Desk, project_id
+from weft.app.desk import DeskVerbs, project_id
 from weft.app.verbs import Request
 from weft.engine.book.capacity import Capacity, seconds_of
 from weft.engine.queue.gather import PlanningInput, Window, gather, refused
@@ -40,11 +40,8 @@ MOST_SITES = 4
 _T = TypeVar("_T")
 
 
-class Orders:
+class Orders(DeskVerbs):
     """What verbs about orders share."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
 
     def check_exclusive(self, request: Request, project: str, order: Order) -> None:
         """Keeping others off leaves needs a separate rule; so does planning it, since the plan reveals where others

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 
-from weft.app.desk import Desk
+from weft.app.desk import DeskVerbs
 from weft.app.policyrules import CHANGES
 from weft.app.verbs import Request
 
 
-class Permissions:
+class Permissions(DeskVerbs):
     """See `weft.app.verbs`."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
 
     def check(self, request: Request, rule: str, pod: str | None = None) -> None:
         """Raise what a verb with this rule would raise for a caller without permission, before anything is read.

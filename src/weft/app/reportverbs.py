@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.app.desk import Desk
+from weft.app.desk import DeskVerbs
 from weft.app.show import report_view
 from weft.app.verbs import Request
 from weft.engine.nodes.reports import clear_reports, report_node
@@ -16,11 +16,8 @@ from weft.planning.shapes.gpu.reassign import called
 from weft.planning.shapes.graph import servers_by_name
 
 
-class ReportVerbs:
+class ReportVerbs(DeskVerbs):
     """See `weft.app.verbs`."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
 
     def report_node(self, request: Request, name: str, node: str, reason: str) -> ReportView:
         """Report a node of a pod as faulty: no further order of the project gets it until an operator clears it.

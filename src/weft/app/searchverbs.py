@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.app.desk import Desk
+from weft.app.desk import DeskVerbs
 from weft.app.verbs import Request
 from weft.engine.store.searching import search_owners
 from weft.model.errors import InputError
@@ -14,11 +14,8 @@ MOST_HITS = 50
 LONGEST_SEARCH = 255
 
 
-class SearchVerbs:
+class SearchVerbs(DeskVerbs):
     """See `weft.app.verbs`."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
 
     def search(self, request: Request, text: str) -> SearchResult:
         """What has exactly this value. Tenants find their project's pods and networks; those who may list nodes and all

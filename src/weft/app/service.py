@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 
 from weft.app.auditverbs import AuditVerbs
 from weft.app.bandwidthverbs import BandwidthVerbs
-from weft.app.certificateverbs import CertificateVerbs
 from weft.app.changeverbs import ChangeVerbs
 from weft.app.checkverbs import CheckVerbs
 from weft.app.desk import Desk
@@ -110,13 +109,13 @@ class Site:
     def __init__(self, desk: Desk, healths: HealthVerbs) -> None:
         site = SiteVerbs(desk)
         self.show, self.activate = site.show, site.activate
+        self.certificates = site.certificates
         self.part, self.missing_parts, self.send_part = site.part, site.missing_parts, site.send_part
         own = SiteResourceVerbs(desk)
         self.plan, self.apply, self.resources, self.events = own.plan, own.apply, own.resources, own.events
         self.destroy, self.abandon, self.receipt = own.destroy, own.abandon, own.receipt
         self.health = healths.of_site
         self.impact = ImpactVerbs(desk).impact
-        self.certificates = CertificateVerbs(desk).certificates
 
 
 class Service:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
-from weft.app.desk import Desk
+from weft.app.desk import DeskVerbs
 from weft.app.show import record_view
 from weft.app.verbs import Request
 from weft.engine.base.database import Tx
@@ -35,11 +35,8 @@ SHOWN = 5
 """Conflicts that an error names."""
 
 
-class SiteResourceVerbs:
+class SiteResourceVerbs(DeskVerbs):
     """Of operators; see `weft.app.verbs`."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
 
     def plan(self, request: Request, adopt: bool = False) -> SitePlan:
         """The active site against its clouds; changes nothing.

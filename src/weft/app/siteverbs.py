@@ -1,4 +1,4 @@
-"""The verbs about the site's document."""
+"""The verbs about the site's document, and the certificates of its agents."""
 
 from __future__ import annotations
 
@@ -6,26 +6,22 @@ from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import sha256
 
-from weft.app.desk import Desk
+from weft.app.desk import DeskVerbs
 from weft.app.show import site_view
 from weft.app.siteedit import edited
 from weft.app.sitefile import load_site
 from weft.app.siteholds import SiteHolds
 from weft.app.verbs import Request
+from weft.engine.rows.agentcertificates import AgentCertificates
 from weft.engine.rows.siteparts import SiteRecord
 from weft.model.errors import InputError, NotFoundError, PreconditionError
 from weft.model.site import Site
 from weft.model.siteparts import MissingParts, StoredPart
-from weft.model.views import (
-    SiteView,
-)
+from weft.model.views import AgentCertificateView, SiteView
 
 
-class SiteVerbs:
+class SiteVerbs(DeskVerbs):
     """Verbs of operators; see `weft.app.verbs`."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
 
     _checked_site: SiteRecord | None = None
     """The site that this process has checked last: nothing but time is lost without it."""
@@ -98,3 +94,20 @@ class SiteVerbs:
         record = self._desk.store.site()
         world = self._desk.keeper.world()
         return site_view(record, tuple(world.fabrics[name].status() for name in sorted(world.fabrics)))
+
+    def certificates(self, request: Request) -> list[AgentCertificateView]:
+        """Certificates of the site's agents, and weft's own for them, as workers saw them last."""
+        self._desk.policy.check("site:certificates", request.caller)
+        return [
+            AgentCertificateView(
+                fabric=row.fabric,
+                kind=row.kind,
+                name=row.agent,
+                serial=row.serial,
+                expires_at=row.not_after,
+                seen_at=row.seen_at,
+                issued_at=row.issued_at,
+                state=row.message,
+            )
+            for row in AgentCertificates(self._desk.store.database).list()
+        ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from weft.app.desk import Desk, project_id
+from weft.app.desk import DeskVerbs, project_id
 from weft.app.offline import capacity_of, shown_shapes
 from weft.app.verbs import Request
 from weft.engine.book.reservations import reservations_of, reserve, unreserve
@@ -22,11 +22,8 @@ _ID = re.compile(r"[0-9a-f]{32}")
 """What Keystone's ids of projects look like."""
 
 
-class TimeVerbs:
+class TimeVerbs(DeskVerbs):
     """Verbs about capacity and reservations; see `weft.app.verbs`."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
 
     def show(
         self,

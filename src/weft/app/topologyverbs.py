@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from hashlib import sha256
 
-from weft.app.desk import Desk
+from weft.app.desk import DeskVerbs
 from weft.app.verbs import Request
 from weft.engine.rows.records import RowState
 from weft.engine.rows.shownrecords import ShownPod, ShownResource
@@ -26,11 +26,8 @@ _KIND = "server/"
 _AWAY = frozenset({RowState.PENDING, RowState.BROKEN})
 
 
-class TopologyVerbs:
+class TopologyVerbs(DeskVerbs):
     """See `weft.app.verbs`."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
 
     def topology(self, request: Request, name: str, format_: str) -> TopologyFile:
         """A pod's topology as a file in a format of `weft.generate.topology.formats`.

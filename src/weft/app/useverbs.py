@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from weft.app.desk import Desk
+from weft.app.desk import DeskVerbs
 from weft.app.verbs import Request
 from weft.engine.book.use import Period, use_of
 from weft.model.errors import InputError
@@ -14,11 +14,8 @@ from weft.model.views import UseReport, UseSearch
 LONGEST = timedelta(days=1100)
 
 
-class UseVerbs:
+class UseVerbs(DeskVerbs):
     """See `weft.app.verbs`."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
 
     def use(self, request: Request, search: UseSearch) -> UseReport:
         """Hours in a period, of the caller's project, or of all (operators)."""
