@@ -21,7 +21,7 @@ from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project, Sessions
 from weft.model.errors import PermanentError, TemporaryError, UnknownError, WeftError
 from weft.model.mark import Mark
-from weft.model.resources import Difference, Kind, Observed, Outcome, Resource, Status
+from weft.model.resources import Difference, Kind, Observed, Outcome, Resource
 from weft.model.specs import AggregateSpec
 from weft.planning.site.aggregates import KEY, MOST, Aggregate
 from weft.ports.existing import Existing
@@ -42,10 +42,8 @@ class Aggregates(KindDriver):
     kind = Kind.AGGREGATE
     threads = "compute"
     updatable = frozenset({"mark", "name", "flavors", "hosts"})
+    by_own_project = True
     by_policy = True
-
-    def project(self, call: Call) -> Project:
-        return call.own
 
     def rows(self, call: Call, wanted: Sequence[Resource]) -> list[ListedResource]:
         return listed(call.own)
@@ -87,12 +85,6 @@ class Aggregates(KindDriver):
             )
         others = sorted(there - {*spec.hosts, *put})
         return replace(seen, differences=tuple(differences), facts={"others_hosts": others})
-
-    def status(self, row: ListedResource) -> tuple[Status, str]:
-        return Status.SETTLED, ""
-
-    def facts(self, row: ListedResource) -> dict[str, object]:
-        return {}
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
         def one(resource: Resource) -> str:

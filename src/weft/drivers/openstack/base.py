@@ -92,6 +92,8 @@ class KindDriver(ABC):
     by_project: ClassVar[bool] = False
     """Whether the audit lists it with each project's token (`project_rows`): listing all at once takes an
     administrator."""
+    by_own_project: ClassVar[bool] = False
+    """Whether it is asked with a token of the service user's own project, not the pod's."""
     by_policy: ClassVar[bool] = False
     """Whether listing it requires a policy that only sites with such resources grant."""
 
@@ -150,28 +152,30 @@ class KindDriver(ABC):
 
     def project(self, call: Call) -> Project:
         """Whose token this kind needs."""
-        return call.project
+        return call.own if self.by_own_project else call.project
 
-    @abstractmethod
-    def wanted(self, call: Call, resource: Resource) -> Fields: ...
+    def wanted(self, call: Call, resource: Resource) -> Fields:
+        """What its row must have besides the mark."""
+        return {}
 
-    @abstractmethod
     def seen(self, call: Call, row: ListedResource) -> Fields:
         """What is compared with `wanted`; fields that can't be determined yet are left out."""
+        return {}
 
-    @abstractmethod
-    def status(self, row: ListedResource) -> tuple[Status, str]: ...
+    def status(self, row: ListedResource) -> tuple[Status, str]:
+        """Most kinds are as they will be once they are there."""
+        return Status.SETTLED, ""
 
-    @abstractmethod
     def facts(self, row: ListedResource) -> dict[str, object]:
         """Facts of a row for the resource's record, such as addresses."""
+        return {}
 
     @abstractmethod
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]: ...
 
-    @abstractmethod
     def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
-        """Change these fields in place. Raises the error."""
+        """Change these fields, which are `updatable`, in place. Raises the error."""
+        raise AssertionError(f"a {self.kind} can't be changed")
 
     @abstractmethod
     def remove(self, project: Project, row: ListedResource, fence: Fence) -> None:

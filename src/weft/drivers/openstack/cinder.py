@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, ListedResource, outcomes_of
+from weft.drivers.openstack.base import Call, Fence, KindDriver, ListedResource, outcomes_of
 from weft.drivers.openstack.nova import compute_control, unlock_server
 from weft.drivers.openstack.service import Json, Service
 from weft.drivers.openstack.session import Project
 from weft.drivers.openstack.storage import StorageKind
 from weft.drivers.openstack.storageuses import of_volume
 from weft.model.errors import NotYetError, TemporaryError, UnknownError
-from weft.model.resources import Kind, Observed, Outcome, Resource, Status
+from weft.model.resources import Kind, Observed, Outcome, Resource
 from weft.model.specs import VolumeAttachmentSpec, VolumeSpec
 from weft.model.uses import Use
 
@@ -143,15 +143,6 @@ class VolumeAttachments(KindDriver):
         """It has no description for a mark."""
         return super().observe(call, resource, replace(row, mark=call.scope.mark(resource.key)))
 
-    def wanted(self, call: Call, resource: Resource) -> Fields:
-        return {}
-
-    def seen(self, call: Call, row: ListedResource) -> Fields:
-        return {}
-
-    def status(self, row: ListedResource) -> tuple[Status, str]:
-        return Status.SETTLED, ""
-
     def facts(self, row: ListedResource) -> dict[str, object]:
         return {"device": row.raw.get("device")}
 
@@ -174,9 +165,6 @@ class VolumeAttachments(KindDriver):
             raise TemporaryError(asked, "Nova", answer.sentence(), alarming=True)
 
         return outcomes_of(call, wanted, one)
-
-    def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
-        raise AssertionError("attachments can't be changed")
 
     def remove(self, project: Project, row: ListedResource, fence: Fence) -> None:
         """Detach it from a server that keeps running. A tenant's lock on the server refuses that, and is

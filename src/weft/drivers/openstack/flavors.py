@@ -29,7 +29,7 @@ from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import PermanentError
 from weft.model.mark import Mark
-from weft.model.resources import Difference, Kind, Observed, Outcome, Resource, Status
+from weft.model.resources import Difference, Kind, Observed, Outcome, Resource
 from weft.model.specs import FlavorSpec
 from weft.ports.fences import unfenced
 
@@ -50,9 +50,7 @@ class Flavors(KindDriver):
     kind = Kind.FLAVOR
     threads = "compute"
     updatable = frozenset({"mark", KEYS})
-
-    def project(self, call: Call) -> Project:
-        return call.own
+    by_own_project = True
 
     def rows(self, call: Call, wanted: Sequence[Resource]) -> list[ListedResource]:
         return self._listed(call.own)
@@ -83,12 +81,6 @@ class Flavors(KindDriver):
             unsaid = Difference(field=KEYS, wanted=f"{MADE}=yes", observed=f"{MADE}=none")
             seen = replace(seen, differences=(*seen.differences, unsaid))
         return with_keys(seen, KEYS, _spec(resource), there, _note(there, _spec(resource)))
-
-    def status(self, row: ListedResource) -> tuple[Status, str]:
-        return Status.SETTLED, ""
-
-    def facts(self, row: ListedResource) -> dict[str, object]:
-        return {}
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
         def one(resource: Resource) -> str:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, ListedResource, outcomes_of
+from weft.drivers.openstack.base import Call, Fence, KindDriver, ListedResource, outcomes_of
 from weft.drivers.openstack.properties import (
     VERSION,
     check_given_back,
@@ -26,7 +26,7 @@ from weft.drivers.openstack.session import Project
 from weft.model.errors import PermanentError, UnknownError
 from weft.model.mark import Mark
 from weft.model.messages import outside
-from weft.model.resources import Kind, Observed, Outcome, Resource, Status
+from weft.model.resources import Kind, Observed, Outcome, Resource
 from weft.model.specs import ImagePropertiesSpec
 
 MARK, BEFORE, NOTED = "weft_mark", "weft_before", "weft_note"
@@ -41,9 +41,7 @@ class Images(KindDriver):
     kind = Kind.IMAGE_PROPERTIES
     threads = "image"
     updatable = frozenset({"mark", KEYS})
-
-    def project(self, call: Call) -> Project:
-        return call.own
+    by_own_project = True
 
     def rows(self, call: Call, wanted: Sequence[Resource]) -> list[ListedResource]:
         """Images with properties of weft's; the others aren't weft's yet."""
@@ -65,21 +63,9 @@ class Images(KindDriver):
             raise call.own.image.unseen("see an image", "none is listed")
         return f"image {rows[0]['id']} was seen with the same token"
 
-    def wanted(self, call: Call, resource: Resource) -> Fields:
-        return {}
-
-    def seen(self, call: Call, row: ListedResource) -> Fields:
-        return {}
-
     def observe(self, call: Call, resource: Resource, row: ListedResource) -> Observed:
         observed = super().observe(call, resource, row)
         return with_keys(observed, KEYS, _spec(resource), _texts(row.raw), _note(row.raw, _spec(resource)))
-
-    def status(self, row: ListedResource) -> tuple[Status, str]:
-        return Status.SETTLED, ""
-
-    def facts(self, row: ListedResource) -> dict[str, object]:
-        return {}
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
         return outcomes_of(call, wanted, lambda resource: self._begin(call, resource))

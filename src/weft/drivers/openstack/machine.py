@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, ListedResource, outcomes_of
+from weft.drivers.openstack.base import Call, Fence, KindDriver, ListedResource, outcomes_of
 from weft.drivers.openstack.cleaning import Cleaning, ended_at, last_cleaning, set_back
 from weft.drivers.openstack.console import console_hindrance, wait_for_console
 from weft.drivers.openstack.firmware import firmware_differences, firmware_text
@@ -45,9 +45,7 @@ class Machines(KindDriver):
     kind = Kind.MACHINE
     threads = "baremetal"
     updatable = frozenset({"mark"})
-
-    def project(self, call: Call) -> Project:
-        return call.own
+    by_own_project = True
 
     def rows(self, call: Call, wanted: Sequence[Resource]) -> list[ListedResource]:
         ids = [_machine(r) for r in wanted]
@@ -86,12 +84,6 @@ class Machines(KindDriver):
         how = cleaned.text() if isinstance(cleaned, Cleaning) else cleaned
         state = f"{row.raw['provision_state']}, {'with another mark' if mark else 'without a mark'}"
         return f"{state}; {how}; {alive_conductor(call.own, row.raw)}"
-
-    def wanted(self, call: Call, resource: Resource) -> Fields:
-        return {}
-
-    def seen(self, call: Call, row: ListedResource) -> Fields:
-        return {}
 
     def status(self, row: ListedResource) -> tuple[Status, str]:
         """Maintenance, or an unknown power state, is temporary: wait, and replace nothing."""

@@ -78,15 +78,13 @@ class MetalServers(KindDriver):
     kind = Kind.SERVER
     threads = "baremetal"
     updatable = frozenset({"mark", "deployed"})
+    by_own_project = True
 
     def serves(self, resource: Resource) -> bool:
         return isinstance(resource.spec, ServerSpec) and resource.spec.by == "ironic"
 
     def knows(self, thing_id: str) -> bool:
         return "@" in thing_id
-
-    def project(self, call: Call) -> Project:
-        return call.own
 
     def rows(self, call: Call, wanted: Sequence[Resource]) -> list[ListedResource]:
         found = call.spread.map(lambda one: _row(read_node(call.own, server_spec(one).host)), wanted)

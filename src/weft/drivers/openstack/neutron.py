@@ -15,7 +15,7 @@ from weft.drivers.openstack.uses import in_the_way
 from weft.model.errors import TemporaryError, WeftError
 from weft.model.mark import Mark
 from weft.model.messages import outside
-from weft.model.resources import Outcome, Resource, Status
+from weft.model.resources import Outcome, Resource
 from weft.model.uses import InUseError, Use
 
 ALWAYS = ("id", "name", "description", "project_id", "created_at")
@@ -81,9 +81,6 @@ class NeutronKind(KindDriver):
             created=raw.get("created_at") or "",
             raw=raw,
         )
-
-    def status(self, row: ListedResource) -> tuple[Status, str]:
-        return Status.SETTLED, ""
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
         """Create in bulk, several requests at a time. After a refusal, resources that exist already are used,

@@ -224,9 +224,7 @@ class KeyPairs(KindDriver):
     kind = Kind.KEY_PAIR
     threads = "compute"
     updatable = frozenset[str]()
-
-    def project(self, call: Call) -> Project:
-        return call.own
+    by_own_project = True
 
     def control(self, call: Call) -> str:
         return compute_control(call.own)
@@ -253,9 +251,6 @@ class KeyPairs(KindDriver):
     def seen(self, call: Call, row: ListedResource) -> Fields:
         return {"public_key": _without_comment(row.raw["public_key"])}
 
-    def status(self, row: ListedResource) -> tuple[Status, str]:
-        return Status.SETTLED, ""
-
     def facts(self, row: ListedResource) -> dict[str, object]:
         return {"fingerprint": row.raw.get("fingerprint")}
 
@@ -272,9 +267,6 @@ class KeyPairs(KindDriver):
             return resource.name
 
         return outcomes_of(call, wanted, one)
-
-    def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
-        raise AssertionError("key pairs can't be changed")
 
     def remove(self, project: Project, row: ListedResource, fence: Fence) -> None:
         asked = outside.REQUEST(verb="delete", what=f"key pair {row.name}")

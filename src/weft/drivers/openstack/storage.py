@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
-from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, ListedResource, ours, outcomes_of
+from weft.drivers.openstack.base import Call, Fence, KindDriver, ListedResource, ours, outcomes_of
 from weft.drivers.openstack.service import Json, Service
 from weft.drivers.openstack.session import Project
 from weft.model.errors import WeftError
@@ -83,12 +83,6 @@ class StorageKind(KindDriver):
         if "error" in status:
             return Status.BROKEN, f"{self.item} is in status {status}"
         return Status.PENDING, outside.STATE_OF_CLOUD(state=status)
-
-    def wanted(self, call: Call, resource: Resource) -> Fields:
-        return {}
-
-    def seen(self, call: Call, row: ListedResource) -> Fields:
-        return {}
 
     def facts(self, row: ListedResource) -> dict[str, object]:
         return {"gib": row.raw.get("size"), "status": row.raw["status"]}
