@@ -156,6 +156,4 @@ class OneByOne(SegmentDriver[S]):
 
 def segment_of(resource: Resource) -> SegmentSpec:
     """Raises `TypeError` for a resource of another kind."""
-    if not isinstance(resource.spec, SegmentSpec):
-        raise TypeError(f"{resource.key} is a {resource.kind}: this driver only has segments")
-    return resource.spec
+    return resource.spec_as(SegmentSpec)

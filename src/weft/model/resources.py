@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Literal, cast
+from typing import Annotated, Literal, TypeVar, cast
 
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, SerializeAsAny
 from pydantic.json_schema import JsonSchemaValue
@@ -23,6 +23,8 @@ from weft.model.kindrow import AnyKind
 from weft.model.kinds import Kind, kind_named, kind_of
 from weft.model.owner import Owner
 from weft.model.specs import Spec
+
+S = TypeVar("S", bound=Spec)
 
 
 def _read_spec(value: object) -> object:
@@ -74,6 +76,12 @@ class Resource(Document):
     def kind(self) -> AnyKind:
         """The kind that its spec belongs to."""
         return kind_of(self.spec)
+
+    def spec_as(self, what: type[S]) -> S:
+        """Its spec, which is of this class. Raises `TypeError` if it isn't."""
+        if not isinstance(self.spec, what):
+            raise TypeError(f"{self.key} is a {self.kind}: it has no {what.__name__}")
+        return self.spec
 
 
 class Graph(Document):

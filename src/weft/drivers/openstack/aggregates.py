@@ -65,7 +65,7 @@ class Aggregates(KindDriver):
         return compute_control(call.own)
 
     def wanted(self, call: Call, resource: Resource) -> Fields:
-        return {"name": resource.name, "flavors": frozenset(_spec(resource).flavors)}
+        return {"name": resource.name, "flavors": frozenset(resource.spec_as(AggregateSpec).flavors)}
 
     def seen(self, call: Call, row: ListedResource) -> Fields:
         """An adopted one keeps its name."""
@@ -73,7 +73,7 @@ class Aggregates(KindDriver):
         return {"flavors": flavors, **({"name": row.name} if _is_made(row) else {})}
 
     def observe(self, call: Call, resource: Resource, row: ListedResource) -> Observed:
-        spec, seen = _spec(resource), super().observe(call, resource, row)
+        spec, seen = resource.spec_as(AggregateSpec), super().observe(call, resource, row)
         there, put = _hosts(row), _put_there(_metadata(row))
         shown = there & {*spec.hosts, *put}
         differences = list(seen.differences)
@@ -103,7 +103,7 @@ class Aggregates(KindDriver):
 
     def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
         """Hosts come last, one request each, so that an error for one doesn't stop the others."""
-        spec, there, own = _spec(resource), _metadata(row), call.own
+        spec, there, own = resource.spec_as(AggregateSpec), _metadata(row), call.own
         asked = f"set metadata of host aggregate {resource.name}"
         made = _is_made(row)
         if not made and MARK in there and not there.keys() & {BEFORE, NONE_BEFORE}:
@@ -257,7 +257,7 @@ def _like(row: ListedResource, resource: Resource) -> str:
     """How it resembles the resource; empty if it doesn't."""
     if row.name == resource.name:
         return f"the name {resource.name}"
-    shared = _hosts(row) & set(_spec(resource).hosts)
+    shared = _hosts(row) & set(resource.spec_as(AggregateSpec).hosts)
     return f"{KEY} for {_some(shared)}" if shared and KEY in _metadata(row) else ""
 
 
@@ -277,11 +277,6 @@ def _row(raw: Json) -> ListedResource:
     return ListedResource(
         f"{int(raw['id'])}:{raw['uuid']}", name, mark, None, str(raw.get("created_at") or ""), raw
     )
-
-
-def _spec(resource: Resource) -> AggregateSpec:
-    assert isinstance(resource.spec, AggregateSpec)
-    return resource.spec
 
 
 def _metadata(row: ListedResource) -> dict[str, str]:

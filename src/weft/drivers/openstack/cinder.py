@@ -35,8 +35,7 @@ class Volumes(StorageKind):
         return project.volume
 
     def body(self, call: Call, resource: Resource) -> Json:
-        spec = resource.spec
-        assert isinstance(spec, VolumeSpec)
+        spec = resource.spec_as(VolumeSpec)
         return {"size": spec.gib, **({} if spec.volume_type is None else {"volume_type": spec.volume_type})}
 
     def named(self, name: str, description: str) -> Json:
@@ -186,8 +185,7 @@ class VolumeAttachments(KindDriver):
 
 def _pair(call: Call, resource: Resource) -> tuple[str, str] | None:
     """Ids of server and volume, as far as known."""
-    spec = resource.spec
-    assert isinstance(spec, VolumeAttachmentSpec)
+    spec = resource.spec_as(VolumeAttachmentSpec)
     server, volume = call.ids.get(spec.server), spec.volume_id or call.ids.get(spec.volume)
     return (server, volume) if server and volume else None
 

@@ -133,8 +133,7 @@ class _Search:
         segments = read_segments(self._own, asked, rows)
         rows = self._others(rows)
         for resource in wanted:
-            spec = resource.spec
-            assert isinstance(spec, NetworkSpec)
+            spec = resource.spec_as(NetworkSpec)
             where = (spec.physical_network, spec.segment)
             for row in rows:
                 there = segments.get(row["id"], ())

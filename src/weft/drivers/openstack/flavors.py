@@ -67,7 +67,7 @@ class Flavors(KindDriver):
         return compute_control(call.own)
 
     def wanted(self, call: Call, resource: Resource) -> Fields:
-        spec = _spec(resource)
+        spec = resource.spec_as(FlavorSpec)
         return {"vcpus": spec.vcpus, "ram": spec.ram, "disk": spec.disk}
 
     def seen(self, call: Call, row: ListedResource) -> Fields:
@@ -80,11 +80,13 @@ class Flavors(KindDriver):
             # existed before.
             unsaid = Difference(field=KEYS, wanted=f"{MADE}=yes", observed=f"{MADE}=none")
             seen = replace(seen, differences=(*seen.differences, unsaid))
-        return with_keys(seen, KEYS, _spec(resource), there, _note(there, _spec(resource)))
+        return with_keys(
+            seen, KEYS, resource.spec_as(FlavorSpec), there, _note(there, resource.spec_as(FlavorSpec))
+        )
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
         def one(resource: Resource) -> str:
-            spec, name = _spec(resource), resource.name
+            spec, name = resource.spec_as(FlavorSpec), resource.name
             size = {"name": name, "vcpus": spec.vcpus, "ram": spec.ram, "disk": spec.disk}
             body = {"flavor": {**size, "description": call.text(resource.key)}}
             answer = call.own.compute.ask(f"create flavor {name}", "POST", "/flavors", json=body)
@@ -95,7 +97,7 @@ class Flavors(KindDriver):
         return outcomes_of(call, wanted, one)
 
     def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
-        spec, there = _spec(resource), _specs(row)
+        spec, there = resource.spec_as(FlavorSpec), _specs(row)
         marks: dict[str, str] = {}
         if _origin(there) == BEFORE or (row.mark is None and MADE not in there):
             if row.mark is not None and BEFORE not in there:
@@ -115,7 +117,7 @@ class Flavors(KindDriver):
             self._describe(call.own, row, call.text(resource.key))
 
     def let_go(self, call: Call, resource: Resource, row: ListedResource) -> None:
-        self._end(call.own, row, _spec(resource))
+        self._end(call.own, row, resource.spec_as(FlavorSpec))
 
     def remove_left(self, project: Project, row: ListedResource) -> None:
         self._end(project, row)
@@ -176,11 +178,6 @@ class Flavors(KindDriver):
 def _row(raw: Json) -> ListedResource:
     mark = Mark.parse(raw.get("description") or "")
     return ListedResource(raw["id"], raw["name"], mark, None, "", raw)
-
-
-def _spec(resource: Resource) -> FlavorSpec:
-    assert isinstance(resource.spec, FlavorSpec)
-    return resource.spec
 
 
 def _specs(row: ListedResource) -> dict[str, str]:

@@ -41,7 +41,7 @@ def instance_info(call: Call, resource: Resource, node: Json) -> Json:
     properties. No project is named: by default Ironic makes the project in `instance_info` the node's lessee,
     which may write marks.
     """
-    spec, asked = server_spec(resource), outside.REQUEST(verb="create", what=f"server {resource.name}")
+    spec, asked = resource.spec_as(ServerSpec), outside.REQUEST(verb="create", what=f"server {resource.name}")
     image = call.lookups.image(call.project, spec.image)
     if image is None:
         then = "create it, or order again with another"
@@ -156,7 +156,7 @@ def _root_gib(asked: str, node: Json) -> int:
 
 def config_drive(call: Call, resource: Resource, node: Json, vifs: Sequence[str]) -> Json:
     """Metadata, keys, user data and networks, since such a machine has no metadata service."""
-    spec = server_spec(resource)
+    spec = resource.spec_as(ServerSpec)
     meta: Json = {"uuid": node["instance_uuid"], "name": resource.name, "hostname": resource.name}
     if spec.key_pair is not None:
         name = call.id_of(spec.key_pair)
@@ -171,10 +171,3 @@ def config_drive(call: Call, resource: Resource, node: Json, vifs: Sequence[str]
     if (text := user_data(call, resource.name, spec)) is not None:
         drive["user_data"] = text
     return drive
-
-
-def server_spec(resource: Resource) -> ServerSpec:
-    """The spec of a resource that is a server."""
-    spec = resource.spec
-    assert isinstance(spec, ServerSpec)
-    return spec

@@ -65,7 +65,13 @@ class Images(KindDriver):
 
     def observe(self, call: Call, resource: Resource, row: ListedResource) -> Observed:
         observed = super().observe(call, resource, row)
-        return with_keys(observed, KEYS, _spec(resource), _texts(row.raw), _note(row.raw, _spec(resource)))
+        return with_keys(
+            observed,
+            KEYS,
+            resource.spec_as(ImagePropertiesSpec),
+            _texts(row.raw),
+            _note(row.raw, resource.spec_as(ImagePropertiesSpec)),
+        )
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
         return outcomes_of(call, wanted, lambda resource: self._begin(call, resource))
@@ -85,7 +91,7 @@ class Images(KindDriver):
 
     def _write(self, call: Call, resource: Resource, row: ListedResource) -> None:
         """Everything in one request: Glance applies a patch as a whole or not at all."""
-        spec, there = _spec(resource), _texts(row.raw)
+        spec, there = resource.spec_as(ImagePropertiesSpec), _texts(row.raw)
         if row.mark is not None and BEFORE not in there:
             raise note_lost(f"set properties of image {row.name}", "Glance", BEFORE)
         note = _note(row.raw, spec)
@@ -96,7 +102,7 @@ class Images(KindDriver):
         self._patch(call.own, row, news)
 
     def let_go(self, call: Call, resource: Resource, row: ListedResource) -> None:
-        self._end(call.own, row, _spec(resource))
+        self._end(call.own, row, resource.spec_as(ImagePropertiesSpec))
 
     def is_given_back(self, row: ListedResource) -> bool:
         return BEFORE not in _texts(row.raw)
@@ -168,11 +174,6 @@ def _row(raw: Json) -> ListedResource:
     return ListedResource(
         raw["id"], raw.get("name") or "", mark, raw.get("owner"), raw.get("created_at") or "", raw
     )
-
-
-def _spec(resource: Resource) -> ImagePropertiesSpec:
-    assert isinstance(resource.spec, ImagePropertiesSpec)
-    return resource.spec
 
 
 def _texts(raw: Json) -> dict[str, str]:

@@ -48,7 +48,7 @@ class Machines(KindDriver):
     by_own_project = True
 
     def rows(self, call: Call, wanted: Sequence[Resource]) -> list[ListedResource]:
-        ids = [_machine(r) for r in wanted]
+        ids = [r.spec_as(MachineSpec).machine for r in wanted]
         found = call.spread.map(lambda one: read_node(call.own, one), ids)
         return [row for row in map(_row, found) if row.mark is not None]
 
@@ -75,7 +75,7 @@ class Machines(KindDriver):
 
     def proof(self, call: Call, resource: Resource, text: str) -> str:
         """The proof that it isn't the pod's: the machine's cleaning, if it was the pod's before."""
-        machine = _machine(resource)
+        machine = resource.spec_as(MachineSpec).machine
         mark = (row := _row(read_node(call.own, machine))).mark
         if mark is not None and (mark.site, mark.owner) == (call.scope.site, call.scope.owner):
             said = "it carries the mark that it didn't carry a moment ago"
@@ -107,7 +107,7 @@ class Machines(KindDriver):
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
         def one(resource: Resource) -> str:
-            machine, asked = _machine(resource), f"take machine {resource.node}"
+            machine, asked = resource.spec_as(MachineSpec).machine, f"take machine {resource.node}"
             row = _row(read_node(call.own, machine))
             if row.mark is not None and row.mark == call.scope.mark(resource.key):
                 return row.id
@@ -217,12 +217,6 @@ def unoffered(own: Project, machine: str) -> str | None:
             asked, "Placement", f"an answer without amounts: {answer.sentence()}"[:300]
         ) from None
     return None if free else "Placement doesn't have it as free yet"
-
-
-def _machine(resource: Resource) -> str:
-    spec = resource.spec
-    assert isinstance(spec, MachineSpec)
-    return spec.machine
 
 
 def _cleaned(own: Project, node: Json) -> Cleaning | str:

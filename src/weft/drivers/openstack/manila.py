@@ -52,8 +52,7 @@ class Shares(StorageKind):
         return project.share
 
     def body(self, call: Call, resource: Resource) -> Json:
-        spec = resource.spec
-        assert isinstance(spec, ShareSpec)
+        spec = resource.spec_as(ShareSpec)
         share_type = {} if spec.share_type is None else {"share_type": spec.share_type}
         return {"share_proto": "NFS", "size": spec.gib, "is_public": False, **share_type}
 
@@ -123,8 +122,7 @@ class Shares(StorageKind):
         return of_share(project, row.id)
 
     def _with_rules(self, call: Call, resource: Resource, row: ListedResource) -> ListedResource:
-        spec = resource.spec
-        assert isinstance(spec, ShareSpec)
+        spec = resource.spec_as(ShareSpec)
         addresses = addresses_of(call, spec.ports)
         return replace(row, raw={**row.raw, RULES: rules_of(call.project, row.id), ADDRESSES: addresses})
 
@@ -161,8 +159,7 @@ class ShareAccess(KindDriver):
         return None if raw is None else rule_row(raw, raw["share_id"], project.project_id)
 
     def observe(self, call: Call, resource: Resource, row: ListedResource) -> Observed:
-        spec = resource.spec
-        assert isinstance(spec, ShareAccessSpec)
+        spec = resource.spec_as(ShareAccessSpec)
         seen = super().observe(call, resource, row)
         wanted, found = row.raw.get(ADDRESSES, {}).get(spec.port), row.raw["access_to"]
         if wanted is None or wanted == found:
@@ -172,8 +169,7 @@ class ShareAccess(KindDriver):
         return Observed(row.id, Status.BROKEN, why, seen.differences, seen.facts)
 
     def wanted(self, call: Call, resource: Resource) -> Fields:
-        spec = resource.spec
-        assert isinstance(spec, ShareAccessSpec)
+        spec = resource.spec_as(ShareAccessSpec)
         return {"share": _share(call, resource), "level": "ro" if spec.read_only else "rw"}
 
     def seen(self, call: Call, row: ListedResource) -> Fields:
@@ -228,8 +224,7 @@ class ShareAccess(KindDriver):
     def _instead(self, call: Call, resource: Resource, share: str, others: list[Json], asked: str) -> str:
         """Someone else created a rule for the address, perhaps one of several hidden ones: remove them from
         the pod's own share."""
-        spec = resource.spec
-        assert isinstance(spec, ShareAccessSpec)
+        spec = resource.spec_as(ShareAccessSpec)
         staying = [str(r["id"]) for r in others if r["state"] not in DENYING]
         if spec.share_id is not None and staying:
             why = f"share {share} has the rule {' or '.join(staying)} for the same address"
@@ -269,8 +264,7 @@ def export_location(project: Project, share: str) -> str:
 
 
 def _share(call: Call, resource: Resource) -> str | None:
-    spec = resource.spec
-    assert isinstance(spec, ShareAccessSpec)
+    spec = resource.spec_as(ShareAccessSpec)
     return spec.share_id or call.ids.get(spec.share)
 
 

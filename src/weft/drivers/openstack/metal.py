@@ -30,7 +30,6 @@ from weft.drivers.openstack.given import (
     config_drive,
     image_of,
     instance_info,
-    server_spec,
     unchecked,
 )
 from weft.drivers.openstack.instances import (
@@ -87,7 +86,7 @@ class MetalServers(KindDriver):
         return "@" in thing_id
 
     def rows(self, call: Call, wanted: Sequence[Resource]) -> list[ListedResource]:
-        found = call.spread.map(lambda one: _row(read_node(call.own, server_spec(one).host)), wanted)
+        found = call.spread.map(lambda one: _row(read_node(call.own, one.spec_as(ServerSpec).host)), wanted)
         return [row for row in found if row is not None]
 
     def all_rows(self, own: Project) -> list[ListedResource]:
@@ -110,7 +109,7 @@ class MetalServers(KindDriver):
         return alive_conductor(call.own)
 
     def proof(self, call: Call, resource: Resource, text: str) -> str:
-        node = read_node(call.own, server_spec(resource).host)
+        node = read_node(call.own, resource.spec_as(ServerSpec).host)
         row = _row(node)
         if row is not None and row.mark == call.scope.mark(resource.key):
             said = "it is there again, and wasn't a moment ago"
@@ -127,7 +126,7 @@ class MetalServers(KindDriver):
         return list(call.spread.map(one, rows))
 
     def wanted(self, call: Call, resource: Resource) -> Fields:
-        ports = frozenset(call.ids.get(key, key) for key in server_spec(resource).ports)
+        ports = frozenset(call.ids.get(key, key) for key in resource.spec_as(ServerSpec).ports)
         return {"deployed": True, "status": "ACTIVE", "ports": ports}
 
     def seen(self, call: Call, row: ListedResource) -> Fields:
@@ -212,7 +211,10 @@ class MetalServers(KindDriver):
 
     def _take(self, call: Call, resource: Resource) -> Json:
         """Assign the node to this server; returns the node with the server as its instance."""
-        asked, spec = outside.REQUEST(verb="create", what=f"server {resource.name}"), server_spec(resource)
+        asked, spec = (
+            outside.REQUEST(verb="create", what=f"server {resource.name}"),
+            resource.spec_as(ServerSpec),
+        )
         node = read_node(call.own, spec.host)
         taker = mark_of(node)
         if taker is None or (taker.site, taker.owner) != (call.scope.site, call.scope.owner):
@@ -247,7 +249,7 @@ class MetalServers(KindDriver):
             str(node["uuid"]),
             call.own,
         )
-        wanted = [call.id_of(key) for key in server_spec(resource).ports]
+        wanted = [call.id_of(key) for key in resource.spec_as(ServerSpec).ports]
         there = attached(own, machine)
         for vif in sorted(there - set(wanted)):
             still_has(own, asked, server_id(node), call.scope.fence, "available")

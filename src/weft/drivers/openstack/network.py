@@ -46,8 +46,7 @@ class Networks(NeutronKind):
     )
 
     def body(self, call: Call, resource: Resource) -> Json:
-        spec = resource.spec
-        assert isinstance(spec, NetworkSpec)
+        spec = resource.spec_as(NetworkSpec)
         provider: Json = {
             "provider:network_type": "flat" if spec.segment is None else "vlan",
             "provider:physical_network": spec.physical_network,
@@ -62,8 +61,7 @@ class Networks(NeutronKind):
         }
 
     def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:
-        spec = resource.spec
-        assert isinstance(spec, NetworkSpec)
+        spec = resource.spec_as(NetworkSpec)
         every = {
             "port_security": ("port_security_enabled", spec.port_security),
             "mtu": ("mtu", spec.mtu),
@@ -73,8 +71,7 @@ class Networks(NeutronKind):
         return dict(every[name] for name in sorted(fields & every.keys()))
 
     def wanted(self, call: Call, resource: Resource) -> Fields:
-        spec = resource.spec
-        assert isinstance(spec, NetworkSpec)
+        spec = resource.spec_as(NetworkSpec)
         of_site = call.scope.owner.kind == "site"
         provider = {
             "type": "flat" if spec.segment is None else "vlan",
@@ -126,8 +123,7 @@ class Networks(NeutronKind):
 
     def created(self, call: Call, resource: Resource, raw: Json) -> None:
         """A VLAN chosen by Neutron may conflict: the site may keep it closed, or a fabric may need it."""
-        spec = resource.spec
-        assert isinstance(spec, NetworkSpec)
+        spec = resource.spec_as(NetworkSpec)
         if spec.physical_network is None and not _overlay(raw):
             raise PermanentError(
                 outside.REQUEST(verb="create", what=f"network {resource.name}"),
@@ -180,14 +176,12 @@ class Networks(NeutronKind):
 
     def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
         if "shared_with" in fields:
-            spec = resource.spec
-            assert isinstance(spec, NetworkSpec)
+            spec = resource.spec_as(NetworkSpec)
             set_shares(call.project, "network", row.id, resource.name, _shared_with(spec))
         super().repair(call, resource, row, fields)
 
     def _made_before(self, call: Call, resource: Resource, asked: str, answer: Answer) -> str:
-        spec = resource.spec
-        assert isinstance(spec, NetworkSpec)
+        spec = resource.spec_as(NetworkSpec)
         if answer.status == 400 and spec.mtu is not None and "mtu" in answer.message.lower():
             then = "raise global_physnet_mtu, path_mtu or physical_network_mtus in Neutron, or lower mtu in the site"
             raise PermanentError(asked, "network", answer.sentence(), then)
@@ -209,8 +203,7 @@ class Subnets(NeutronKind):
     fields = ("network_id", "cidr", "gateway_ip", "enable_dhcp", "allocation_pools", "dns_nameservers")
 
     def body(self, call: Call, resource: Resource) -> Json:
-        spec = resource.spec
-        assert isinstance(spec, SubnetSpec)
+        spec = resource.spec_as(SubnetSpec)
         body: Json = {
             "network_id": call.id_of(spec.network),
             "ip_version": 4,
@@ -225,8 +218,7 @@ class Subnets(NeutronKind):
         return body
 
     def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:
-        spec = resource.spec
-        assert isinstance(spec, SubnetSpec)
+        spec = resource.spec_as(SubnetSpec)
         body: Json = {}
         if "gateway" in fields:
             body["gateway_ip"] = _gateway(spec)
@@ -239,8 +231,7 @@ class Subnets(NeutronKind):
         return body
 
     def wanted(self, call: Call, resource: Resource) -> Fields:
-        spec = resource.spec
-        assert isinstance(spec, SubnetSpec)
+        spec = resource.spec_as(SubnetSpec)
         fields: dict[str, object] = {
             "network": call.ids.get(spec.network, spec.network),
             "cidr": spec.cidr,

@@ -95,8 +95,7 @@ class Servers(KindDriver):
         return [replace(row, raw={**row.raw, PORTS: frozenset(held[row.id])}) for row in rows]
 
     def wanted(self, call: Call, resource: Resource) -> Fields:
-        spec = resource.spec
-        assert isinstance(spec, ServerSpec)
+        spec = resource.spec_as(ServerSpec)
         return {
             "status": "ACTIVE",
             "hypervisor" if spec.bare_metal else "host": spec.host,
@@ -184,8 +183,7 @@ class Servers(KindDriver):
         return [_server_row(raw) for raw in rows]
 
     def _body(self, call: Call, resource: Resource) -> Json:
-        spec = resource.spec
-        assert isinstance(spec, ServerSpec)
+        spec = resource.spec_as(ServerSpec)
         lookups = call.lookups
         body: Json = {
             "name": resource.name,
@@ -244,8 +242,7 @@ class KeyPairs(KindDriver):
         return None if raw is None else _key_row(raw)
 
     def wanted(self, call: Call, resource: Resource) -> Fields:
-        spec = resource.spec
-        assert isinstance(spec, KeyPairSpec)
+        spec = resource.spec_as(KeyPairSpec)
         return {"public_key": _without_comment(spec.public_key)}
 
     def seen(self, call: Call, row: ListedResource) -> Fields:
@@ -256,8 +253,7 @@ class KeyPairs(KindDriver):
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
         def one(resource: Resource) -> str:
-            spec = resource.spec
-            assert isinstance(spec, KeyPairSpec)
+            spec = resource.spec_as(KeyPairSpec)
             text = f"{_without_comment(spec.public_key)} {call.text(resource.key)}"
             asked = outside.REQUEST(verb="create", what=f"key pair {resource.name}")
             body = {"keypair": {"name": resource.name, "type": "ssh", "public_key": text}}
@@ -276,8 +272,7 @@ class KeyPairs(KindDriver):
 def _check_machine(call: Call, asked: str, resource: Resource) -> None:
     """Raises `NotYetError` if Nova doesn't have the machine yet; `PermanentError` if it would boot an
     unchecked image."""
-    spec = resource.spec
-    assert isinstance(spec, ServerSpec)
+    spec = resource.spec_as(ServerSpec)
     if why := unoffered(call.own, spec.host):
         raise NotYetError(asked, "Nova", why)
     interface = goes_by_properties(read_node(call.own, spec.host))

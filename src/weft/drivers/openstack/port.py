@@ -143,8 +143,7 @@ class Ports(NeutronKind):
         super().remove(project, row, fence)
 
     def body(self, call: Call, resource: Resource) -> Json:
-        spec = resource.spec
-        assert isinstance(spec, PortSpec)
+        spec = resource.spec_as(PortSpec)
         fixed = {"ip_address": spec.address} if spec.address else {}
         if spec.site_network is None:
             fixed["subnet_id"] = call.id_of(spec.subnet)
@@ -172,8 +171,7 @@ class Ports(NeutronKind):
         return body
 
     def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:
-        spec = resource.spec
-        assert isinstance(spec, PortSpec)
+        spec = resource.spec_as(PortSpec)
         body: Json = {}
         if "security_groups" in fields:
             body["security_groups"] = [call.id_of(key) for key in spec.security_groups]
@@ -186,8 +184,7 @@ class Ports(NeutronKind):
 
     def dropped(self, resource: Resource, raw: Json) -> WeftError | None:
         """Neutron accepts a name and drops it, unless a DNS domain is configured."""
-        spec = resource.spec
-        assert isinstance(spec, PortSpec)
+        spec = resource.spec_as(PortSpec)
         if spec.dns_name is None or raw.get("dns_name") == spec.dns_name:
             return None
         return PermanentError(
@@ -199,8 +196,7 @@ class Ports(NeutronKind):
         )
 
     def wanted(self, call: Call, resource: Resource) -> Fields:
-        spec = resource.spec
-        assert isinstance(spec, PortSpec)
+        spec = resource.spec_as(PortSpec)
         fields: dict[str, object] = {
             "network": _network_id(call, spec.network, spec.site_network) or spec.network,
             "vnic_type": spec.vnic_type,
@@ -293,21 +289,18 @@ class FloatingIPs(NeutronKind):
     )
 
     def body(self, call: Call, resource: Resource) -> Json:
-        spec = resource.spec
-        assert isinstance(spec, FloatingIPSpec)
+        spec = resource.spec_as(FloatingIPSpec)
         return {
             "floating_network_id": self._external(call, spec),
             "port_id": call.id_of(spec.port),
         }
 
     def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:
-        spec = resource.spec
-        assert isinstance(spec, FloatingIPSpec)
+        spec = resource.spec_as(FloatingIPSpec)
         return {"port_id": call.id_of(spec.port)} if "port" in fields else {}
 
     def wanted(self, call: Call, resource: Resource) -> Fields:
-        spec = resource.spec
-        assert isinstance(spec, FloatingIPSpec)
+        spec = resource.spec_as(FloatingIPSpec)
         return {
             "external_network": spec.external_network,
             "port": call.ids.get(spec.port, spec.port),
@@ -317,8 +310,7 @@ class FloatingIPs(NeutronKind):
         return {"external_network": row.raw[EXTERNAL], "port": row.raw.get("port_id")}
 
     def observe(self, call: Call, resource: Resource, row: ListedResource) -> Observed:
-        spec = resource.spec
-        assert isinstance(spec, FloatingIPSpec)
+        spec = resource.spec_as(FloatingIPSpec)
         network = call.lookups.external_name(
             call.project, spec.external_network, row.raw["floating_network_id"]
         )

@@ -34,8 +34,7 @@ class Routers(NeutronKind):
         return {"external_gateway_info": {"network_id": self._external(call, resource)}}
 
     def created(self, call: Call, resource: Resource, raw: Json) -> None:
-        spec = resource.spec
-        assert isinstance(spec, RouterSpec)
+        spec = resource.spec_as(RouterSpec)
         for subnet in spec.subnets:
             self._attach(call.project, raw["id"], resource.name, call.id_of(subnet))
 
@@ -51,8 +50,7 @@ class Routers(NeutronKind):
         if "subnets" not in fields:
             return
         there = frozenset(self._interfaces(call.project, row.id))
-        spec = resource.spec
-        assert isinstance(spec, RouterSpec)
+        spec = resource.spec_as(RouterSpec)
         should = frozenset(call.id_of(key) for key in spec.subnets)
         for subnet in sorted(should - there):
             self._attach(call.project, row.id, row.name, subnet)
@@ -66,10 +64,10 @@ class Routers(NeutronKind):
         ]
 
     def wanted(self, call: Call, resource: Resource) -> Fields:
-        spec = resource.spec
-        assert isinstance(spec, RouterSpec)
+        spec = resource.spec_as(RouterSpec)
         return {
-            "external_network": self._own_external(call, resource) or _spec(resource).external_network,
+            "external_network": self._own_external(call, resource)
+            or resource.spec_as(RouterSpec).external_network,
             "subnets": frozenset(call.ids.get(key, key) for key in spec.subnets),
             # For a pod's router it is the cloud's default, or its tenant's choice.
             **({"nat": True} if call.scope.owner.kind == "site" else {}),
@@ -87,7 +85,9 @@ class Routers(NeutronKind):
     def observe(self, call: Call, resource: Resource, row: ListedResource) -> Observed:
         network: str | None = (row.raw.get("external_gateway_info") or {}).get("network_id")
         if network is not None and self._own_external(call, resource) is None:
-            network = call.lookups.external_name(call.project, _spec(resource).external_network, network)
+            network = call.lookups.external_name(
+                call.project, resource.spec_as(RouterSpec).external_network, network
+            )
         return super().observe(call, resource, replace(row, raw={**row.raw, EXTERNAL: network}))
 
     def status(self, row: ListedResource) -> tuple[Status, str]:
@@ -141,14 +141,11 @@ class Routers(NeutronKind):
     @staticmethod
     def _own_external(call: Call, resource: Resource) -> str | None:
         """Id of the external network, if it is one of the same graph: others may have its name."""
-        key = f"network/{_spec(resource).external_network}"
+        key = f"network/{resource.spec_as(RouterSpec).external_network}"
         return call.id_of(key) if key in resource.needs else None
 
     def _external(self, call: Call, resource: Resource) -> str:
         lookups, own = call.lookups, self._own_external(call, resource)
-        return own or lookups.id_of(lookups.external_network, call.project, _spec(resource).external_network)
-
-
-def _spec(resource: Resource) -> RouterSpec:
-    assert isinstance(resource.spec, RouterSpec)
-    return resource.spec
+        return own or lookups.id_of(
+            lookups.external_network, call.project, resource.spec_as(RouterSpec).external_network
+        )

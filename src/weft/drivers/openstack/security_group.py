@@ -44,8 +44,7 @@ class SecurityGroups(NeutronKind):
 
     def created(self, call: Call, resource: Resource, raw: Json) -> None:
         self._make_exact(call, resource, self.row(raw))
-        spec = resource.spec
-        assert isinstance(spec, SecurityGroupSpec)
+        spec = resource.spec_as(SecurityGroupSpec)
         for project in spec.shared_with:
             add_share(call.project, "security_group", raw["id"], resource.name, project)
 
@@ -57,8 +56,7 @@ class SecurityGroups(NeutronKind):
         if fields & {"ssh_from", "rules"}:
             self._make_exact(call, resource, row)
         if "shared_with" in fields:
-            spec = resource.spec
-            assert isinstance(spec, SecurityGroupSpec)
+            spec = resource.spec_as(SecurityGroupSpec)
             set_shares(call.project, "security_group", row.id, resource.name, spec.shared_with)
 
     def prepare(self, call: Call, rows: Sequence[ListedResource]) -> Sequence[ListedResource]:
@@ -70,8 +68,7 @@ class SecurityGroups(NeutronKind):
         return [replace(row, raw={**row.raw, SHARED: with_whom[row.id]}) for row in rows]
 
     def wanted(self, call: Call, resource: Resource) -> Fields:
-        spec = resource.spec
-        assert isinstance(spec, SecurityGroupSpec)
+        spec = resource.spec_as(SecurityGroupSpec)
         further = {_words(rule) for rule in _further(spec)}
         return {
             "ssh_from": frozenset(spec.ssh_from),
@@ -98,8 +95,7 @@ class SecurityGroups(NeutronKind):
         return {"rules": len(row.raw["security_group_rules"])}
 
     def _make_exact(self, call: Call, resource: Resource, row: ListedResource) -> None:
-        spec = resource.spec
-        assert isinstance(spec, SecurityGroupSpec)
+        spec = resource.spec_as(SecurityGroupSpec)
         network = call.project.network
         should = {
             *(_base_rules(row.id) if spec.egress is None else ()),

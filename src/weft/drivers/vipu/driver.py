@@ -65,9 +65,9 @@ class VipuDriver:
         agents = [r for r in wanted if isinstance(r.spec, VipuAgentSpec)]
         others = [r for r in wanted if not isinstance(r.spec, VipuAgentSpec)]
         found: dict[str, Observed] = {}
-        bindings = self._agents.bindings({_agent(r).machine for r in agents})
+        bindings = self._agents.bindings({r.spec_as(VipuAgentSpec).machine for r in agents})
         for resource in agents:
-            machine = _agent(resource).machine
+            machine = resource.spec_as(VipuAgentSpec).machine
             binding = bindings[machine]
             if isinstance(binding, UnknownError):
                 raise binding
@@ -184,7 +184,7 @@ class VipuDriver:
         return proof_name(self._channels.keys.key(scope.owner.id, PROOF_KEY))
 
     def _controller(self, scope: Scope, wanted: Sequence[Resource]) -> Controller:
-        return Controller(self._channels, scope, _at(_spec(wanted[0])))
+        return Controller(self._channels, scope, _at(wanted[0].spec_as(VipuSpec)))
 
     def _seen_by_controller(
         self, scope: Scope, bound: Sequence[Resource], others: Sequence[Resource]
@@ -220,14 +220,14 @@ class VipuDriver:
     def _bound_again(self, scope: Scope, listed: Sequence[Resource]) -> Mapping[str, Outcome]:
         """Rebind agents that their controller lists, and that have forgotten it."""
         agents = {r.key: r for r in listed if isinstance(r.spec, VipuAgentSpec)}
-        bindings = self._agents.bindings(_agent(r).machine for r in agents.values())
+        bindings = self._agents.bindings(r.spec_as(VipuAgentSpec).machine for r in agents.values())
         outcomes: dict[str, Outcome] = {}
         for key, resource in agents.items():
-            binding = bindings[_agent(resource).machine]
+            binding = bindings[resource.spec_as(VipuAgentSpec).machine]
             if isinstance(binding, UnknownError):
                 outcomes[key] = Outcome(error=binding)
             elif not binding.controller:
-                claim = partial(self._agents.claim, scope.owner.id, _agent(resource).machine)
+                claim = partial(self._agents.claim, scope.owner.id, resource.spec_as(VipuAgentSpec).machine)
                 outcomes[key] = _outcome(scope, lambda _, claim=claim: claim(), resource)
         return outcomes
 
@@ -250,19 +250,8 @@ class VipuDriver:
         return {r.key: _worst(r, [released[m] for m in _machines(r)]) for r in wanted}
 
 
-def _spec(resource: Resource) -> VipuSpec:
-    if not isinstance(resource.spec, VipuSpec):
-        raise TypeError(f"{resource.key} is a {resource.kind}: this driver handles only V-IPU resources")
-    return resource.spec
-
-
 def _at(spec: VipuSpec) -> At:
     return At(spec.controller, spec.tls)
-
-
-def _agent(resource: Resource) -> VipuAgentSpec:
-    assert isinstance(resource.spec, VipuAgentSpec)
-    return resource.spec
 
 
 def _allocation(resources: Sequence[Resource]) -> VipuAllocationSpec | None:
@@ -270,13 +259,13 @@ def _allocation(resources: Sequence[Resource]) -> VipuAllocationSpec | None:
 
 
 def _machines(resource: Resource) -> tuple[str, ...]:
-    spec = _spec(resource)
-    return spec.machines if isinstance(spec, VipuNamedSpec) else (_agent(resource).machine,)
+    spec = resource.spec_as(VipuSpec)
+    return spec.machines if isinstance(spec, VipuNamedSpec) else (resource.spec_as(VipuAgentSpec).machine,)
 
 
 def _id(resource: Resource) -> str:
-    spec = _spec(resource)
-    return spec.name if isinstance(spec, VipuNamedSpec) else _agent(resource).machine
+    spec = resource.spec_as(VipuSpec)
+    return spec.name if isinstance(spec, VipuNamedSpec) else resource.spec_as(VipuAgentSpec).machine
 
 
 def _bound(machine: str, binding: Binding, scope: Scope) -> Observed:

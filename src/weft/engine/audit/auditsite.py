@@ -95,8 +95,7 @@ def _gateway(
 
 def _stranger(port: NamedPort, network: ResourceRecord) -> str:
     """A port, or a router's, on a network that the site doesn't share, or not with this project."""
-    spec = network.resource.spec
-    assert isinstance(spec, NetworkSpec)
+    spec = network.resource.spec_as(NetworkSpec)
     if port.own or not port.project_id:
         return ""
     if spec.external or port.project_id in spec.shared_with:

@@ -194,8 +194,7 @@ def has_outsiders(held: HeldPod) -> bool:
     """Whether a port is, or may be, in a segment of the pod that must not be."""
     leaving = held.nodes.leaving().values()
     for record in (r for r in held.resources() if r.kind.row.home is Home.FABRIC and r.outside_id):
-        spec = record.resource.spec
-        assert isinstance(spec, SegmentSpec)
+        spec = record.resource.spec_as(SegmentSpec)
         seen = held.world.fabric(record.resource.where).snapshot()
         former = {m.port for ports in leaving for m in ports.get(record.key, ())}
         former = (former | all_members(held.pod, record.resource).ports) - spec.ports

@@ -148,8 +148,7 @@ def _port(resource: Resource) -> Iterator[TerraformBlock]:
 
 
 def _router(resource: Resource) -> Iterator[TerraformBlock]:
-    spec = resource.spec
-    assert isinstance(spec, RouterSpec)
+    spec = resource.spec_as(RouterSpec)
     own = f"network/{spec.external_network}"
     fields: Fields = {
         "external_network_id": _id(Kind.NETWORK, own)
@@ -167,8 +166,7 @@ def _router(resource: Resource) -> Iterator[TerraformBlock]:
 
 def _group(resource: Resource) -> Iterator[TerraformBlock]:
     """Neutron's default rules are deleted, and all desired ones are listed."""
-    spec = resource.spec
-    assert isinstance(spec, SecurityGroupSpec)
+    spec = resource.spec_as(SecurityGroupSpec)
     # The provider never reads it back: without this, it would replace a group that was imported.
     yield _block(resource, {"delete_default_rules": True}, "delete_default_rules")
     group = _id(resource.kind, resource.key)
