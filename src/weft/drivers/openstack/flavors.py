@@ -80,9 +80,8 @@ class Flavors(KindDriver):
             # existed before.
             unsaid = Difference(field=KEYS, wanted=f"{MADE}=yes", observed=f"{MADE}=none")
             seen = replace(seen, differences=(*seen.differences, unsaid))
-        return with_keys(
-            seen, KEYS, resource.spec_as(FlavorSpec), there, _note(there, resource.spec_as(FlavorSpec))
-        )
+        spec = resource.spec_as(FlavorSpec)
+        return with_keys(seen, KEYS, spec, there, _note(there, spec))
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
         def one(resource: Resource) -> str:

@@ -64,14 +64,8 @@ class Images(KindDriver):
         return f"image {rows[0]['id']} was seen with the same token"
 
     def observe(self, call: Call, resource: Resource, row: ListedResource) -> Observed:
-        observed = super().observe(call, resource, row)
-        return with_keys(
-            observed,
-            KEYS,
-            resource.spec_as(ImagePropertiesSpec),
-            _texts(row.raw),
-            _note(row.raw, resource.spec_as(ImagePropertiesSpec)),
-        )
+        observed, spec = super().observe(call, resource, row), resource.spec_as(ImagePropertiesSpec)
+        return with_keys(observed, KEYS, spec, _texts(row.raw), _note(row.raw, spec))
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
         return outcomes_of(call, wanted, lambda resource: self._begin(call, resource))

@@ -66,8 +66,7 @@ class Routers(NeutronKind):
     def wanted(self, call: Call, resource: Resource) -> Fields:
         spec = resource.spec_as(RouterSpec)
         return {
-            "external_network": self._own_external(call, resource)
-            or resource.spec_as(RouterSpec).external_network,
+            "external_network": self._own_external(call, resource) or spec.external_network,
             "subnets": frozenset(call.ids.get(key, key) for key in spec.subnets),
             # For a pod's router it is the cloud's default, or its tenant's choice.
             **({"nat": True} if call.scope.owner.kind == "site" else {}),
@@ -85,9 +84,8 @@ class Routers(NeutronKind):
     def observe(self, call: Call, resource: Resource, row: ListedResource) -> Observed:
         network: str | None = (row.raw.get("external_gateway_info") or {}).get("network_id")
         if network is not None and self._own_external(call, resource) is None:
-            network = call.lookups.external_name(
-                call.project, resource.spec_as(RouterSpec).external_network, network
-            )
+            name = resource.spec_as(RouterSpec).external_network
+            network = call.lookups.external_name(call.project, name, network)
         return super().observe(call, resource, replace(row, raw={**row.raw, EXTERNAL: network}))
 
     def status(self, row: ListedResource) -> tuple[Status, str]:
@@ -146,6 +144,5 @@ class Routers(NeutronKind):
 
     def _external(self, call: Call, resource: Resource) -> str:
         lookups, own = call.lookups, self._own_external(call, resource)
-        return own or lookups.id_of(
-            lookups.external_network, call.project, resource.spec_as(RouterSpec).external_network
-        )
+        name = resource.spec_as(RouterSpec).external_network
+        return own or lookups.id_of(lookups.external_network, call.project, name)
