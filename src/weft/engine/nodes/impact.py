@@ -25,7 +25,7 @@ from weft.model.site import Site
 from weft.planning.queue.book import Book
 from weft.planning.queue.keep import Keep
 from weft.planning.shapes.resolve import as_placed, shape_of
-from weft.planning.shapes.shape import Elsewhere
+from weft.planning.shapes.shape import ChangedPod, Elsewhere
 
 LONGEST_PLACING = 10.0
 """Seconds after which no further pod is placed."""
@@ -167,7 +167,7 @@ def _room(site: Site, touched: Touched, book: Book, pod: PodRecord, nodes: froze
     end = seconds_of(pod.lease_end)
     occupancy = book.occupancy(health, plan.project, now, now, end, str(pod.id), terms=terms)
     try:
-        found = shape_of(plan.order).elsewhere(plan, order, site, occupancy, nodes)
+        found = shape_of(plan.order).elsewhere(ChangedPod(plan, order, site, occupancy), nodes)
     except WeftError as error:
         return PodRoom(None, str(error))
     if isinstance(found, Refusal):

@@ -21,7 +21,7 @@ from weft.planning.queue.keep import Keep
 from weft.planning.queue.queue import QueueSettings
 from weft.planning.queue.turns import Candidate, Turns
 from weft.planning.shapes.resolve import shape_named
-from weft.planning.shapes.shape import WaitingNote, WaitingOrder, Where
+from weft.planning.shapes.shape import LineAsked, WaitingNote, WaitingOrder, Where
 
 EVERY = 30.0
 """Seconds after which the queue is processed again even without a known change: hosts may come back unnoticed."""
@@ -75,7 +75,7 @@ def agenda(
     for where, wait in turns.order(queues, book):
         mine = groups[where]
         ready = {str(w.id): w for w in mine if w.id not in denied}
-        line = shape_named(where.shape).line(book, site, where.name, health, now, used)
+        line = shape_named(where.shape).line(LineAsked(book, site, where.name, health, now, used))
         seen = line.process([asked[w.id] for w in ready.values()], wait, forecast)
         if seen.start is not None:
             could.append(ready[seen.start].candidate)

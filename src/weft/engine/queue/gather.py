@@ -31,7 +31,7 @@ from weft.planning.shapes.limits import ending, over_limit
 from weft.planning.shapes.numbers import physical_networks, with_segments
 from weft.planning.shapes.plan import plan_of
 from weft.planning.shapes.resolve import as_placed, resolve
-from weft.planning.shapes.shape import Needs, Resolved
+from weft.planning.shapes.shape import LineAsked, Needs, Resolved
 from weft.ports.occupants import OnHost
 
 
@@ -121,7 +121,7 @@ class PlanningInput:
             return over or ending(made.graph, capacity.ending) or made
         if not order.shape.is_full(made):
             return made
-        line = order.shape.line(book, self.site, order.where.name, health, window.now)
+        line = order.shape.line(LineAsked(book, self.site, order.where.name, health, window.now))
         return line.advise(made, order, window.pod, window.start, window.end, window.until)
 
     def change(

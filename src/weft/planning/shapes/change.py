@@ -19,7 +19,7 @@ from weft.model.site import Site
 from weft.planning.shapes.graph import in_order
 from weft.planning.shapes.orderdiff import order_change
 from weft.planning.shapes.resolve import as_placed, shape_of
-from weft.planning.shapes.shape import Assignment
+from weft.planning.shapes.shape import Assignment, ChangedPod
 from weft.planning.words import some
 
 
@@ -47,11 +47,8 @@ def make_change(
     """
     asked = order_change(plan, order, site)
     shape = shape_of(plan.order)
-    named = as_placed(asked.order, plan)
-    if replaces is None:
-        assignment = shape.reassign(plan, named, site, occupancy, leaving, remove)
-    else:
-        assignment = shape.replace(plan, named, site, occupancy, leaving, replaces)
+    pod = ChangedPod(plan, as_placed(asked.order, plan), site, occupancy, leaving)
+    assignment = shape.reassign(pod, remove) if replaces is None else shape.replace(pod, replaces)
     if isinstance(assignment, Refusal):
         return _with_possible(assignment, shape.changeable)
     if replaces is not None:

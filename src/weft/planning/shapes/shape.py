@@ -253,6 +253,43 @@ class Line(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class LineAsked:
+    """What a line is made from.
+
+    Attributes:
+        name: `Where.name`; all else in the book is ignored.
+        health: what is out of order.
+        now: POSIX time.
+        used: project -> unit-seconds, weighted by age.
+    """
+
+    book: Book
+    site: Site
+    name: str
+    health: Occupancy
+    now: float
+    used: Mapping[str, float] = NO_USE
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedPod:
+    """A placed pod whose order changes, or that loses nodes, and what it is placed against.
+
+    Attributes:
+        plan: in force.
+        order: as it shall be.
+        occupancy: what is unavailable for that order's lease.
+        leaving: nodes, or servers, of earlier generations that aren't released yet: their numbers are in use.
+    """
+
+    plan: Plan
+    order: Order
+    site: Site
+    occupancy: Occupancy
+    leaving: Collection[str] = ()
+
+
 class Shape(Protocol):
     """One shape of pods. Pure and stateless."""
 
@@ -305,21 +342,8 @@ class Shape(Protocol):
 
     def ask(self, order: Resolved) -> Ask: ...
 
-    def line(
-        self,
-        book: Book,
-        site: Site,
-        name: str,
-        health: Occupancy,
-        now: float,
-        used: Mapping[str, float] = NO_USE,
-    ) -> Line:
-        """The book as a line of `Where.name`.
-
-        Args:
-            health: what is out of order.
-            used: project -> unit-seconds, weighted by age.
-        """
+    def line(self, asked: LineAsked) -> Line:
+        """The line of one `Where.name`."""
         ...
 
     def adds(self, order: Resolved, nodes: Iterable[str], has: Collection[str]) -> int:
@@ -353,15 +377,7 @@ class Shape(Protocol):
 
     # -- a change of the order
 
-    def reassign(
-        self,
-        plan: Plan,
-        order: Order,
-        site: Site,
-        occupancy: Occupancy,
-        leaving: Collection[str],
-        remove: Collection[str],
-    ) -> Assignment | Refusal:
+    def reassign(self, pod: ChangedPod, remove: Collection[str]) -> Assignment | Refusal:
         """See `weft.planning.shapes.gpu.reassign.reassign`."""
         ...
 
@@ -369,21 +385,11 @@ class Shape(Protocol):
         """Why none of a pod's nodes can be replaced by another one, whatever is free; None: they can."""
         ...
 
-    def replace(
-        self,
-        plan: Plan,
-        order: Order,
-        site: Site,
-        occupancy: Occupancy,
-        leaving: Collection[str],
-        asked: Replacement,
-    ) -> Assignment | Refusal:
+    def replace(self, pod: ChangedPod, asked: Replacement) -> Assignment | Refusal:
         """See `weft.planning.shapes.gpu.replacing.replace_node`. Not asked where `why_kept`."""
         ...
 
-    def elsewhere(
-        self, plan: Plan, order: Order, site: Site, occupancy: Occupancy, lost: Collection[str]
-    ) -> Elsewhere | Refusal:
+    def elsewhere(self, pod: ChangedPod, lost: Collection[str]) -> Elsewhere | Refusal:
         """Where the pod would be without its nodes of these names, by its order's rules; nothing is numbered.
 
         Raises `InputError` and `ConflictError` as `reassign`.

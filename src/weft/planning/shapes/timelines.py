@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from weft.model.messages import queue as queued
@@ -16,7 +16,7 @@ from weft.planning.queue.keep import Keep
 from weft.planning.queue.queue import Queue, QueueSettings
 from weft.planning.queue.timeline import Timeline
 from weft.planning.queue.waiting import Waiting
-from weft.planning.shapes.shape import LineResult, Resolved, WaitingNote, WaitingOrder
+from weft.planning.shapes.shape import LineAsked, LineResult, Resolved, WaitingNote, WaitingOrder
 
 
 class TimelineLine:
@@ -25,20 +25,13 @@ class TimelineLine:
     Args:
         timeline: a book as a timeline.
         units: what is counted, for people.
-        used: project -> unit-seconds, weighted by age.
     """
 
     def __init__(
-        self,
-        timeline: Callable[[Book], Timeline],
-        book: Book,
-        now: float,
-        settings: QueueSettings,
-        units: str,
-        used: Mapping[str, float],
+        self, timeline: Callable[[Book], Timeline], asked: LineAsked, settings: QueueSettings, units: str
     ) -> None:
-        self._timeline, self._book, self._now = timeline, book, now
-        self._settings, self._units, self._used = settings, units, used
+        self._timeline, self._book, self._now = timeline, asked.book, asked.now
+        self._settings, self._units, self._used = settings, units, asked.used
 
     def process(
         self, waiting: Sequence[WaitingOrder], wait: frozenset[str], forecast: bool = True

@@ -11,16 +11,24 @@ from weft.model.messages.message import Message
 from weft.model.messages.orders import instead
 from weft.model.offer import Offer
 from weft.model.order import Order
-from weft.model.placement import Occupancy, Refusal
+from weft.model.placement import Refusal
 from weft.model.plan import Plan
 from weft.model.site import Site
-from weft.planning.queue.book import Book
 from weft.planning.queue.capacityrow import CapacityRow
 from weft.planning.shapes.gpu.partscapacity import parts_rows
 from weft.planning.shapes.gpu.partsline import PartsLine
 from weft.planning.shapes.gpu.reassignparts import reassign_parts, replace_part
 from weft.planning.shapes.gpu.shape import GpuShape
-from weft.planning.shapes.shape import AGAIN, NO_USE, Assignment, CapacityAsked, Line, Needs, Resolved
+from weft.planning.shapes.shape import (
+    AGAIN,
+    Assignment,
+    CapacityAsked,
+    ChangedPod,
+    Line,
+    LineAsked,
+    Needs,
+    Resolved,
+)
 from weft.planning.words import some
 
 
@@ -43,16 +51,8 @@ class PartsShape(GpuShape):
     def is_of(self, order: Order) -> bool:
         return order.nodes.sharing == "shared"
 
-    def line(
-        self,
-        book: Book,
-        site: Site,
-        name: str,
-        health: Occupancy,
-        now: float,
-        used: Mapping[str, float] = NO_USE,
-    ) -> Line:
-        return PartsLine(book, site, health, now, used)
+    def line(self, asked: LineAsked) -> Line:
+        return PartsLine(asked)
 
     def adds(self, order: Resolved, nodes: Iterable[str], has: Collection[str]) -> int:
         return len(set(nodes).difference(has))
@@ -60,37 +60,17 @@ class PartsShape(GpuShape):
     def fewer(self, order: Order, most: int) -> Offer | None:
         return None
 
-    def is_full(self, refusal: Refusal) -> bool:
-        return bool(refusal.explanation.filters)
-
-    def reassign(
-        self,
-        plan: Plan,
-        order: Order,
-        site: Site,
-        occupancy: Occupancy,
-        leaving: Collection[str],
-        remove: Collection[str],
-    ) -> Assignment | Refusal:
-        if order.nodes.count == len(plan.placement.nodes) and not remove:
+    def reassign(self, pod: ChangedPod, remove: Collection[str]) -> Assignment | Refusal:
+        plan = pod.plan
+        if pod.order.nodes.count == len(plan.placement.nodes) and not remove:
             return Assignment(plan.placement, plan.allotment)  # whatever the site says by now
-        resolved = self.resolved(order, plan.project, site, plan.cloud, plan.flavor)
-        return reassign_parts(plan, resolved, occupancy, leaving, remove)
+        return reassign_parts(plan, self._resolved(pod), pod.occupancy, pod.leaving, remove)
 
     def why_kept(self, order: Order) -> Message | None:
         return orders.VOLUMES_ARE_EMPTY() if any(entry.kind == "volume" for entry in order.storage) else None
 
-    def replace(
-        self,
-        plan: Plan,
-        order: Order,
-        site: Site,
-        occupancy: Occupancy,
-        leaving: Collection[str],
-        asked: Replacement,
-    ) -> Assignment | Refusal:
-        resolved = self.resolved(order, plan.project, site, plan.cloud, plan.flavor)
-        return replace_part(plan, resolved, occupancy, leaving, asked)
+    def replace(self, pod: ChangedPod, asked: Replacement) -> Assignment | Refusal:
+        return replace_part(pod.plan, self._resolved(pod), pod.occupancy, pod.leaving, asked)
 
     def headline(self, plan: Plan) -> str:
         placement, on = plan.placement, "no fabric"

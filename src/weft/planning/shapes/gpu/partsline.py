@@ -7,25 +7,21 @@ from collections.abc import Mapping, Sequence
 from weft.model.ids import moment
 from weft.model.messages import queue as queued
 from weft.model.placement import Occupancy, Placement, Refusal
-from weft.model.site import Site
 from weft.planning.place.calendar import FOREVER
 from weft.planning.place.placement import place
 from weft.planning.queue.advice import start_offer
-from weft.planning.queue.book import Book
 from weft.planning.queue.queue import QueueSettings
 from weft.planning.queue.shares import PartsOrder, Places, earliest, process_queue
 from weft.planning.shapes.gpu.request import request_of
-from weft.planning.shapes.shape import LineResult, Resolved, WaitingNote, WaitingOrder
+from weft.planning.shapes.shape import LineAsked, LineResult, Resolved, WaitingNote, WaitingOrder
 
 
 class PartsLine:
     """See `weft.planning.shapes.shape.Line`, and the module's docstring."""
 
-    def __init__(
-        self, book: Book, site: Site, health: Occupancy, now: float, used: Mapping[str, float]
-    ) -> None:
-        self._book, self._health, self._now, self._used = book, health, now, used
-        self._settings = QueueSettings.of(site.queue)
+    def __init__(self, asked: LineAsked) -> None:
+        self._book, self._health, self._now, self._used = asked.book, asked.health, asked.now, asked.used
+        self._settings = QueueSettings.of(asked.site.queue)
 
     def process(
         self, waiting: Sequence[WaitingOrder], wait: frozenset[str], forecast: bool = True

@@ -26,7 +26,6 @@ from weft.planning.fabric.topology import NO_FABRIC
 from weft.planning.kept import kept
 from weft.planning.place.ask import Ask
 from weft.planning.place.placement import place
-from weft.planning.queue.book import Book
 from weft.planning.queue.capacityrow import CapacityRow
 from weft.planning.queue.queue import QueueSettings
 from weft.planning.shapes.gpu.elsewhere import elsewhere
@@ -37,7 +36,16 @@ from weft.planning.shapes.gpu.nodescapacity import nodes_rows
 from weft.planning.shapes.gpu.reassign import reassign
 from weft.planning.shapes.gpu.replacing import replace_node
 from weft.planning.shapes.gpu.request import boot_key, least_hcas, request_of
-from weft.planning.shapes.shape import NO_USE, Assignment, CapacityAsked, Elsewhere, Line, Needs, Resolved
+from weft.planning.shapes.shape import (
+    Assignment,
+    CapacityAsked,
+    ChangedPod,
+    Elsewhere,
+    Line,
+    LineAsked,
+    Needs,
+    Resolved,
+)
 from weft.planning.shapes.timelines import TimelineLine
 from weft.planning.words import one_of
 
@@ -111,22 +119,12 @@ class GpuShape:
     def ask(self, order: Resolved) -> Ask:
         return Ask.of(request_of(order))
 
-    def line(
-        self,
-        book: Book,
-        site: Site,
-        name: str,
-        health: Occupancy,
-        now: float,
-        used: Mapping[str, float] = NO_USE,
-    ) -> Line:
+    def line(self, asked: LineAsked) -> Line:
         return TimelineLine(
-            lambda some: some.timeline(site, name, health, now),
-            book,
-            now,
-            QueueSettings.of(site.queue),
+            lambda book: book.timeline(asked.site, asked.name, asked.health, asked.now),
+            asked,
+            QueueSettings.of(asked.site.queue),
             self.units,
-            used,
         )
 
     def adds(self, order: Resolved, nodes: Iterable[str], has: Collection[str]) -> int:
@@ -190,38 +188,20 @@ class GpuShape:
 
     # -- a change of the order
 
-    def reassign(
-        self,
-        plan: Plan,
-        order: Order,
-        site: Site,
-        occupancy: Occupancy,
-        leaving: Collection[str],
-        remove: Collection[str],
-    ) -> Assignment | Refusal:
-        resolved = self.resolved(order, plan.project, site, plan.cloud, plan.flavor)
-        return reassign(plan, resolved, occupancy, leaving, remove)
+    def reassign(self, pod: ChangedPod, remove: Collection[str]) -> Assignment | Refusal:
+        return reassign(pod.plan, self._resolved(pod), pod.occupancy, pod.leaving, remove)
+
+    def _resolved(self, pod: ChangedPod) -> Resolved:
+        return self.resolved(pod.order, pod.plan.project, pod.site, pod.plan.cloud, pod.plan.flavor)
 
     def why_kept(self, order: Order) -> Message | None:
         return None
 
-    def replace(
-        self,
-        plan: Plan,
-        order: Order,
-        site: Site,
-        occupancy: Occupancy,
-        leaving: Collection[str],
-        asked: Replacement,
-    ) -> Assignment | Refusal:
-        resolved = self.resolved(order, plan.project, site, plan.cloud, plan.flavor)
-        return replace_node(plan, resolved, occupancy, leaving, asked)
+    def replace(self, pod: ChangedPod, asked: Replacement) -> Assignment | Refusal:
+        return replace_node(pod.plan, self._resolved(pod), pod.occupancy, pod.leaving, asked)
 
-    def elsewhere(
-        self, plan: Plan, order: Order, site: Site, occupancy: Occupancy, lost: Collection[str]
-    ) -> Elsewhere | Refusal:
-        resolved = self.resolved(order, plan.project, site, plan.cloud, plan.flavor)
-        return elsewhere(plan, resolved, occupancy, lost)
+    def elsewhere(self, pod: ChangedPod, lost: Collection[str]) -> Elsewhere | Refusal:
+        return elsewhere(pod.plan, self._resolved(pod), pod.occupancy, lost)
 
     def graph(self, plan: Plan, site: Site) -> Graph:
         where = plan.cloud, plan.fabric, plan.flavor

@@ -22,7 +22,6 @@ from weft.model.resources import Graph
 from weft.model.site import IPUS_PER_MACHINE, USER_PORT, AcceleratorCount, Fabric, Site
 from weft.model.specs import NetworkSpec
 from weft.planning.place.ask import Ask
-from weft.planning.queue.book import Book
 from weft.planning.queue.capacityrow import CapacityRow, Count, Largest, Soon
 from weft.planning.queue.queue import QueueSettings
 from weft.planning.shapes.ipu.capacity import IpuRow, ipu_capacity
@@ -31,11 +30,12 @@ from weft.planning.shapes.ipu.line import IpuAsk, IpuTimeline
 from weft.planning.shapes.ipu.plan import check_ipu_order, make_ipu_plan, parts_of, place_ipus
 from weft.planning.shapes.shape import (
     AGAIN,
-    NO_USE,
     Assignment,
     CapacityAsked,
+    ChangedPod,
     Elsewhere,
     Line,
+    LineAsked,
     Needs,
     Resolved,
 )
@@ -98,22 +98,12 @@ class IpuShape:
     def ask(self, order: Resolved) -> Ask:
         return IpuAsk.for_order(order.order, order.project)
 
-    def line(
-        self,
-        book: Book,
-        site: Site,
-        name: str,
-        health: Occupancy,
-        now: float,
-        used: Mapping[str, float] = NO_USE,
-    ) -> Line:
+    def line(self, asked: LineAsked) -> Line:
         return TimelineLine(
-            lambda some: IpuTimeline.of(some, site, name, health, now),
-            book,
-            now,
-            replace(QueueSettings.of(site.queue), patience=0.0),  # there is no better run to wait for
+            lambda book: IpuTimeline.of(book, asked.site, asked.name, asked.health, asked.now),
+            asked,
+            replace(QueueSettings.of(asked.site.queue), patience=0.0),  # there is no better run to wait for
             self.units,
-            used,
         )
 
     def adds(self, order: Resolved, nodes: Iterable[str], has: Collection[str]) -> int:
@@ -145,35 +135,17 @@ class IpuShape:
 
     # -- a change of the order
 
-    def reassign(
-        self,
-        plan: Plan,
-        order: Order,
-        site: Site,
-        occupancy: Occupancy,
-        leaving: Collection[str],
-        remove: Collection[str],
-    ) -> Assignment | Refusal:
-        return Assignment(plan.placement, plan.allotment)
+    def reassign(self, pod: ChangedPod, remove: Collection[str]) -> Assignment | Refusal:
+        return Assignment(pod.plan.placement, pod.plan.allotment)
 
     def why_kept(self, order: Order) -> Message | None:
         return orders.IPUS_ARE_WHOLE()
 
-    def replace(
-        self,
-        plan: Plan,
-        order: Order,
-        site: Site,
-        occupancy: Occupancy,
-        leaving: Collection[str],
-        asked: Replacement,
-    ) -> Assignment | Refusal:
+    def replace(self, pod: ChangedPod, asked: Replacement) -> Assignment | Refusal:
         raise ConflictError(orders.IPUS_ARE_WHOLE())
 
-    def elsewhere(
-        self, plan: Plan, order: Order, site: Site, occupancy: Occupancy, lost: Collection[str]
-    ) -> Elsewhere | Refusal:
-        return place_ipus(plan, order, _ipus(order), site, occupancy, lost)
+    def elsewhere(self, pod: ChangedPod, lost: Collection[str]) -> Elsewhere | Refusal:
+        return place_ipus(pod.plan, pod.order, _ipus(pod.order), pod.site, pod.occupancy, lost)
 
     def graph(self, plan: Plan, site: Site) -> Graph:
         parts = parts_of(plan, site)
