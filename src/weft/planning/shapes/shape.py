@@ -269,7 +269,7 @@ class LineAsked:
     name: str
     health: Occupancy
     now: float
-    used: Mapping[str, float] = NO_USE
+    used: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True, slots=True)
