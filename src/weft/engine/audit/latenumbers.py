@@ -23,8 +23,7 @@ def free_numbers(store: Store, world: World, site: Site, clock: Clock) -> list[s
     """
     unread: list[str] = []
     database = store.database
-    with database.statement() as tx:
-        unclear = {row["pod_id"] for row in tx.rows("pods_in_quarantine")}
+    unclear = {row["pod_id"] for row in database.rows("pods_in_quarantine")}
     for owner in chain(released_pods_with_numbers(database), released_owners_with_numbers(database)):
         if owner.id in unclear:
             continue

@@ -91,8 +91,7 @@ class StrangerCheck:
         Raises `UnreadableError`: whose ports they are is unknown.
         """
         found: dict[int, frozenset[str]] = {}
-        with self._store.database.statement() as tx:
-            rows = tx.rows("segments_of_live", fabric=fabric)
+        rows = self._store.database.rows("segments_of_live", fabric=fabric)
         for row in rows:
             record = ResourceRecord.of(row)
             spec = record.resource.spec

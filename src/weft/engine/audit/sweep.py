@@ -239,8 +239,7 @@ class Sweeper(Periodic):
         self, owner: OwnerRecord, records: list[ResourceRecord], still: list[Row]
     ) -> list[ResourceRecord]:
         """Those that no live owner has by now: a site's next owner adopts what an abandoned one left."""
-        with self._store.database.statement() as tx:
-            rows = tx.rows("ids_in_use", ids=sorted(_ids(records).values()))
+        rows = self._store.database.rows("ids_in_use", ids=sorted(_ids(records).values()))
         taken = {row["id"] for row in rows}
         for row in still:
             if row["subject"] in taken:

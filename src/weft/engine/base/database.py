@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from typing import Any, LiteralString, TypeVar, cast
 from uuid import UUID
@@ -133,7 +134,36 @@ def _statement(name: str) -> LiteralString:
     return cast(LiteralString, queries()[name])
 
 
-class Database:
+class Statements(ABC):
+    """What runs single named queries, each in a transaction of its own."""
+
+    @abstractmethod
+    def statement(self) -> AbstractContextManager[Tx]:
+        """For reads, and writes of one statement."""
+
+    def rows(self, name: str, /, **values: object) -> list[Row]:
+        """As `Tx.rows`, in a transaction of its own, as the others here."""
+        with self.statement() as tx:
+            return tx.rows(name, **values)
+
+    def all(self, kind: Callable[..., T], name: str, /, **values: object) -> list[T]:
+        with self.statement() as tx:
+            return tx.all(kind, name, **values)
+
+    def one(self, kind: Callable[..., T], name: str, /, **values: object) -> T:
+        with self.statement() as tx:
+            return tx.one(kind, name, **values)
+
+    def row(self, name: str, /, **values: object) -> Row | None:
+        with self.statement() as tx:
+            return tx.row(name, **values)
+
+    def run(self, name: str, /, **values: object) -> int:
+        with self.statement() as tx:
+            return tx.run(name, **values)
+
+
+class Database(Statements):
     """A connection pool of one PostgreSQL; the schema is migrated at startup.
 
     Args:

@@ -50,8 +50,7 @@ def _standing(
 ) -> tuple[bool, int | None]:
     """As `is_behind`; and the database's count if it was read."""
     if note is None:
-        with database.statement() as tx:
-            return tx.row("is_restored") is not None, None
+        return database.row("is_restored") is not None, None
     with database.statement() as tx:
         key = ("mark", cloud, note.life)
         if not afresh and key in tx.kept:
@@ -69,15 +68,13 @@ def _standing(
 
 def was_behind(database: Database, cloud: str) -> bool:
     """Whether some process has found it behind, and none has found otherwise since."""
-    with database.statement() as tx:
-        return tx.row("was_behind", cloud=cloud) is not None
+    return database.row("was_behind", cloud=cloud) is not None
 
 
 def note_behind(database: Database, cloud: str, behind: bool) -> None:
     """Record the result, for when the cloud can't be read."""
     if behind != was_behind(database, cloud):
-        with database.statement() as tx:
-            tx.run("found_behind" if behind else "not_behind", cloud=cloud)
+        database.run("found_behind" if behind else "not_behind", cloud=cloud)
 
 
 def check_epoch(database: Database, facts: Witnesses, site: str, cloud: str) -> None:
@@ -117,8 +114,7 @@ def note_epoch(
 
 
 def _write(database: Database, facts: Witnesses, site: str, cloud: str, note: Witness | None) -> Witness:
-    with database.statement() as tx:
-        row = tx.row("new_mark", cloud=cloud, noted=note.number if note else 0)
+    row = database.row("new_mark", cloud=cloud, noted=note.number if note else 0)
     assert row is not None, "something was counted there"
     new = Witness(row["mark"], row["number"])
     facts.testify(site, new)
@@ -127,8 +123,7 @@ def _write(database: Database, facts: Witnesses, site: str, cloud: str, note: Wi
 
 def count_end(database: Database) -> None:
     """Count a quarantine that is about to be written."""
-    with database.statement() as tx:
-        tx.row("count_end")
+    database.row("count_end")
 
 
 def accept_database(database: Database, clouds: Mapping[str, Witnesses], site: str) -> None:
@@ -158,5 +153,4 @@ def _accept(database: Database, facts: Witnesses, site: str, cloud: str) -> None
 
 def counts(database: Database) -> dict[str, int]:
     """Cloud -> the database's count there."""
-    with database.statement() as tx:
-        return {row["cloud"]: row["number"] for row in tx.rows("epochs")}
+    return {row["cloud"]: row["number"] for row in database.rows("epochs")}

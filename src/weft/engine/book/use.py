@@ -104,14 +104,13 @@ def _row(at: tuple[str, ...], nodes: float, accelerators: float | None) -> UseRo
 
 
 def _held(database: Database, period: Period, project: str | None) -> Iterator[_Piece]:
-    with database.statement() as tx:
-        rows = tx.rows(
-            "use_of_period",
-            project=project,
-            since=period.since,
-            until=min(period.until, period.now),
-            limit=MOST + 1,
-        )
+    rows = database.rows(
+        "use_of_period",
+        project=project,
+        since=period.since,
+        until=min(period.until, period.now),
+        limit=MOST + 1,
+    )
     if len(rows) > MOST:
         raise InputError("since", period.since, instead("must be later: the period has too many holds"))
     for row in rows:

@@ -121,8 +121,7 @@ class Fence(JointFence):
         return row
 
     def _refused(self) -> NoReturn:
-        with self.database.statement() as tx:
-            row = tx.row("is_held", id=self.owner.id, token=self.owner.token)
+        row = self.database.row("is_held", id=self.owner.id, token=self.owner.token)
         if row is not None and self._is_older(row):
             raise ChangedError
         self.lost.set()
@@ -156,8 +155,7 @@ class Fence(JointFence):
         began = self.database.monotonic()
         if began - self._proved < FRESH_SECONDS:
             return
-        with self.database.statement() as tx:
-            row = tx.row("is_held", id=self.owner.id, token=self.owner.token)
+        row = self.database.row("is_held", id=self.owner.id, token=self.owner.token)
         if row is None or self._is_older(row):
             self._refused()
         self._proved = began
@@ -171,8 +169,7 @@ class Fence(JointFence):
         if all(began - f._proved < FRESH_SECONDS for f in mine):
             return
         owners = [{"id": str(f.owner.id), "token": f.owner.token} for f in mine]
-        with self.database.statement() as tx:
-            rows = {row["id"]: row for row in tx.rows("are_held", owners=Jsonb(owners))}
+        rows = {row["id"]: row for row in self.database.rows("are_held", owners=Jsonb(owners))}
         for one in mine:
             row = rows.get(one.owner.id)
             if row is not None and not one._is_older(row):

@@ -239,5 +239,4 @@ class Held:
         """
         lands, owner = self.notes.discard(), self.owner
         given = {"failures": failures, "woken": owner.woken, "delay": delay, "lands": lands}
-        with self.fence.database.statement() as tx:
-            tx.run("hand_back_owner", id=owner.id, token=owner.token, **given)
+        self.fence.database.run("hand_back_owner", id=owner.id, token=owner.token, **given)

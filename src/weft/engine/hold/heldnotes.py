@@ -113,8 +113,7 @@ class HeldNotes:
         # Counts this visit's own requests, and what a tenant has asked of a server meanwhile.
         row = self.flush()
         if row is None:
-            with self._fence.database.statement() as tx:
-                row = tx.row("late_for", id=self._fence.owner.id)
+            row = self._fence.database.row("late_for", id=self._fence.owner.id)
         if row is None or row["late_until"] is None:
             return 0.0
         self._fence.owner = replace(self._fence.owner, late_until=row["late_until"])

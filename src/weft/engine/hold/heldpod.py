@@ -44,8 +44,7 @@ class HeldPod(Held):
 
     def whole_plan(self) -> Plan:
         """The plan with its whole graph, which no other step of a visit needs."""
-        with self.fence.database.statement() as tx:
-            row = tx.row("pod_by_id", id=self.pod.id)
+        row = self.fence.database.row("pod_by_id", id=self.pod.id)
         assert row is not None, "a pod in a worker's hands has a row"
         return PodRecord.of(row).plan
 
@@ -116,8 +115,7 @@ class HeldNodes:
         return frozenset(row["node"] for row in old)
 
     def _rows(self, name: str) -> list[Row]:
-        with self._fence.database.statement() as tx:
-            return tx.rows(name, pod_id=self._fence.owner.id)
+        return self._fence.database.rows(name, pod_id=self._fence.owner.id)
 
     def give_back(self, nodes: Collection[str], items: Sequence[ReceiptItem], left: bool = False) -> None:
         """Free single nodes, read back clean, before the end.
@@ -145,6 +143,5 @@ class HeldNodes:
 
     def servers_on(self, nodes: Collection[str]) -> frozenset[str]:
         """Ids of all pods' servers on these nodes, where several share them."""
-        with self._fence.database.statement() as tx:
-            rows = tx.rows("servers_on", nodes=list(nodes))
+        rows = self._fence.database.rows("servers_on", nodes=list(nodes))
         return frozenset(id_ for row in rows for id_ in row["ids"])

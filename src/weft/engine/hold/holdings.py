@@ -48,8 +48,7 @@ class Holdings:
     def _read(self) -> _Read:
         writes = self._fence.writes
         if self._known is None or self._known.writes != writes:
-            with self._fence.database.statement() as tx:
-                rows = tx.rows("holdings_of", owner_id=self._fence.owner.id)
+            rows = self._fence.database.rows("holdings_of", owner_id=self._fence.owner.id)
             self._known = _Read(
                 writes,
                 {r["node"]: r["quarantined"] for r in rows if r["node"] is not None},

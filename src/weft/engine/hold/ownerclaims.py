@@ -111,8 +111,7 @@ def extend_holds(database: Database, held: Sequence[Held]) -> list[Held]:
     left: list[Held] = []
     for many in (held[i : i + MANY] for i in range(0, len(held), MANY)):
         owners = [{"id": str(one.owner.id), "token": one.owner.token} for one in many]
-        with database.statement() as tx:
-            rows = tx.rows("extend_holds", owners=Jsonb(owners), hold=HOLD_SECONDS)
+        rows = database.rows("extend_holds", owners=Jsonb(owners), hold=HOLD_SECONDS)
         found = {row["id"]: row for row in rows}
         for one in many:
             if (row := found.get(one.owner.id)) is None:

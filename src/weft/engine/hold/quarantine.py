@@ -34,10 +34,10 @@ class Quarantine:
 
     def nodes(self) -> frozenset[str]:
         """Names of all quarantined nodes, whatever the reason."""
-        with self._fence.database.statement() as tx:
-            return frozenset(row["node"] for row in tx.rows("quarantines"))
+        return frozenset(row["node"] for row in self._fence.database.rows("quarantines"))
 
     def set_aside(self) -> frozenset[str]:
         """Those in quarantine because something of this owner wasn't seen clean."""
-        with self._fence.database.statement() as tx:
-            return frozenset(row["node"] for row in tx.rows("set_aside", owner_id=self._fence.owner.id))
+        return frozenset(
+            row["node"] for row in self._fence.database.rows("set_aside", owner_id=self._fence.owner.id)
+        )

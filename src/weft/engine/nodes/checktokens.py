@@ -38,8 +38,7 @@ def make_token(database: Database, node: str, ends: datetime, by: str) -> tuple[
 
 def list_tokens(database: Database, node: str | None = None) -> list[Row]:
     """All tokens, by node and age, or those of a node; without anything secret."""
-    with database.statement() as tx:
-        return tx.rows("check_tokens", node=node)
+    return database.rows("check_tokens", node=node)
 
 
 def revoke_token(database: Database, name: str) -> Row:

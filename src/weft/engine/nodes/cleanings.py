@@ -20,18 +20,15 @@ class CleaningsOf:
         self._database, self._cloud = database, cloud
 
     def watched(self, machine: str) -> Watched | None:
-        with self._database.statement() as tx:
-            row = tx.row("cleaning_watched", cloud=self._cloud, machine=machine)
+        row = self._database.row("cleaning_watched", cloud=self._cloud, machine=machine)
         return None if row is None else _watched(row)
 
     def taken(self, machine: str) -> LastClaim | None:
-        with self._database.statement() as tx:
-            row = tx.row("machine_taken", cloud=self._cloud, machine=machine)
+        row = self._database.row("machine_taken", cloud=self._cloud, machine=machine)
         return None if row is None else LastClaim(row["ended"], row["used"])
 
     def take(self, machine: str, ended: datetime) -> None:
-        with self._database.statement() as tx:
-            tx.run("take_machine", cloud=self._cloud, machine=machine, ended=ended)
+        self._database.run("take_machine", cloud=self._cloud, machine=machine, ended=ended)
 
 
 def write_down(tx: Tx, cloud: str, seen: Mapping[str, SeenMachine], asked: datetime, now: datetime) -> None:

@@ -84,8 +84,7 @@ def drain_nodes(
 
 def orders_on(database: Database, pods: Iterable[UUID]) -> dict[UUID, Order]:
     """The orders of these pods; those that can't be read, or have ended, are left out."""
-    with database.statement() as tx:
-        rows = tx.rows("orders_of", ids=sorted(pods))
+    rows = database.rows("orders_of", ids=sorted(pods))
     found: dict[UUID, Order] = {}
     for row in rows:
         with contextlib.suppress(*READING):

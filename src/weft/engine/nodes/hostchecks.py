@@ -125,8 +125,7 @@ def problems_in(rows: Iterable[Row | dict[str, Any]]) -> Problems:
 
 def last_report(database: Database, node: str) -> Row | None:
     """The row of a node; None: it has never reported."""
-    with database.statement() as tx:
-        return tx.row("node_check", node=node)
+    return database.row("node_check", node=node)
 
 
 def forget_report(database: Database, node: str, by: str) -> None:

@@ -75,8 +75,7 @@ class MachineKeeper(Periodic):
         clouds = [cloud for cloud in self._asking.free(world.clouds) if cloud in names]
         if not clouds:
             return
-        with self._database.statement() as tx:
-            rows = tx.rows("take_machine_looks", clouds=clouds, answer=ANSWER)
+        rows = self._database.rows("take_machine_looks", clouds=clouds, answer=ANSWER)
         self._asking.ask(
             {c: partial(self._ask, world.clouds[c], row, names[c]) for row in rows for c in [row["cloud"]]}
         )
@@ -111,8 +110,7 @@ class MachineKeeper(Periodic):
 
     def _changed(self, facts: Occupants, cloud: str, names: Mapping[str, str]) -> Mapping[str, SeenMachine]:
         """Machines that changed last; not asked while no pod uses a machine."""
-        with self._database.statement() as tx:
-            used = tx.row("machines_in_use", nodes=sorted(names.values()))
+        used = self._database.row("machines_in_use", nodes=sorted(names.values()))
         if used is None or not used["used"]:
             return {}
         try:
@@ -126,8 +124,7 @@ class MachineKeeper(Periodic):
     def _wake(self, busy: dict[str, str]) -> None:
         if not busy:
             return
-        with self._database.statement() as tx:
-            rows = tx.rows("wake_busy", nodes=sorted(busy))
+        rows = self._database.rows("wake_busy", nodes=sorted(busy))
         for row in rows:
             log.info("pod %s: machine %s: %s", row["id"], row["node"], busy[row["node"]])
 

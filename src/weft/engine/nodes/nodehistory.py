@@ -13,8 +13,7 @@ from weft.model.views import NodeHistoryEntry
 
 def node_history(database: Database, node: str, before: int | None, limit: int) -> list[NodeHistoryEntry]:
     """The newest entries first. Args: before: only those with a lower sequence number; None: all."""
-    with database.statement() as tx:
-        rows = tx.rows("history_of_node", node=node, before=before, limit=limit)
+    rows = database.rows("history_of_node", node=node, before=before, limit=limit)
     return [NodeHistoryEntry.model_validate({**row, "message": message_text(row["message"])}) for row in rows]
 
 

@@ -86,35 +86,32 @@ class AgentCertificates:
         """Have a row for each agent, by fabric and name, and none for others."""
         named = sorted(agents)
         fabrics, names = [fabric for fabric, _ in named], [name for _, name in named]
-        with self._database.statement() as tx:
-            tx.run("keep_agent_certificates", fabrics=fabrics, agents=names)
+        self._database.run("keep_agent_certificates", fabrics=fabrics, agents=names)
 
     def claim(self, limit: int) -> list[SeenCertificate]:
         """Agents whose certificate is due to be looked at; no other process does for `HOLD`."""
-        with self._database.statement() as tx:
-            return [
-                SeenCertificate.of(row) for row in tx.rows("claim_agent_certificates", limit=limit, hold=HOLD)
-            ]
+        return [
+            SeenCertificate.of(row)
+            for row in self._database.rows("claim_agent_certificates", limit=limit, hold=HOLD)
+        ]
 
     def own(self, fabric: str, name: str) -> SeenCertificate:
         """The row of one of weft's own."""
-        with self._database.statement() as tx:
-            row = tx.row("own_certificate", fabric=fabric, agent=name)
+        row = self._database.row("own_certificate", fabric=fabric, agent=name)
         assert row is not None
         return SeenCertificate.of(row)
 
     def issue(self, of: SeenCertificate, serial: str, end: datetime) -> bool:
         """Note that a certificate is about to be given out; False: another one was, less than `LEAST` ago."""
-        with self._database.statement() as tx:
-            row = tx.row(
-                "note_certificate_issue",
-                fabric=of.fabric,
-                kind=of.kind,
-                agent=of.agent,
-                serial=serial,
-                not_after=end,
-                least=LEAST,
-            )
+        row = self._database.row(
+            "note_certificate_issue",
+            fabric=of.fabric,
+            kind=of.kind,
+            agent=of.agent,
+            serial=serial,
+            not_after=end,
+            least=LEAST,
+        )
         return row is not None
 
     def note(
@@ -130,23 +127,21 @@ class AgentCertificates:
             seen: serial number, begin and end of the certificate; None: it wasn't seen.
         """
         serial, begin, end = seen or (None, None, None)
-        with self._database.statement() as tx:
-            tx.run(
-                "note_certificate",
-                fabric=of.fabric,
-                kind=of.kind,
-                agent=of.agent,
-                message=message_json(message),
-                pause=pause,
-                serial=serial,
-                not_before=begin,
-                not_after=end,
-            )
+        self._database.run(
+            "note_certificate",
+            fabric=of.fabric,
+            kind=of.kind,
+            agent=of.agent,
+            message=message_json(message),
+            pause=pause,
+            serial=serial,
+            not_before=begin,
+            not_after=end,
+        )
 
     def list(self) -> list[SeenCertificate]:
         """All, by fabric and name."""
-        with self._database.statement() as tx:
-            return [SeenCertificate.of(row) for row in tx.rows("agent_certificates")]
+        return [SeenCertificate.of(row) for row in self._database.rows("agent_certificates")]
 
     def trim(self) -> None:
         """Remove what is of no use any more."""

@@ -93,15 +93,13 @@ def _store(
 
 def certificate_of_pod(database: Database, pod_id: UUID) -> SignedCertificate | None:
     """The newest one. Raises `UnreadableError`."""
-    with database.statement() as tx:
-        row = tx.row("bandwidth_of_pod", pod_id=pod_id)
+    row = database.row("bandwidth_of_pod", pod_id=pod_id)
     return None if row is None else _certificate(row)
 
 
 def certificate_of_node(database: Database, node: str) -> SignedCertificate | None:
     """The newest one that operators reported of a node. Raises `UnreadableError`."""
-    with database.statement() as tx:
-        row = tx.row("bandwidth_of_node", node=node)
+    row = database.row("bandwidth_of_node", node=node)
     return None if row is None else _certificate(row)
 
 

@@ -39,8 +39,7 @@ class FabricLedger:
 
     def wanted(self, settled: bool = False) -> Mapping[Mark, SegmentSpec]:
         states = [RowState.SETTLED] if settled else _MADE
-        with self._database.statement() as tx:
-            rows = tx.rows("segments_wanted", fabric=self._fabric, states=states)
+        rows = self._database.rows("segments_wanted", fabric=self._fabric, states=states)
         # Every change of the fabric reads them all, and few differ from the last time.
         made: dict[tuple[object, ...], tuple[Mark, SegmentSpec]] = {}
         for row in rows:
@@ -58,8 +57,7 @@ class FabricLedger:
 
     def ever(self, mark: Mark) -> SegmentSpec | None:
         owner_id = _uuid(mark.owner.id)
-        with self._database.statement() as tx:
-            row = tx.row("segment_ever", id=owner_id, key=mark.key)
+        row = self._database.row("segment_ever", id=owner_id, key=mark.key)
         if row is None:
             return None
         try:
@@ -76,16 +74,14 @@ class FabricLedger:
         owners = {i for m in marks if (i := _uuid(m.owner.id)) is not None}
         if not owners:
             return {}
-        with self._database.statement() as tx:
-            rows = tx.rows("segments_of", owners=list(owners))
+        rows = self._database.rows("segments_of", owners=list(owners))
         over = {
             (Owner(row["owner_kind"], str(row["owner_id"])), row["key"]): bool(row["over"]) for row in rows
         }
         return {m: over[m.owner, m.key] for m in marks if (m.owner, m.key) in over}
 
     def waiting(self) -> Sequence[str]:
-        with self._database.statement() as tx:
-            rows = tx.rows("stale_numbers", fabric=self._fabric)
+        rows = self._database.rows("stale_numbers", fabric=self._fabric)
         said: list[str] = []
         for manager in sorted({row["manager"] for row in rows}):
             mine = [row for row in rows if row["manager"] == manager]

@@ -28,8 +28,7 @@ class FabricUser:
 
 def read_fabric_users(database: Database, fabric: str) -> tuple[FabricUser, ...]:
     """All of a fabric, by id. One that is being released is among them while it has a segment."""
-    with database.statement() as tx:
-        rows = tx.rows("link_users", fabric=fabric)
+    rows = database.rows("link_users", fabric=fabric)
     found: dict[str, FabricUser] = {}
     for row in rows:
         ports, before = _ports(row["document"]), found.get(row["id"])

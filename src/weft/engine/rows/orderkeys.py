@@ -58,8 +58,7 @@ class OrderKeys:
 
         Raises `TemporaryError` while that order is being placed: it may still be refused.
         """
-        with self._database.statement() as tx:
-            row = tx.row("ordered_once", id=pod_id)
+        row = self._database.row("ordered_once", id=pod_id)
         if row is not None and not row["confirmed"]:
             why = "the same order is being placed"
             raise TemporaryError(f"place pod {name}", "weft", why, "order again with the same key", delay=2.0)

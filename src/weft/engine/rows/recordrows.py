@@ -26,8 +26,7 @@ class RecordRows:
         """
         query = "events_of" if newest is None else "newest_events_of"
         limit = MOST_EVENTS if newest is None else min(newest, MOST_EVENTS)
-        with self._database.statement() as tx:
-            rows = tx.rows(query, owner_id=pod_id, after=after, limit=limit)
+        rows = self._database.rows(query, owner_id=pod_id, after=after, limit=limit)
         return [EventView.model_validate({**row, "message": message_text(row["message"])}) for row in rows]
 
     def receipt(self, pod_id: UUID) -> SignedReceipt | None:
@@ -44,14 +43,12 @@ class RecordRows:
 
     def log(self, **entry: Any) -> None:
         """Write to the audit log; the values are those of `insert_audit_log`."""
-        with self._database.statement() as tx:
-            tx.run("insert_audit_log", **entry)
+        self._database.run("insert_audit_log", **entry)
 
     def audit_log(self, search: AuditLogSearch) -> list[AuditLogEntry]:
         """Newest first. A reader that goes on after the last one misses none: entries in progress get higher numbers,
         or are waited for."""
         with self._database.transaction() as tx:
             (row,) = tx.rows_after("hold_audit_log", "last_in_audit_log")
-        with self._database.statement() as tx:
-            rows = tx.rows("audit_log", last=row["last"], **search.model_dump())
+        rows = self._database.rows("audit_log", last=row["last"], **search.model_dump())
         return [AuditLogEntry.model_validate(row) for row in rows]

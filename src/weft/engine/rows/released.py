@@ -44,8 +44,7 @@ def _pages(
 ) -> Iterator[R]:
     """Args: at, last: time and id of the row before the first one."""
     while True:
-        with database.statement() as tx:
-            rows = tx.rows(name, at=at, last=last, limit=PAGE, **values)
+        rows = database.rows(name, at=at, last=last, limit=PAGE, **values)
         for row in rows:
             try:
                 yield read(row)

@@ -29,14 +29,12 @@ class Secrets:
 
     def known(self, name: str) -> bytes | None:
         """A secret that is kept in the database; None: it isn't. Raises as `of`."""
-        with self._database.statement() as tx:
-            row = tx.row("secret", name=name)
+        row = self._database.row("secret", name=name)
         return self._seal.open(name, bytes(row["value"]), row["sealed"]) if row else None
 
     def check(self) -> int:
         """Raise `InputError` unless the keys open all secrets; returns how many aren't encrypted."""
-        with self._database.statement() as tx:
-            rows = tx.rows("secrets")
+        rows = self._database.rows("secrets")
         for row in rows:
             self._seal.open(row["name"], bytes(row["value"]), row["sealed"])
         return sum(not row["sealed"] for row in rows)

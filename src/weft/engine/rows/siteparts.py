@@ -74,8 +74,7 @@ class Sites:
 
         For a new generation only the parts that the last one didn't have are read.
         """
-        with self._database.statement() as tx:
-            newest_row = tx.row("current_site_generation")
+        newest_row = self._database.row("current_site_generation")
         known = self._record
         if newest_row and known and _stamp(newest_row) == known.stamp:
             return known

@@ -24,16 +24,14 @@ class TenantViews:
 
     def summaries(self, search: NetworkSearch, project_id: str | None) -> list[NetworkSummary]:
         """Live ones of a project, or of all (None), by id."""
-        with self._database.statement() as tx:
-            rows = tx.rows(
-                "list_tenant_networks", project_id=project_id, after=search.marker or "", limit=search.limit
-            )
+        rows = self._database.rows(
+            "list_tenant_networks", project_id=project_id, after=search.marker or "", limit=search.limit
+        )
         return [NetworkSummary.model_validate(self._fields(row, row)) for row in rows]
 
     def find(self, name: str, project_id: str | None) -> tuple[UUID, NetworkView]:
         """The owner's id and the network, by its id or name in Neutron. Raises `NotFoundError`, `ConflictError`."""
-        with self._database.statement() as tx:
-            rows = tx.rows("find_tenant_networks", name=name, project_id=project_id)
+        rows = self._database.rows("find_tenant_networks", name=name, project_id=project_id)
         rows = [r for r in rows if r["network_id"] == name] or rows
         if not rows:
             raise NotFoundError(f"weft serves no network {name!r} in this project")
@@ -49,8 +47,7 @@ class TenantViews:
 
     def find_released(self, name: str) -> UUID | None:
         """The owner's id of the network with this id or name that was released last; None: there is none."""
-        with self._database.statement() as tx:
-            row = tx.row("find_released_network", name=name)
+        row = self._database.row("find_released_network", name=name)
         return None if row is None else row["id"]
 
     def _fields(self, row: Row, known: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,8 +69,7 @@ def servers_of_tenants(database: Database, site: Site, held: Collection[str]) ->
     A port's owner may have written which server has it, so this says what is expected there and proves nothing.
     """
     nodes = {n.nova_host: n for n in site.nodes if n.name not in held}
-    with database.statement() as tx:
-        rows = tx.rows("served_networks")
+    rows = database.rows("served_networks")
     found: dict[str, frozenset[str]] = {}
     for row in rows:
         try:

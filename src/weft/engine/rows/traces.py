@@ -80,8 +80,7 @@ class Traces:
         found: list[Row] = []
         while not found or len(found) % MOST == 0:
             after = found[-1]["id"] if found else 0
-            with self._database.statement() as tx:
-                page = tx.rows("open_traces", after=after, limit=MOST)
+            page = self._database.rows("open_traces", after=after, limit=MOST)
             found += page
             if not page:
                 break

@@ -65,5 +65,4 @@ class WebSessions:
 
     def end(self, digest: bytes) -> None:
         """Delete a session; one that isn't there has ended already."""
-        with self._database.statement() as tx:
-            tx.run("delete_web_session", digest=digest)
+        self._database.run("delete_web_session", digest=digest)

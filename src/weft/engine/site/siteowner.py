@@ -67,8 +67,7 @@ def site_owner(tx: Tx, site: str) -> OwnerRecord | None:
 
 def last_destroyed(database: Database, site: str) -> UUID | None:
     """Id of the owner whose resources were destroyed last; None: there is none."""
-    with database.statement() as tx:
-        row = tx.row("newest_site_receipt", site=site)
+    row = database.row("newest_site_receipt", site=site)
     return None if row is None else row["id"]
 
 

@@ -115,11 +115,9 @@ class TenantKeeper(Periodic):
 
     def _end_others(self, site: Site, fence: SiteFence, served: set[tuple[str, str]]) -> None:
         """Release networks in places that the site doesn't serve any more, or leave them to another manager."""
-        with self._database.statement() as tx:
-            places = {(r["cloud"], r["fabric"]) for r in tx.rows("tenant_network_places")}
+        places = {(r["cloud"], r["fabric"]) for r in self._database.rows("tenant_network_places")}
         for cloud, fabric in sorted(places - served):
-            with self._database.statement() as tx:
-                rows = tx.rows("tenant_networks", cloud=cloud, fabric=fabric)
+            rows = self._database.rows("tenant_networks", cloud=cloud, fabric=fabric)
             left = fabric in site.fabrics and site.fabrics[fabric].leave_tenant_networks
             why = f"the site doesn't serve tenants' networks of cloud {cloud} on fabric {fabric} any more"
             for row in rows:
@@ -134,8 +132,7 @@ class TenantKeeper(Periodic):
 
 def hint_networks_changed(database: Database) -> None:
     """Wake the keeper. Raises `TemporaryError` if the database can't be reached."""
-    with database.statement() as tx:
-        tx.run("notify_tenant_networks")
+    database.run("notify_tenant_networks")
 
 
 def places(site: Site) -> Iterable[tuple[str, str]]:

@@ -246,8 +246,7 @@ class TenantLook:
                 self._begin(one, networks[one.network].project_id, at)
             elif before.served != one:
                 self._change(before, one, at)
-        with self._database.statement() as tx:
-            tx.run("read_tenant_networks", owners=seen, at=at)
+        self._database.run("read_tenant_networks", owners=seen, at=at)
 
     def _begin(self, served: ServedNetwork, project_id: str, at: datetime) -> None:
         try:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import psycopg
 from psycopg.rows import DictRow, dict_row
 
-from weft.engine.base.database import Tx
+from weft.engine.base.database import Statements, Tx
 from weft.engine.base.postgres import connecting, outside_error
 from weft.engine.base.schema import Process, State, halves, processes, state
 from weft.engine.base.sealing import Seal, SecretRow, secrets_of
@@ -20,7 +20,7 @@ from weft.model.errors import NotFoundError
 from weft.model.site import Site
 
 
-class Inspection:
+class Inspection(Statements):
     """A connection that only reads. `inspecting` opens it; every method may raise `OutsideError`."""
 
     def __init__(self, connection: psycopg.Connection[DictRow], url: str) -> None:
@@ -99,8 +99,7 @@ class Inspection:
         Args:
             units: what the active site has; None: not known.
         """
-        with self.statement() as tx:
-            return tx.rows("impossible_states", units=None if units is None else sorted(units))
+        return self.rows("impossible_states", units=None if units is None else sorted(units))
 
     @contextmanager
     def statement(self) -> Generator[Tx]:

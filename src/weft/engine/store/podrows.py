@@ -49,8 +49,7 @@ class PodRows:
 
     def servers_on(self, nodes: Iterable[str]) -> dict[str, Sharing]:
         """Shared node -> servers of weft's pods that belong on it."""
-        with self._database.statement() as tx:
-            rows = tx.rows("servers_on", nodes=list(nodes))
+        rows = self._database.rows("servers_on", nodes=list(nodes))
         return {r["node"]: Sharing(frozenset(r["ids"]), r["unanswered"]) for r in rows}
 
     def find(self, name: str, project_id: str | None) -> PodRecord:
@@ -124,16 +123,14 @@ class PodRows:
 
         Nothing may be concluded about external resources of the latter: whose they are is unknown.
         """
-        with self._database.statement() as tx:
-            rows = tx.rows("live_pods")
+        rows = self._database.rows("live_pods")
         found = {row["id"]: _readable(row) for row in rows}
         unread = {pod: str(why) for pod, why in found.items() if isinstance(why, UnreadableError)}
         return [pod for pod in found.values() if isinstance(pod, PodRecord)], unread
 
     def under_repair(self) -> frozenset[UUID]:
         """Pods with a requested repair that isn't finished."""
-        with self._database.statement() as tx:
-            return frozenset(row["id"] for row in tx.rows("owners_under_repair"))
+        return frozenset(row["id"] for row in self._database.rows("owners_under_repair"))
 
     @staticmethod
     def homes(tx: Tx) -> list[PodHome]:
@@ -194,8 +191,7 @@ class PodRows:
         """Owners, in their order, with their resources or why these can't be read; `TOGETHER` with each statement."""
         ids = list(owners)
         for some in (ids[i : i + TOGETHER] for i in range(0, len(ids), TOGETHER)):
-            with self._database.statement() as tx:
-                rows = tx.rows("resources_of", owners=some, at=None)
+            rows = self._database.rows("resources_of", owners=some, at=None)
             found: dict[UUID, list[Row]] = {owner_id: [] for owner_id in some}
             for row in rows:
                 found[row["owner_id"]].append(row)
@@ -207,8 +203,9 @@ class PodRows:
 
     def resources(self, pod_id: UUID) -> list[ResourceRecord]:
         """Rows of the owner's resources. Raises `UnreadableError`."""
-        with self._database.statement() as tx:
-            return [ResourceRecord.of(row) for row in tx.rows("resources_of", owners=[pod_id], at=None)]
+        return [
+            ResourceRecord.of(row) for row in self._database.rows("resources_of", owners=[pod_id], at=None)
+        ]
 
 
 def _readable(row: Row) -> PodRecord | UnreadableError:

@@ -99,8 +99,7 @@ class Store:
 
     def nodes_in_use(self) -> frozenset[str]:
         """Names of the nodes that pods hold."""
-        with self.database.statement() as tx:
-            return frozenset(row["node"] for row in tx.rows("nodes_of_pods"))
+        return frozenset(row["node"] for row in self.database.rows("nodes_of_pods"))
 
     def quarantine(self, node: str, reason: str, by: str = "") -> None:
         """Keep a node from being assigned until it is cleared. Args: by: the user."""
@@ -142,8 +141,7 @@ class Store:
 
     def newer_at_work(self) -> bool:
         """Whether a worker of a newer weft is alive."""
-        with self.database.statement() as tx:
-            row = tx.row("newer_at_work", seconds=SEEN_SECONDS)
+        row = self.database.row("newer_at_work", seconds=SEEN_SECONDS)
         return row is not None and row["yes"]
 
     def park_waiting(self, pod_id: UUID, version: str, error: UnreadableError) -> None:
@@ -151,15 +149,13 @@ class Store:
         if self._for_newer(error) is None:
             self._park("park_waiting", pod_id, error, version=version)
         else:
-            with self.database.statement() as tx:
-                tx.run("leave_waiting", id=pod_id, version=version)
+            self.database.run("leave_waiting", id=pod_id, version=version)
 
     def _for_newer(self, error: UnreadableError) -> str | None:
         """Why an unreadable row is left to a newer weft; None: there was none."""
         if isinstance(error, NewerRowError):
             return error.answer
-        with self.database.statement() as tx:  # it may have come a moment ago
-            row = tx.row("newer_has_worked")
+        row = self.database.row("newer_has_worked")
         return outside.NEEDS_NEWER(found=error.answer) if row is not None and row["yes"] else None
 
     def _park(self, query: str, owner_id: UUID, error: UnreadableError, **fence: object) -> None:
@@ -278,23 +274,19 @@ class Store:
 
     def fabrics_seen(self) -> list[SeenFabric]:
         """The last reading of each fabric."""
-        with self.database.statement() as tx:
-            return tx.all(SeenFabric, "fabrics_seen")
+        return self.database.all(SeenFabric, "fabrics_seen")
 
     def monitored_servers(self, most: int) -> list[MonitoredServer]:
         """Servers of pods that serve, and where they are reached."""
-        with self.database.statement() as tx:
-            return tx.all(MonitoredServer, "monitored_servers", most=most)
+        return self.database.all(MonitoredServer, "monitored_servers", most=most)
 
     def monitored_controllers(self, port: str, most: int) -> list[MonitoredServer]:
         """Pods with a controller of their own, and its address. Args: port: key of the port that it is reached by."""
-        with self.database.statement() as tx:
-            return tx.all(MonitoredServer, "monitored_controllers", port=port, most=most)
+        return self.database.all(MonitoredServer, "monitored_controllers", port=port, most=most)
 
     def monitored_nodes(self, most: int) -> list[MonitoredNode]:
         """Nodes of pods, with the pods' names and projects."""
-        with self.database.statement() as tx:
-            return tx.all(MonitoredNode, "monitored_nodes", most=most)
+        return self.database.all(MonitoredNode, "monitored_nodes", most=most)
 
     def count_workers(self) -> int:
         """Worker processes with a heartbeat within `WORKER_SECONDS`."""
@@ -303,18 +295,15 @@ class Store:
 
     def worker_lives(self, name: str) -> None:
         """Record a heartbeat of a worker process."""
-        with self.database.statement() as tx:
-            tx.run("worker_lives", name=name, version=weft.__version__)
+        self.database.run("worker_lives", name=name, version=weft.__version__)
 
     def worker_ends(self, name: str) -> None:
         """Stop counting a worker that ends in order."""
-        with self.database.statement() as tx:
-            tx.run("worker_ends", name=name)
+        self.database.run("worker_ends", name=name)
 
     def ping(self) -> None:
         """Raises if the database is unusable."""
-        with self.database.statement() as tx:
-            tx.row("time")
+        self.database.row("time")
 
 
 def _withdrawn() -> Jsonb:

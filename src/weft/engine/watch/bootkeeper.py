@@ -66,8 +66,9 @@ class BootKeeper(Periodic):
         """Ask every cloud with booting servers that no other worker asks, unless its last answer is still awaited."""
         world = self._world()
         clouds = self._asking.free(world.clouds)
-        with self._database.statement() as tx:
-            rows = tx.rows("take_boot_looks", clouds=clouds, kinds=_kinds(), answer=ANSWER, longest=LONGEST)
+        rows = self._database.rows(
+            "take_boot_looks", clouds=clouds, kinds=_kinds(), answer=ANSWER, longest=LONGEST
+        )
         self._asking.ask({row["cloud"]: partial(self._ask, world.clouds[row["cloud"]], row) for row in rows})
 
     def _ask(self, facts: Servers, row: Row) -> None:
@@ -107,8 +108,7 @@ class BootKeeper(Periodic):
         return built
 
     def _awaited(self, cloud: str) -> Collection[str]:
-        with self._database.statement() as tx:
-            rows = tx.rows("awaited_servers", cloud=cloud, kinds=_kinds(), longest=LONGEST)
+        rows = self._database.rows("awaited_servers", cloud=cloud, kinds=_kinds(), longest=LONGEST)
         return [row["id"] for row in rows]
 
 

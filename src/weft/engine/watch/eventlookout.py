@@ -109,15 +109,14 @@ class EventLookout:
 
     def _report(self, waiting: list[Watch]) -> bool:
         """Call those with events; returns whether there are some that can't be delivered yet."""
-        with self._database.statement() as tx:
-            row = tx.row(
-                "news_of_streams",
-                projects=[w.project for w in waiting],
-                marks=[w.after.mark for w in waiting],
-                lives=[w.after.life for w in waiting],
-                xacts=[str(w.after.xact) for w in waiting],
-                sequences=[w.after.sequence for w in waiting],
-            )
+        row = self._database.row(
+            "news_of_streams",
+            projects=[w.project for w in waiting],
+            marks=[w.after.mark for w in waiting],
+            lives=[w.after.life for w in waiting],
+            xacts=[str(w.after.xact) for w in waiting],
+            sequences=[w.after.sequence for w in waiting],
+        )
         assert row is not None, "it always has one row"
         for number in row["news"]:
             waiting[number - 1].seen()

@@ -132,8 +132,7 @@ class Retention:
         for _ in range(MOST_BATCHES):
             if self._stop.is_set():
                 return total, True
-            with self._database.statement() as tx:
-                gone = tx.run(query, limit=self._settings.batch, **values)
+            gone = self._database.run(query, limit=self._settings.batch, **values)
             total += gone
             if gone < self._settings.batch:
                 return total, False

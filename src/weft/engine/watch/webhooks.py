@@ -116,8 +116,7 @@ class Webhooks:
 
     def list(self, project: str | None) -> list[Webhook]:
         """Of a project, or all."""
-        with self._database.statement() as tx:
-            return [Webhook.of(row) for row in tx.rows("webhooks", project_id=project)]
+        return [Webhook.of(row) for row in self._database.rows("webhooks", project_id=project)]
 
     def find(self, name: str, project: str | None) -> Webhook:
         """By name or id in a project; None: by id in any. Raises `NotFoundError`."""
@@ -152,8 +151,7 @@ class Webhooks:
 
     def enable(self, hook: Webhook) -> Webhook:
         """Send again, from the first event on that wasn't delivered."""
-        with self._database.statement() as tx:
-            row = tx.row("enable_webhook", id=hook.id)
+        row = self._database.row("enable_webhook", id=hook.id)
         if row is None:
             raise NotFoundError(messages.WEBHOOK_NOT_FOUND(name=hook.name))
         return Webhook.of(row)
@@ -178,28 +176,25 @@ class Webhooks:
 
     def claim(self, limit: int) -> list[Webhook]:
         """Those to be sent now, held by the caller."""
-        with self._database.statement() as tx:
-            rows = tx.rows("claim_webhooks", limit=limit, share=SHARE, hold=HOLD)
+        rows = self._database.rows("claim_webhooks", limit=limit, share=SHARE, hold=HOLD)
         return [Webhook.of(row) for row in rows]
 
     def advance(self, hook: Webhook, position: Position, sent: int) -> bool:
         """Note what was sent or left out up to a position; False: the hold is over."""
-        with self._database.statement() as tx:
-            row = tx.row(
-                "advance_webhook",
-                id=hook.id,
-                token=hook.token,
-                mark=position.mark,
-                sent=sent,
-                hold=HOLD,
-                **position.values,
-            )
+        row = self._database.row(
+            "advance_webhook",
+            id=hook.id,
+            token=hook.token,
+            mark=position.mark,
+            sent=sent,
+            hold=HOLD,
+            **position.values,
+        )
         return row is not None
 
     def release(self, hook: Webhook) -> None:
         """All that was there is sent."""
-        with self._database.statement() as tx:
-            tx.run("release_webhook", id=hook.id, token=hook.token)
+        self._database.run("release_webhook", id=hook.id, token=hook.token)
 
     def fail(self, hook: Webhook, failures: int, reason: str, disable: str = "") -> None:
         """An attempt failed.
@@ -209,15 +204,14 @@ class Webhooks:
             disable: why nothing is sent any more; empty: it is tried again.
         """
         delay = DELAYS[min(failures, len(DELAYS) - 1)]
-        with self._database.statement() as tx:
-            tx.row(
-                "fail_webhook",
-                id=hook.id,
-                token=hook.token,
-                reason=message_json(disable or reason),
-                delay=timedelta(seconds=delay),
-                disable=bool(disable),
-            )
+        self._database.row(
+            "fail_webhook",
+            id=hook.id,
+            token=hook.token,
+            reason=message_json(disable or reason),
+            delay=timedelta(seconds=delay),
+            disable=bool(disable),
+        )
 
 
 def _secret_name(id_: UUID, number: int) -> str:

@@ -177,8 +177,7 @@ class Worker:
         self._work.hand_back()
         while not self._stop.is_set() and self._hand_out_work():
             pass
-        with self._database.statement() as tx:
-            due = tx.row("next_owner_at")
+        due = self._database.row("next_owner_at")
         assert due is not None
         looks = self._until_looks(due)
         if looks is not None and looks <= 0:
