@@ -27,9 +27,8 @@ def free_numbers(store: Store, world: World, site: Site, clock: Clock) -> list[s
     for owner in chain(released_pods_with_numbers(database), released_owners_with_numbers(database)):
         if owner.id in unclear:
             continue
-        with database.transaction() as tx:
-            rows = tx.rows("numbers_of", owner_id=owner.id)
-            numbers = {(r["space"], r["number"]) for r in rows}
+        rows = database.rows("numbers_of", owner_id=owner.id)
+        numbers = {(r["space"], r["number"]) for r in rows}
         try:
             resources = store.pods.resources(owner.id)
         except UnreadableError as error:  # its numbers stay held; others are still checked

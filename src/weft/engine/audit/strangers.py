@@ -113,8 +113,7 @@ class StrangerCheck:
         return unread
 
     def _check_host(self, node: Node, servers: list[str], pod: PodRecord, cloud: str) -> None:
-        with self._store.database.transaction() as tx:
-            known = tx.rows("owners_of", ids=servers, owners=[]) if servers else []
+        known = self._store.database.rows("owners_of", ids=servers, owners=[]) if servers else []
         for row in known:
             kind = kind_named(row["kind"])
             if kind is None or not kind.row.on_host or node.name in self._store.capacity().held:

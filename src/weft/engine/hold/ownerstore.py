@@ -71,8 +71,7 @@ def hold(database: Database, owner: OwnerRecord, leave: threading.Event | None =
 
 def live_owners(database: Database) -> tuple[list[OwnerRecord], dict[UUID, str]]:
     """Owners other than pods that aren't released; and id -> why of those whose rows can't be read."""
-    with database.transaction() as tx:
-        return _readable(tx.rows("live_owners"))
+    return _readable(database.rows("live_owners"))
 
 
 def _readable(rows: list[Row]) -> tuple[list[OwnerRecord], dict[UUID, str]]:

@@ -43,8 +43,7 @@ def list_tokens(database: Database, node: str | None = None) -> list[Row]:
 
 def revoke_token(database: Database, name: str) -> Row:
     """Delete a token by its id; it is refused from then on. Raises `NotFoundError`."""
-    with database.transaction() as tx:
-        row = tx.row("delete_check_token", id=name)
+    row = database.row("delete_check_token", id=name)
     if row is None:
         raise NotFoundError(hostchecks.NO_SUCH_TOKEN(token=name))
     return row

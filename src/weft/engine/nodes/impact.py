@@ -146,8 +146,7 @@ def places_elsewhere(
 def _records(database: Database, ids: Iterable[UUID]) -> Mapping[UUID, PodRecord | str]:
     """Pods by id; for one that can't be read, why."""
     found: dict[UUID, PodRecord | str] = {}
-    with database.transaction() as tx:
-        rows = tx.rows("pods_to_place", ids=list(ids))
+    rows = database.rows("pods_to_place", ids=list(ids))
     for row in rows:
         try:
             found[row["id"]] = PodRecord.of(row)

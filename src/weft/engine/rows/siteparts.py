@@ -179,8 +179,7 @@ class Sites:
 
     def weigh(self, digests: Collection[str]) -> tuple[int, int]:
         """How many of these parts are stored, and their bytes."""
-        with self._database.transaction() as tx:
-            row = tx.row("site_part_sizes", digests=list(digests))
+        row = self._database.row("site_part_sizes", digests=list(digests))
         assert row is not None
         return row["parts"], row["bytes"]
 

@@ -45,8 +45,7 @@ class FabricKeeper(Periodic):
         """Check every fabric once; an unreachable one doesn't block others."""
         world = self._world()
         fabrics = world.fabrics
-        with self._database.transaction() as tx:
-            tx.run("fabrics_left", fabrics=list(fabrics))
+        self._database.run("fabrics_left", fabrics=list(fabrics))
         for name, fabric in sorted(fabrics.items()):
             prober = world.probers.get(name)
             self._note(name, fabric, prober.troubles() if prober else ())
@@ -77,10 +76,9 @@ class FabricKeeper(Periodic):
             errors = status.bad_ports
         except WeftError as error:
             log.warning("fabric %s: its managers can't be queried: %s", name, error)
-        with self._database.transaction() as tx:
-            tx.run(
-                "saw_fabric", fabric=name, known=known, problems=problems + len(troubles), port_errors=errors
-            )
+        self._database.run(
+            "saw_fabric", fabric=name, known=known, problems=problems + len(troubles), port_errors=errors
+        )
 
     def _give_back(self, fabric: str, configured: Configured) -> None:
         there = {name: list(numbers) for name, numbers in configured.read.items()}
