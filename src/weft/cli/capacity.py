@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any, cast
 
-from weft.cli.common import Json, Subparsers, client_of, group, leaf, say, write_json
+from weft.cli.common import Json, Subparsers, client_of, group, leaf, say, write_done
 from weft.cli.output import Listing, listed, write
 from weft.model.errors import InputError, PermanentError
 from weft.planning.words import some
@@ -163,13 +163,8 @@ def create(args: argparse.Namespace) -> int:
             **{k: v for k, v in given.items() if v is not None},
         }
     )
-    if args.json:
-        write_json(made)
-    else:
-        say(
-            f"{len(made['nodes'])} nodes are reserved for project {made['project_id']}: {', '.join(made['nodes'])}"
-        )
-    return 0
+    nodes = f"{len(made['nodes'])} nodes are reserved for project {made['project_id']}"
+    return write_done(args, made, f"{nodes}: {', '.join(made['nodes'])}")
 
 
 def list_(args: argparse.Namespace) -> Listing:
@@ -181,8 +176,4 @@ def list_(args: argparse.Namespace) -> Listing:
 def delete(args: argparse.Namespace) -> int:
     """`weft reservation delete`."""
     gone = client_of(args).capacity.end_reservation(args.name)
-    if args.json:
-        write_json(gone)
-    else:
-        say(f"reservation {gone['name']} is deleted")
-    return 0
+    return write_done(args, gone, f"reservation {gone['name']} is deleted")

@@ -119,6 +119,15 @@ def say(text: str = "") -> None:
     print(clean(text), flush=True)
 
 
+def write_done(args: argparse.Namespace, document: object, sentence: str) -> int:
+    """Write what a command did: its document with `--json`, otherwise a sentence. Returns 0."""
+    if args.json:
+        write_json(document)
+    else:
+        say(sentence)
+    return 0
+
+
 def warn(text: str) -> None:
     """A line on stderr."""
     print(clean(text), file=sys.stderr, flush=True)

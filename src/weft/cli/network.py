@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from weft.cli.common import Subparsers, client_of, exit_code, group, leaf, say, table, write_json
+from weft.cli.common import Subparsers, client_of, exit_code, group, leaf, say, table, write_done, write_json
 from weft.cli.output import Listing, Record, listed, shown
 from weft.cli.podrecord import CODED
 
@@ -87,14 +87,12 @@ def events(args: argparse.Namespace) -> Listing:
 def abandon(args: argparse.Namespace) -> int:
     """`weft network abandon`."""
     network = client_of(args).networks.abandon(args.network, args.reason)
-    if args.json:
-        write_json(network)
-    else:
-        say(
-            f"network {network['name']} is being abandoned ({network['id']}, {network['state']}); "
-            f"what was read is then in its receipt: weft network receipt {network['id']}"
-        )
-    return 0
+    return write_done(
+        args,
+        network,
+        f"network {network['name']} is being abandoned ({network['id']}, {network['state']}); "
+        f"what was read is then in its receipt: weft network receipt {network['id']}",
+    )
 
 
 def receipt(args: argparse.Namespace) -> Record:

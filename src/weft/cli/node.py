@@ -5,7 +5,19 @@ from __future__ import annotations
 import argparse
 
 from weft.cli import bandwidth, health, nodechecks
-from weft.cli.common import Json, Subparsers, clean, client_of, group, leaf, say, table, warn, write_json
+from weft.cli.common import (
+    Json,
+    Subparsers,
+    clean,
+    client_of,
+    group,
+    leaf,
+    say,
+    table,
+    warn,
+    write_done,
+    write_json,
+)
 from weft.cli.output import Listing, Record, listed, shown
 from weft.model.errors import InputError
 
@@ -145,21 +157,13 @@ def history(args: argparse.Namespace) -> Listing:
 def quarantine(args: argparse.Namespace) -> int:
     """`weft node quarantine`."""
     node = client_of(args).nodes.quarantine(args.node, args.reason)
-    if args.json:
-        write_json(node)
-    else:
-        say(f"node {node['name']} is {node['state']}: {node['reason']}")
-    return 0
+    return write_done(args, node, f"node {node['name']} is {node['state']}: {node['reason']}")
 
 
 def clear(args: argparse.Namespace) -> int:
     """`weft node clear`."""
     node = client_of(args).nodes.clear(args.node)
-    if args.json:
-        write_json(node)
-    else:
-        say(f"node {node['name']} is {node['state']}")
-    return 0
+    return write_done(args, node, f"node {node['name']} is {node['state']}")
 
 
 def hold(args: argparse.Namespace) -> int:
@@ -203,11 +207,8 @@ def reports(args: argparse.Namespace) -> Listing:
 def clear_report(args: argparse.Namespace) -> int:
     """`weft node clear-report`."""
     found = client_of(args).nodes.clear_report(args.node, args.project)
-    if args.json:
-        write_json(found)
-    else:
-        say(f"node {args.node}: cleared {len(found)} {'report' if len(found) == 1 else 'reports'}")
-    return 0
+    reports = f"{len(found)} {'report' if len(found) == 1 else 'reports'}"
+    return write_done(args, found, f"node {args.node}: cleared {reports}")
 
 
 def drain(args: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from weft.cli.common import Json, Subparsers, clean, client_of, leaf, say, warn, write_json
+from weft.cli.common import Json, Subparsers, clean, client_of, leaf, say, warn, write_done, write_json
 from weft.cli.output import Listing, Record, listed, shown
 
 _RANKS = {"failed": 0, "unknown": 1, "ok": 2, "skipped": 3}
@@ -114,11 +114,7 @@ def report_test(args: argparse.Namespace) -> int:
 def forget(args: argparse.Namespace) -> int:
     """`weft node forget-checks`."""
     found = client_of(args).checks.forget(args.node)
-    if args.json:
-        write_json(found)
-    else:
-        say(f"node {clean(args.node)}: forgot what its checks had reported")
-    return 0
+    return write_done(args, found, f"node {clean(args.node)}: forgot what its checks had reported")
 
 
 def judge(args: argparse.Namespace) -> int:
@@ -149,8 +145,4 @@ def tokens(args: argparse.Namespace) -> Listing:
 def revoke(args: argparse.Namespace) -> int:
     """`weft node revoke-check-token`."""
     found = client_of(args).checks.revoke_token(args.token)
-    if args.json:
-        write_json(found)
-    else:
-        say(f"token {found['id']} of node {found['node']} is revoked")
-    return 0
+    return write_done(args, found, f"token {found['id']} of node {found['node']} is revoked")

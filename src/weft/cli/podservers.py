@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from weft.cli.common import Subparsers, client_of, leaf, say, write_json
+from weft.cli.common import Subparsers, client_of, leaf, say, write_done, write_json
 
 
 def add_commands(commands: Subparsers) -> None:
@@ -37,11 +37,7 @@ def unrescue(args: argparse.Namespace) -> int:
 def console(args: argparse.Namespace) -> int:
     """`weft pod console`: prints the URL."""
     found = client_of(args).pods.console(args.name, args.server)
-    if args.json:
-        write_json(found)
-    else:
-        say(found["url"])
-    return 0
+    return write_done(args, found, found["url"])
 
 
 def _act(args: argparse.Namespace, action: str) -> int:

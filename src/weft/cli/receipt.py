@@ -17,6 +17,7 @@ from weft.cli.common import (
     read_stdin,
     say,
     warn,
+    write_done,
     write_json,
 )
 from weft.cli.output import Listing, Record
@@ -60,11 +61,7 @@ def add_commands(subparsers: Subparsers) -> None:
 def key(args: argparse.Namespace) -> int:
     """The key, alone on its line; 0."""
     found = client_of(args).receipt_key()
-    if args.json:
-        write_json(found)
-    else:
-        say(found["public_key"])
-    return 0
+    return write_done(args, found, found["public_key"])
 
 
 def verify(args: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from weft.cli.common import client_of, say, write_json
+from weft.cli.common import client_of, write_done
 from weft.model.errors import InputError, NotFoundError
 
 if TYPE_CHECKING:
@@ -26,11 +26,7 @@ Json = dict[str, Any]
 def activate(args: argparse.Namespace) -> int:
     client, file = client_of(args), Path(args.file)
     view = _edited(client, file, args.base) or _whole(client, file, args.base)
-    if args.json:
-        write_json(view)
-    else:
-        say(f"site {view['name']} is active, generation {view['generation']}")
-    return 0
+    return write_done(args, view, f"site {view['name']} is active, generation {view['generation']}")
 
 
 def _whole(client: Client, file: Path, base: int | None) -> Json:
