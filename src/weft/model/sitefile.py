@@ -10,31 +10,19 @@ from weft.model.base import Document
 from weft.model.ids import Name
 from weft.model.site import (
     Accelerator,
-    AcceptancePolicy,
     Bundle,
-    ChecksPolicy,
-    Cloud,
     Device,
-    Fabric,
     Hca,
     Interface,
     IpuMachine,
-    IpuPod,
-    LeasePolicy,
     Link,
-    Monitoring,
     Node,
-    PlacementPolicy,
-    QueuePolicy,
     Rack,
-    RepairPolicy,
-    RetentionPolicy,
     Site,
-    SiteNetwork,
+    SiteHead,
     Switch,
     SwitchAccess,
     SwitchLink,
-    WebhookPolicy,
 )
 from weft.model.siteparts import PartsInclude
 
@@ -70,40 +58,7 @@ class CsvInclude(Document):
     )
 
 
-class _Head(Document):
-    """The part of a site that is not in tables."""
-
-    name: Name = Field(description="Name of the site; part of the mark on everything that weft creates.")
-    clouds: dict[Name, Cloud] = Field(min_length=1, description="OpenStack clouds, by name.")
-    fabrics: dict[Name, Fabric] = Field(default_factory=dict, description="RDMA fabrics, by name.")
-    ipu_pods: dict[Name, IpuPod] = Field(default_factory=dict, description="IPU-PODs, by name.")
-    networks: dict[Name, SiteNetwork] = Field(
-        default_factory=dict, description="The site's own networks, by name."
-    )
-    queue: QueuePolicy = Field(default=QueuePolicy(), description="How waiting orders are served.")
-    repair: RepairPolicy = Field(default=RepairPolicy(), description="What happens to nodes that fail.")
-    acceptance: AcceptancePolicy = Field(
-        default=AcceptancePolicy(), description="Which nodes must be accepted before they are assigned again."
-    )
-    checks: ChecksPolicy = Field(
-        default=ChecksPolicy(), description="What follows from results of nodes' own checks."
-    )
-    leases: LeasePolicy = Field(default=LeasePolicy(), description="Limits on leases.")
-    retention: RetentionPolicy = Field(
-        default=RetentionPolicy(), description="How long records that are no longer needed are kept."
-    )
-    placement: PlacementPolicy = Field(
-        default=PlacementPolicy(), description="What decides between possible placements."
-    )
-    monitoring: Monitoring = Field(
-        default=Monitoring(), description="What Prometheus reads of the site, and where alerts go."
-    )
-    webhooks: WebhookPolicy = Field(
-        default=WebhookPolicy(), description="Where tenants may have their pods' events sent."
-    )
-
-
-class SiteFile(_Head):
+class SiteFile(SiteHead):
     """A site file."""
 
     racks: CsvInclude | tuple[Rack | CsvInclude, ...] = Field(default=(), description="Racks.")
@@ -127,7 +82,7 @@ class SiteFile(_Head):
     )
 
 
-class SiteDocument(_Head):
+class SiteDocument(SiteHead):
     """A site as the API accepts it: long tables name parts that were uploaded before."""
 
     racks: PartsInclude | tuple[Rack, ...] = Field(default=(), description="Racks.")

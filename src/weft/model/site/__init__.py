@@ -48,7 +48,7 @@ from weft.model.site.policies import (
 )
 from weft.model.site.qos import Qos
 from weft.model.site.retention import RetentionPolicy
-from weft.model.site.site import Site, Unit
+from weft.model.site.site import Site, SiteHead, Unit
 from weft.model.site.storage import NfsExport, Storage
 from weft.model.site.switching import Bundle, SwitchAccess, Switching, SwitchLink
 from weft.model.site.traffic import ProbeAgent, Traffic
@@ -115,6 +115,7 @@ __all__ = [
     "RepairPolicy",
     "RetentionPolicy",
     "Site",
+    "SiteHead",
     "SiteNetwork",
     "SiteSubnet",
     "Storage",

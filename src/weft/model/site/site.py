@@ -33,26 +33,15 @@ Unit = Node | IpuMachine
 ADAPTERS = "host or adapters (names, fabrics, ports, addresses)"
 
 
-class Site(Document):
-    """The whole site. Equal sites give equal plans."""
+class SiteHead(Document):
+    """The part of a site that is not in tables."""
 
     name: Name = Field(description="Name of the site; part of the mark on everything that weft creates.")
     clouds: dict[Name, Cloud] = Field(min_length=1, description="OpenStack clouds, by name.")
     fabrics: dict[Name, Fabric] = Field(default_factory=dict, description="RDMA fabrics, by name.")
-    racks: tuple[Rack, ...] = Field(default=(), description="Racks.")
-    switches: tuple[Switch, ...] = Field(default=(), description="Switches.")
-    links: tuple[Link, ...] = Field(default=(), description="Cables.")
-    nodes: tuple[Node, ...] = Field(default=(), description="Hosts.")
     ipu_pods: dict[Name, IpuPod] = Field(default_factory=dict, description="IPU-PODs, by name.")
-    ipu_machines: tuple[IpuMachine, ...] = Field(default=(), description="IPU-Machines.")
     networks: dict[Name, SiteNetwork] = Field(
         default_factory=dict, description="The site's own networks, by name."
-    )
-    devices: tuple[Device, ...] = Field(
-        default=(), description="Other hardware: management switches, PDUs, storage."
-    )
-    interfaces: tuple[Interface, ...] = Field(
-        default=(), description="Interfaces of hardware on the site's own networks."
     )
     queue: QueuePolicy = Field(default=QueuePolicy(), description="How waiting orders are served.")
     repair: RepairPolicy = Field(default=RepairPolicy(), description="What happens to nodes that fail.")
@@ -74,6 +63,22 @@ class Site(Document):
     )
     webhooks: WebhookPolicy = Field(
         default=WebhookPolicy(), description="Where tenants may have their pods' events sent."
+    )
+
+
+class Site(SiteHead):
+    """The whole site. Equal sites give equal plans."""
+
+    racks: tuple[Rack, ...] = Field(default=(), description="Racks.")
+    switches: tuple[Switch, ...] = Field(default=(), description="Switches.")
+    links: tuple[Link, ...] = Field(default=(), description="Cables.")
+    nodes: tuple[Node, ...] = Field(default=(), description="Hosts.")
+    ipu_machines: tuple[IpuMachine, ...] = Field(default=(), description="IPU-Machines.")
+    devices: tuple[Device, ...] = Field(
+        default=(), description="Other hardware: management switches, PDUs, storage."
+    )
+    interfaces: tuple[Interface, ...] = Field(
+        default=(), description="Interfaces of hardware on the site's own networks."
     )
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
