@@ -6,22 +6,141 @@ that knows more fields. Errors are the `WeftError`s that the server raised, by `
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlencode
 
 from keystoneauth1.session import Session
 
-from weft.client.asking import LONGEST_WAIT, with_query
-from weft.client.audits import Audits
-from weft.client.bandwidth import Bandwidth
+from weft.client.asking import LONGEST_WAIT, PAGE, events, listed, part, with_query
 from weft.client.capacity import Capacity
-from weft.client.checks import Checks
 from weft.client.fabrics import Fabrics
-from weft.client.networks import Networks
 from weft.client.nodes import Nodes
 from weft.client.pods import Pods
 from weft.client.site import Site
 from weft.client.transport import Json, Transport
 from weft.client.webhooks import Webhooks
+
+
+@dataclass(frozen=True, slots=True)
+class Networks:
+    """Networks that tenants created in Neutron."""
+
+    weft: Transport
+
+    def list(self, all_projects: bool = False) -> list[Json]:
+        """All of them, page after page."""
+        given = "true" if all_projects else None
+        return listed(self.weft.ask, "/v1/networks", "networks", limit=PAGE, all_projects=given)
+
+    def show(self, name: str) -> Json:
+        """A tenant's own network by name or id."""
+        return self.weft.ask("GET", f"/v1/networks/{part('network', name)}")
+
+    def events(self, name: str, after: int = 0) -> list[Json]:
+        return events(self.weft, f"/v1/networks/{part('network', name)}", {"after": after})
+
+    def abandon(self, name: str, reason: str) -> Json:
+        return self.weft.ask("POST", f"/v1/networks/{part('network', name)}/abandon", {"reason": reason})
+
+    def receipt(self, name: str) -> Json:
+        return self.weft.ask("GET", f"/v1/networks/{part('network', name)}/receipt")
+
+
+@dataclass(frozen=True, slots=True)
+class Audits:
+    """The audit of everything outside, and the log of what callers did."""
+
+    weft: Transport
+
+    def run(
+        self, repair: bool = False, unknown_pods: Sequence[str] = (), findings: Sequence[str] | None = None
+    ) -> Json:
+        """Looks at everything outside: give it time. Args: findings: repair only these, by `key`; None: all."""
+        if repair:
+            body: dict[str, Any] = {"repair": True}
+            if unknown_pods:
+                body["unknown_pods"] = list(unknown_pods)
+            if findings is not None:  # weft refuses an empty list
+                body["findings"] = list(findings)
+            return self.weft.ask("POST", "/v1/audit", body, extra_time=1800)
+        return self.weft.ask("GET", "/v1/audit", extra_time=600)
+
+    def accept_database(self) -> Json:
+        """Looks at everything outside, as `run` does."""
+        return self.weft.ask("POST", "/v1/audit/accept", extra_time=600)
+
+    def log(self, **search: Any) -> list[Json]:
+        """Newest first. Args: the fields of `weft.model.views.AuditLogSearch`; None is left out."""
+        query = urlencode({k: v for k, v in search.items() if v is not None})
+        return self.weft.ask("GET", "/v1/audit-log" + (f"?{query}" if query else ""))["entries"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bandwidth:
+    """Bandwidth tests of pods and of nodes."""
+
+    weft: Transport
+
+    def pod_plan(self, name: str) -> Json:
+        """What weft-check needs to test the bandwidth between a pod's servers."""
+        return self.weft.ask("GET", f"/v1/pods/{part('name', name)}/bandwidth/plan")
+
+    def report_pod(self, name: str, document: Json) -> Json:
+        """Report what was measured in a pod; returns the signed certificate."""
+        return self.weft.ask("POST", f"/v1/pods/{part('name', name)}/bandwidth", document, extra_time=60)
+
+    def show_pod(self, name: str) -> Json:
+        """The signed certificate of a pod's last bandwidth test."""
+        return self.weft.ask("GET", f"/v1/pods/{part('name', name)}/bandwidth")
+
+    def nodes_plan(self, nodes: Sequence[str]) -> Json:
+        """What weft-check needs to test the bandwidth between nodes; for operators."""
+        return self.weft.ask("GET", f"/v1/bandwidth/plan?{urlencode([('node', node) for node in nodes])}")
+
+    def report_nodes(self, document: Json) -> Json:
+        """Report what was measured on nodes; returns the signed certificate; for operators."""
+        return self.weft.ask("POST", "/v1/bandwidth", document, extra_time=60)
+
+    def show_node(self, node: str) -> Json:
+        """The signed certificate of a node's last bandwidth test; for operators."""
+        return self.weft.ask("GET", f"/v1/nodes/{part('node', node)}/bandwidth")
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What nodes' own checks and outside tests report."""
+
+    weft: Transport
+
+    def show(self, node: str) -> Json:
+        """What the node's own checks reported last."""
+        return self.weft.ask("GET", f"/v1/nodes/{part('node', node)}/checks")
+
+    def forget(self, node: str) -> Json:
+        return self.weft.ask("DELETE", f"/v1/nodes/{part('node', node)}/checks")
+
+    def judge(self, check: str, judged: str) -> Json:
+        """Say of a check that fails whether it is `real`, a `mistake`, or `open` again."""
+        return self.weft.ask("PUT", f"/v1/checks/{part('check', check)}/judgement", {"judged": judged})
+
+    def report_test(self, node: str, test: str, **given: Any) -> Json:
+        """What an outside test found on a held node. Args: fields of `NodeTestReport`; None is left out."""
+        body = {name: value for name, value in given.items() if value is not None}
+        return self.weft.ask("POST", f"/v1/nodes/{part('node', node)}/tests/{part('test', test)}", body)
+
+    def make_token(self, node: str, until: str | None = None) -> Json:
+        """A token with which the node reports its checks; shown once."""
+        body = {} if until is None else {"until": until}
+        return self.weft.ask("POST", f"/v1/nodes/{part('node', node)}/check-tokens", body)
+
+    def tokens(self, node: str | None = None) -> list[Json]:
+        return listed(self.weft.ask, "/v1/check-tokens", "tokens", node=node)
+
+    def revoke_token(self, token: str) -> Json:
+        """End a token by its id."""
+        return self.weft.ask("DELETE", f"/v1/check-tokens/{part('id', token)}")
 
 
 class Client:
