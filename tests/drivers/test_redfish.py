@@ -312,6 +312,31 @@ def test_guids_of_infiniband_adapters_are_read(bmc: Bmc, kind: str, row: dict[st
     assert (two.text("mlx5_0_guid"), two.text("mlx5_1_guid"), errors) == (None, NODE, [])
 
 
+@pytest.mark.parametrize("nothing", ["00:00:00:00:00:00", "FF-FF-FF-FF-FF-FF", "N/A", "Not Available", ""])
+def test_placeholder_of_a_mac_address_is_none(bmc: Bmc, nothing: str) -> None:
+    """What BMCs write where they don't know one: it must not contradict the list, and another field may have it."""
+    nics = "/redfish/v1/Systems/1/EthernetInterfaces"
+    bmc.tree[f"{nics}/NIC.1"] |= {"MACAddress": nothing, "PermanentMACAddress": nothing}
+    bmc.tree[f"{nics}/NIC.2"] |= {"PermanentMACAddress": nothing}
+    with_adapter(bmc, "NIC7", "Ports", {"Ethernet": {"AssociatedMACAddresses": [nothing]}}, systems=True)
+    assert texts(bmc.read()) == {"nic_2_mac": "02:00:00:00:00:01"}
+
+
+@pytest.mark.parametrize("zeros", ["0x0000000000000000", "00:00:00:00:00:00:00:00", "N/A"])
+def test_placeholder_of_a_guid_is_none(bmc: Bmc, zeros: str) -> None:
+    """Zeros in any form; the other field counts."""
+    row = {
+        "InfiniBand": {
+            "PermanentNodeGUID": zeros,
+            "NodeGUID": NODE,
+            "PermanentPortGUID": zeros,
+            "PortGUID": PORT,
+        }
+    }
+    with_adapter(bmc, "NIC7", "NetworkDeviceFunctions", row)
+    assert texts(bmc.read()) == {"nic7_guid": NODE, "nic7_port_guid": PORT}
+
+
 def test_system_interfaces_come_first(bmc: Bmc) -> None:
     """An adapter's port that the system lists is that interface; another one of its name is noted."""
     rows = [{"Ethernet": {"AssociatedMACAddresses": [m]}} for m in ("2c:ea:7f:00:01:02", "02:00:00:00:0c:07")]

@@ -12,7 +12,7 @@ import requests
 import sushy
 from sushy import auth, exceptions
 
-from weft.drivers.redfishadapters import adapter_ports, cells_of, is_absent
+from weft.drivers.redfishadapters import adapter_ports, cells_of, is_absent, real_mac
 from weft.model.errors import PermanentError, TemporaryError
 from weft.model.hardware import Cell, Record
 from weft.planning.hardware.columns import interface_called
@@ -71,22 +71,22 @@ def _cells(root: Any, address: str, bmc: str, notes: list[str]) -> Iterator[tupl
     yield "bmc_address", address
     for manager in root.get_manager_collection().get_members():
         for one in _members(manager):
-            if address in _addresses(one.json) and one.mac_address:
-                yield "bmc_mac", str(one.mac_address)
+            if address in _addresses(one.json) and (mac := real_mac(one.mac_address)):
+                yield "bmc_mac", mac
     names: dict[str, str] = {}
     macs: dict[str, str] = {}
     for system in root.get_system_collection().get_members():
         for one in _members(system):
             # The permanent address is the interface's own; the current one may be a bond's, or set by
             # software.
-            mac = one.permanent_mac_address or one.mac_address
+            mac = real_mac(one.permanent_mac_address) or real_mac(one.mac_address)
             if not one.identity:
                 raise KeyError("Id")  # required by the schema: this isn't an interface
             if not mac or is_absent(one.json):
                 continue
-            name = _called(str(one.identity), str(mac), names, macs, address)
+            name = _called(str(one.identity), mac, names, macs, address)
             if name != "bmc":
-                yield f"{name}_mac", str(mac)
+                yield f"{name}_mac", mac
     seen = adapter_ports(root)
     notes += [f"{bmc}: {line}" for line in seen.unread]
     given = dict(names)

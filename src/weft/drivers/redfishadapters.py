@@ -6,17 +6,22 @@ NetworkPort, which Port replaced. sushy follows the links; of the documents, onl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sushy import exceptions
 
+from weft.model.ids import parse_guid
+from weft.planning.hardware.where import plain_mac
+
 MOST = 256
 """Most adapters of one BMC, and most ports of an adapter, that are read."""
 _ODD = (exceptions.SushyError, AttributeError, KeyError, TypeError, ValueError)
 """Errors raised by documents of an unexpected shape."""
-_NO_GUIDS = frozenset({"", "0", "0x0", "0000:0000:0000:0000", "0000000000000000"})
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
+_NO_MACS = frozenset({"00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff"})
 
 
 @dataclass(slots=True)
@@ -84,7 +89,7 @@ _Said = tuple[str | None, str | None, str | None]
 def _port(row: Mapping[str, Any]) -> _Said:
     ethernet, infiniband = _mapping(row, "Ethernet"), _mapping(row, "InfiniBand")
     return (
-        _first(ethernet.get("AssociatedMACAddresses")),
+        real_mac(_first(ethernet.get("AssociatedMACAddresses"))),
         _guid(_first(infiniband.get("AssociatedNodeGUIDs"))),
         _guid(_first(infiniband.get("AssociatedPortGUIDs"))),
     )
@@ -93,17 +98,17 @@ def _port(row: Mapping[str, Any]) -> _Said:
 def _function(row: Mapping[str, Any]) -> _Said:
     """Addresses of a device function; the permanent ones, as for interfaces."""
     ethernet, infiniband = _mapping(row, "Ethernet"), _mapping(row, "InfiniBand")
-    mac = ethernet.get("PermanentMACAddress") or ethernet.get("MACAddress")
-    node = infiniband.get("PermanentNodeGUID") or infiniband.get("NodeGUID")
-    port = infiniband.get("PermanentPortGUID") or infiniband.get("PortGUID")
-    return str(mac) if mac and not port else None, _guid(node), _guid(port)
+    mac = real_mac(ethernet.get("PermanentMACAddress")) or real_mac(ethernet.get("MACAddress"))
+    node = _guid(infiniband.get("PermanentNodeGUID")) or _guid(infiniband.get("NodeGUID"))
+    port = _guid(infiniband.get("PermanentPortGUID")) or _guid(infiniband.get("PortGUID"))
+    return mac if not port else None, node, port
 
 
 def _old_port(row: Mapping[str, Any]) -> _Said:
     address = _first(row.get("AssociatedNetworkAddresses"))
     if str(row.get("ActiveLinkTechnology")) == "InfiniBand":
         return None, None, _guid(address)
-    return address, None, None
+    return real_mac(address), None, None
 
 
 def _members(owner: Any, name: str, what: str, found: AdapterPorts) -> Sequence[Any]:
@@ -155,8 +160,18 @@ def _first(values: Any) -> str | None:
     return str(values[0]) if isinstance(values, list) and values and values[0] else None
 
 
+def real_mac(text: Any) -> str | None:
+    """A MAC address; None for what BMCs write where there is none: zeros, `N/A`, `Not Available`."""
+    plain = plain_mac(str(text or "")).lower()
+    return str(text) if _MAC.fullmatch(plain) and plain not in _NO_MACS else None
+
+
 def _guid(text: Any) -> str | None:
-    return None if text is None or str(text).lower() in _NO_GUIDS else str(text)
+    """A GUID; None for zeros in any form, and for other texts."""
+    try:
+        return str(text) if text is not None and parse_guid(str(text)) else None
+    except ValueError:
+        return None
 
 
 def cells_of(ports: Sequence[AdapterPort], known: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
