@@ -224,3 +224,23 @@ def test_empty_or_binary_include_is_refused(folder: Folder) -> None:
         "racks.csv: csv: 'racks.csv' is not allowed: the file is empty; its first line must name the columns",
         "links.csv: csv: 'links.csv' is not allowed: must be UTF-8; byte 9 is not",
     ]
+
+
+@pytest.mark.parametrize("first", ["0101", "0065", "1_01"])
+def test_number_that_may_be_another_one_is_refused(folder: Folder, first: str) -> None:
+    """`0101` is 257, 65 or 101: a P_Key is usually meant in hex, YAML reads octal."""
+    folder.replace("site.yaml", "first: 0x65", f"first: {first}")
+    [line] = folder.errors()
+    assert (
+        "segments.first" in line and "a number in decimal without zeros in front, or in hex with 0x" in line
+    )
+
+
+@pytest.mark.parametrize(("said", "reason"), [("no", None), ("false", None), ('"0"', None), ("fan", "fan")])
+def test_node_is_in_maintenance_only_for_a_reason(folder: Folder, said: str, reason: str | None) -> None:
+    """`maintenance: no` isn't maintenance for the reason `no`."""
+    document = load_site(folder.site).model_dump(mode="json")
+    document["nodes"][0]["maintenance"] = said.strip('"')
+    assert load_site(document).nodes[0].maintenance == reason
+    document["nodes"][0]["maintenance"] = False
+    assert load_site(document).nodes[0].maintenance is None

@@ -184,7 +184,7 @@ def text_of(file: IO[bytes], name: str) -> str:
     try:
         return body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        saved = next((f" ; this is {what}" for begin, what in _OTHERS if body.startswith(begin)), "")
+        saved = next((f"; this is {what}" for begin, what in _OTHERS if body.startswith(begin)), "")
         allowed = f"must be UTF-8; byte {error.start} is not{saved}"
         raise InputErrors([InputError("file", name, allowed)]) from None
 

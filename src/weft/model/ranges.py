@@ -11,9 +11,12 @@ from weft.model.base import Document
 
 
 def _number(value: Any) -> Any:
-    """P_Keys are usually written in hex: `0x65` is 101."""
-    if isinstance(value, str) and re.fullmatch(r"0[xX][0-9a-fA-F]{1,8}", value.strip()):
-        return int(value, 16)
+    """P_Keys are usually written in hex: `0x65` is 101. `0101` may be meant as hex, octal or decimal."""
+    text = value.strip() if isinstance(value, str) else ""
+    if re.fullmatch(r"0[xX][0-9a-fA-F]{1,8}", text):
+        return int(text, 16)
+    if re.fullmatch(r"[+-]?0[0-9]+|[0-9]+(_[0-9]+)+", text):
+        raise ValueError("a number in decimal without zeros in front, or in hex with 0x")
     return value
 
 
