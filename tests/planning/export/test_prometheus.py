@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,16 @@ def test_checkers_find_planted_mistakes(tmp_path: Path) -> None:
         (folder / file).write_text(text)
 
 
+def recorded_for(expression: str, records: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """The recording rules that an expression needs, each after those that it needs itself."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in re.findall(r"weft:\w+(?::\w+)?", expression):
+        found |= {one["record"]: one for one in recorded_for(records[name]["expr"], records)} | {
+            name: records[name]
+        }
+    return [*found.values()]
+
+
 def test_each_alert_fires_and_rests(tmp_path: Path) -> None:
     site = monitored("small", tmp_path / "secret")
     folder = written(site, tmp_path / "out")
@@ -93,6 +104,7 @@ def test_each_alert_fires_and_rests(tmp_path: Path) -> None:
     assert known.keys() == CASES.keys(), "every alert has a case"
     rules = yaml.safe_load((folder / "rules/weft.yml").read_text())
     by_name = {r["alert"]: r for g in rules["groups"] for r in g["rules"] if "alert" in r}
+    records = {r["record"]: r for g in rules["groups"] for r in g["rules"] if "record" in r}
     documents: dict[str, dict[str, Any]] = {}
     for name, case in (*CASES.items(), *FURTHER):
         one = documents.setdefault(
@@ -106,12 +118,14 @@ def test_each_alert_fires_and_rests(tmp_path: Path) -> None:
                 alert["exp_alerts"] = [{"exp_labels": labels}]
             one["tests"].append({"interval": "1m", "input_series": rows, "alert_rule_test": [alert]})
     for name, document in documents.items():
-        # promtool evaluates every rule each minute of every case: of the alerts, this one alone. It compares
-        # annotations, too: they are texts with values, which aren't tried here.
+        # promtool evaluates every rule each minute of every case: this alert alone, and what it is made of. It
+        # compares annotations, too: they are texts with values, which aren't tried here.
         mine = {**by_name[name]}
         mine.pop("annotations", None)
-        groups = [{**g, "rules": [r for r in g["rules"] if "record" in r]} for g in rules["groups"]]
-        groups = [*(g for g in groups if g["rules"]), {"name": "tried", "rules": [mine]}]
+        groups = [
+            {"name": "recorded", "rules": recorded_for(mine["expr"], records)},
+            {"name": "tried", "rules": [mine]},
+        ]
         (tmp_path / f"{name}.rules.yml").write_text(yaml.safe_dump({"groups": groups}))
         (tmp_path / f"{name}.yml").write_text(yaml.safe_dump(document))
     checked("promtool", "test", "rules", *(f"{name}.yml" for name in documents), cwd=tmp_path)
