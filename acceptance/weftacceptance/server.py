@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import socketserver
 import threading
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -37,7 +38,8 @@ class Helper:
             def handle(self) -> None:
                 line = self.rfile.readline(64 * 1024)
                 answer = helper.answer(json.loads(line))
-                self.wfile.write(json.dumps(answer, default=str).encode() + b"\n")
+                with suppress(BrokenPipeError):  # the suite ended the step before
+                    self.wfile.write(json.dumps(answer, default=str).encode() + b"\n")
 
         class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
             daemon_threads = True
