@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.hardwarelist import HardwareList
+from weft.app.hardwarelists import read_list
+from weft.app.inventories import of_bmcs
 from weft.app.sitefile import load_site
 from weft.cli.main import main
+from weft.model.errors import InputError
+from weft.model.hardware import Record
 from weft.model.site import Site
 
 GPU = {"gpu_type": "h100", "gpu_pci": "0000:07:00.0 0000:08:00.0"}
@@ -97,9 +101,6 @@ def test_bond_is_read_with_any_separator(hardware: HardwareList) -> None:
 
 def test_cables_may_go_from_and_to(hardware: HardwareList) -> None:
     """The commonest headings of cabling lists."""
-    from weft.app.hardwarelists import read_list
-    from weft.model.errors import InputError
-
     (hardware.folder / "cables.csv").write_text("From,From Port,To,To Port\nleaf1,1,gpu1,mlx5_0\n")
     errors: list[InputError] = []
     [row] = read_list(str(hardware.folder / "cables.csv"), {}, errors)
@@ -136,3 +137,31 @@ def test_hosts_that_alone_have_no_rack_are_named(
     assert main(["site", "import", "hardware.csv", "--site", "site.yaml", "--output", "out"]) == 0
     assert "note: 1 hosts have no rack, and others have one: gpu1" in capsys.readouterr().out
     assert load_site("out/site.yaml", links_needed=False)
+
+
+@pytest.mark.parametrize("called", ["iDRAC9", "iLO 6", "iRMC S5", "XCC", "CIMC", "IMM2", "IPMI LAN"])
+def test_vendors_name_of_a_bmc_is_the_bmc(hardware: HardwareList, called: str) -> None:
+    """Otherwise `--redfish` would ask none, and an inspection would find a second BMC at its address."""
+    for attribute in ("mac", "address"):
+        hardware.rows["gpu1"][f"{called} {attribute}"] = hardware.rows["gpu1"].pop(f"bmc_{attribute}")
+        hardware.columns.append(f"{called} {attribute}")
+        for row in hardware.rows.values():
+            row.pop(f"bmc_{attribute}", None)
+        hardware.columns.remove(f"bmc_{attribute}")
+    for name in ("ipum1", "ipum2", "poplar1"):
+        del hardware.rows[name]
+    assert [(i.name, str(i.address)) for i in site_of(hardware).interfaces if i.device == "gpu1"] == [
+        ("bmc", "10.3.0.11")
+    ]
+
+
+def test_redfish_without_a_bmc_to_ask_is_reported(hardware: HardwareList) -> None:
+    """An option that does nothing isn't accepted."""
+    (hardware.folder / "oob.csv").write_text(
+        "name,kind,oob_mac,oob_ip\ngpu1,compute,02:00:00:00:00:01,10.3.0.5\n"
+    )
+    errors: list[InputError] = []
+    assert (
+        of_bmcs(read_list(str(hardware.folder / "oob.csv"), {}, errors), lambda _: Record(""), errors) == {}
+    )
+    assert [str(e) for e in errors] == ["--redfish: missing: hosts with a bmc_address: the lists have none"]

@@ -83,6 +83,9 @@ def of_bmcs(records: Sequence[Record], ask: Ask, errors: list[InputError]) -> di
         and (address := address_of(record.text("bmc_address"))) is not None
     }
 
+    if not hosts:
+        errors.append(InputError("--redfish", None, "hosts with a bmc_address: the lists have none"))
+
     def one(name: str) -> Record | OutsideError:
         try:
             return ask(hosts[name][1])

@@ -34,7 +34,11 @@ _ALIASES = {
     "b_device": "b", "to": "b", "to_device": "b", "to_port": "b_port",
     "destination": "b", "destination_device": "b", "destination_port": "b_port",
 }  # fmt: skip
-_INTERFACES = {"ipmi": "bmc", "idrac": "bmc", "ilo": "bmc", "ipu_gw": "gw", "ipu_gateway": "gw"}
+_INTERFACES = {"ipu_gw": "gw", "ipu_gateway": "gw"}
+_BMC = re.compile(
+    r"(?:ipmi|idrac|ilo|imm|xcc|irmc|cimc)(?:_?s?[0-9]{1,2})?|ipmi_lan|xclarity(?:_controller)?"
+)
+"""Vendors' names of BMCs, with their generations: `iLO 6`, `iDRAC9`, `iRMC S5`."""
 _ENDINGS = {
     "mac_address": "mac", "mac_addr": "mac", "macaddr": "mac", "hwaddr": "mac",
     "ip_address": "address", "ipv4_address": "address", "ipv4": "address", "ip": "address", "addr": "address",
@@ -99,8 +103,12 @@ def canonical(written: str) -> str:
     for ending in sorted({*_ENDINGS, *ATTRIBUTES}, key=len, reverse=True):
         interface = text.removesuffix(f"_{ending}")
         if interface != text:
-            return f"{_INTERFACES.get(interface, interface)}_{_ENDINGS.get(ending, ending)}"
+            return f"{_interface(interface)}_{_ENDINGS.get(ending, ending)}"
     return text
+
+
+def _interface(text: str) -> str:
+    return "bmc" if _BMC.fullmatch(text) else _INTERFACES.get(text, text)
 
 
 def is_full_name(written: str) -> bool:
@@ -119,7 +127,7 @@ def interface_called(written: str, others: dict[str, str]) -> str:
     text = re.sub(r"[^a-z0-9]+", "_", written.strip().lower()).strip("_")
     if not text:
         raise ValueError("a name with Latin letters or digits")
-    name = _INTERFACES.get(text, text)
+    name = _interface(text)
     if (other := others.setdefault(name, written)) != written:
         raise ValueError(f"a name that differs from {other!r} by letters or digits: both are {name} here")
     return name
