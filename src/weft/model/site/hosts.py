@@ -27,7 +27,7 @@ class Hca(Document):
         default=None, max_length=64, description="PCIe switch that the adapter is behind."
     )
     mac: Mac | None = Field(default=None, description="MAC address (Ethernet or IPoIB).")
-    rate_gbps: int = Field(default=200, ge=1, description="Line rate in Gb/s.")
+    rate_gbps: int = Field(default=200, ge=1, le=10_000, description="Line rate in Gb/s.")
     locates: bool = Field(
         default=True,
         description="Whether placement locates the node by the leaf that it is cabled to. False: it serves "
@@ -36,7 +36,7 @@ class Hca(Document):
     )
     switch_port: str | None = Field(
         default=None,
-        pattern=r"^[^\s/]+/\S+$",
+        pattern=r"^[^\s/]+/[!-~]+$",
         description="Ethernet fabrics: switch port that the adapter is cabled to, as switch/port with the vendor's "
         "port "
         "name, such as leaf01/Ethernet7.",

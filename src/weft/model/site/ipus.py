@@ -37,7 +37,7 @@ def _text(value: Any) -> Any:
     return value
 
 
-PORT = r"^\S{1,64}$"
+PORT = r"^[!-~]{1,64}$"
 """A switch's port as a site file names it."""
 
 Address = Annotated[IPv4Address, BeforeValidator(_text)]
@@ -65,7 +65,7 @@ class IpuMachine(Document):
     rnic_port: int = Field(ge=1, le=254, description="Port number on that switch.")
     rnic_switch_port: str | None = Field(
         default=None,
-        pattern=r"^[^\s/]\S*$",
+        pattern=r"^[!-.0-~][!-~]*$",
         description="That port by the vendor's name, such as Ethernet7; required if the data network is a `fabric`.",
     )
     bmc_mac: Mac = Field(description="MAC address of the BMC.")

@@ -10,7 +10,7 @@ from pydantic import Field, StringConstraints, model_validator
 from weft.model.base import Document
 from weft.model.ids import Name
 
-SwitchPort = Annotated[str, StringConstraints(pattern=r"^[^\s/]+/\S+$", max_length=128)]
+SwitchPort = Annotated[str, StringConstraints(pattern=r"^[^\s/]+/[!-~]+$", max_length=128)]
 """A switch's name and the vendor's name of a port or link aggregation, such as `leaf01/Port-Channel7`."""
 
 

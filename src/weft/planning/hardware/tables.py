@@ -207,6 +207,9 @@ class _TablesBuilder:
             texts["bond_ports"] = " ".join(
                 f"{self._switches.find(switch)}/{port}" for switch, _, port in ends
             )
+        if "switch" in texts and "port" in texts:  # tor1 and tor1/Ethernet7
+            begin, _, rest = texts["port"].partition("/")
+            texts["port"] = rest if rest and self._switches.find(begin) == texts["switch"] else texts["port"]
         if "dns_name" in cells and is_full_name(cells["dns_name"].column):
             texts["dns_name"] = texts["dns_name"].partition(".")[0]
         if kind is IPU_MACHINE and interface in LEGS:

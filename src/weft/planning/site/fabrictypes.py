@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from weft.model.fabrictypes import FabricKind
 from weft.model.site import FabricManager, Site
-from weft.planning.site.wrongvalues import UniqueValues, WrongValue
+from weft.planning.site.wrongvalues import UniqueValues, WrongValue, same_port
 
 
 def check_fabric_types(site: Site) -> Iterator[WrongValue]:
@@ -84,7 +84,7 @@ def _ufm(name: str, manager: FabricManager) -> Iterator[WrongValue]:
 def _switch_ports(site: Site) -> Iterator[WrongValue]:
     leaves = {(link.b, link.a) for link in site.links} | {(link.a, link.b) for link in site.links}
     cabled = {end for end, _ in leaves}
-    taken = UniqueValues("a switch's port")
+    taken = UniqueValues("a switch's port", same_port)
     for i, node in enumerate(site.nodes):
         for j, hca in enumerate(node.hcas):
             path, fabric = ("nodes", i, "hcas", j, "switch_port"), site.fabrics.get(hca.fabric)

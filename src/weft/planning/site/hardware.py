@@ -25,7 +25,9 @@ _NO_MACHINE = "a MAC address of one machine: this one is {}"
 
 
 def check_hardware(site: Site) -> Iterator[WrongValue]:
-    """Everything that is wrong with devices and interfaces; a site that describes none isn't checked."""
+    """Everything that is wrong with devices and interfaces, if the site describes any, and with adapters' MAC
+    addresses."""
+    yield from _adapters_macs(site)
     if not (site.devices or site.interfaces or site.networks or site.ipu_machines):
         return
     yield from _devices(site)
@@ -89,11 +91,10 @@ def _macs(site: Site) -> Iterator[WrongValue]:
             mac = getattr(machine, field)
             seen.first.setdefault(mac, f"{machine.name} ({field})")
             yield from _unicast(mac, ("ipu_machines", i, field))
-    for i, node in enumerate(site.nodes):
-        for j, hca in enumerate(node.hcas):
+    for node in site.nodes:
+        for hca in node.hcas:
             if hca.mac is not None:
                 seen.first.setdefault(hca.mac, f"{node.name}/{hca.name}")
-                yield from _unicast(hca.mac, ("nodes", i, "hcas", j, "mac"))
     for i, one in enumerate(site.interfaces):
         path: Path = ("interfaces", i, "mac")
         yield from seen.check(one.mac, f"{one.device}/{one.name}", path)
@@ -103,6 +104,13 @@ def _macs(site: Site) -> Iterator[WrongValue]:
             if mac != one.mac:
                 yield from seen.check(mac, f"{one.device}/{one.name}", inner)
             yield from _unicast(mac, inner)
+
+
+def _adapters_macs(site: Site) -> Iterator[WrongValue]:
+    for i, node in enumerate(site.nodes):
+        for j, hca in enumerate(node.hcas):
+            if hca.mac is not None:
+                yield from _unicast(hca.mac, ("nodes", i, "hcas", j, "mac"))
 
 
 def _unicast(mac: str, path: Path) -> Iterator[WrongValue]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from weft.model.site import Site, Switching
-from weft.planning.site.wrongvalues import UniqueValues, WrongValue, known
+from weft.planning.site.wrongvalues import UniqueValues, WrongValue, known, same_port
 
 Path = tuple[str | int, ...]
 
@@ -66,21 +66,22 @@ def _access(switching: Switching, mine: set[str], fabric: str, path: Path) -> It
 
 def _ends(site: Site, fabric: str, switching: Switching, mine: set[str], path: Path) -> Iterator[WrongValue]:
     """Each port has one cable, on a switch of the fabric that has as many ports."""
-    taken = UniqueValues("a switch's port")
+    taken, hosts = UniqueValues("a switch's port", same_port), dict[str, str]()
     cabled: dict[str, set[str]] = {}
     for node in site.nodes:
         for hca in node.hcas_on(fabric):
             if hca.switch_port is not None:
-                taken.first.setdefault(hca.switch_port, f"{node.name}/{hca.name}")
+                hosts.setdefault(hca.switch_port, f"{node.name}/{hca.name}")
+                taken.first.setdefault(same_port(hca.switch_port), f"{node.name}/{hca.name}")
                 cabled.setdefault(hca.switch_port.partition("/")[0], set()).add(hca.switch_port)
     for (on, end), machine in site.machine_by_port.items():
         if on == fabric:
-            if end in taken.first:
+            if same_port(end) in taken.first:
                 here = ("ipu_machines", site.ipu_machines.index(machine), "rnic_switch_port")
-                yield here, end, f"a port of its own: {taken.first[end]} has this one"
-            taken.first.setdefault(end, f"{machine.name}/rnic")
+                yield here, end, f"a port of its own: {taken.first[same_port(end)]} has this one"
+            hosts.setdefault(end, f"{machine.name}/rnic")
+            taken.first.setdefault(same_port(end), f"{machine.name}/rnic")
             cabled.setdefault(end.partition("/")[0], set()).add(end)
-    hosts = dict(taken.first)
     for i, link in enumerate(switching.links):
         for side, end in (("a", link.a), ("b", link.b)):
             here = (*path, "links", i, side)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator
 
 from weft.model.ids import format_guid
@@ -40,3 +41,11 @@ def known(
 def casefold(value: object) -> object:
     """A key for names: Nova and Neutron compare them in MariaDB case-insensitively."""
     return str(value).casefold()
+
+
+def same_port(value: object) -> object:
+    """A key for switch ports, `switch/port`: case, zeros in front of a number and `Eth` for `Ethernet` make no other
+    port, and weft would give one port to two adapters."""
+    switch, _, port = str(value).partition("/")
+    port = re.sub(r"(?<![0-9])0+(?=[0-9])", "", port.casefold())
+    return switch, re.sub(r"^eth(?=[0-9])", "ethernet", port)
