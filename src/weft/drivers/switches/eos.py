@@ -50,7 +50,7 @@ class Eos(Session):
     def _read(self) -> SwitchState:
         # The members are read last, so that a port removed from a VLAN meanwhile isn't in it only by them.
         ports, vlans, version = self._run(["show interfaces switchport", "show vlan", "show version"])
-        try:
+        with self.reading("read the configuration"):
             defined = {int(n): row for n, row in vlans["vlans"].items()}
             if not defined or not ports["switchports"]:  # VLAN 1 is always there
                 raise ValueError("no VLAN or no port is in it")
@@ -68,8 +68,6 @@ class Eos(Session):
                 level=Level.OPERATIONAL,
                 beyond=self._beyond(defined, there),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None
 
     def _beyond(
         self, vlans: dict[int, dict[str, Any]], there: dict[str, PortVlans]
@@ -115,38 +113,30 @@ class Eos(Session):
     def qos(self) -> SwitchQos:
         (interfaces,) = self._run(["show interfaces"])
         _, running = self._run(["enable", "show running-config"], "read the settings for RoCE", "text")
-        try:
+        with self.reading("read the settings for RoCE"):
             return eos_qos(running["output"], interfaces["interfaces"])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self.unknown("read the settings for RoCE", f"its answer can't be read: {error!r}") from None
 
     def neighbours(self, ports: Sequence[str]) -> Sequence[Neighbour]:
         (answer,) = self._run(["show lldp neighbors detail"], "read LLDP neighbours")
-        try:
+        with self.reading("read LLDP neighbours"):
             return [
                 neighbour(local, one["systemName"], *_port_of(one["neighborInterfaceInfo"]))
                 for local, row in answer["lldpNeighbors"].items()
                 for one in row["lldpNeighborInfo"]
                 if one.get("systemName")
             ]
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self.unknown("read LLDP neighbours", f"its answer can't be read: {error!r}") from None
 
     def counters(self) -> Sequence[PortCounters]:
         asked = "read the counters of ports"
         (answer,) = self._run(["show interfaces"], asked)
-        try:
+        with self.reading(asked):
             return eos_counters(answer["interfaces"])
-        except (KeyError, TypeError, AttributeError) as error:
-            raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
 
     def links(self) -> Links:
         asked = "read the states of links"
         (answer,) = self._run(["show interfaces"], asked)
-        try:
+        with self.reading(asked):
             return eos_links(answer["interfaces"])
-        except (KeyError, TypeError, AttributeError) as error:
-            raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
 
     def _forwards(self, number: int) -> int | None:
         return None if number == self.limits.parking else number

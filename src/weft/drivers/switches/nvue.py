@@ -81,16 +81,14 @@ class Nvue(Session):
         if now - self._none_coming < DOUBT_SECONDS:
             return ()
         found = self._ask("GET", "/revision", None, asked).body
-        try:
+        with self.reading(asked):
             going = [r for r, row in found.items() if not _is_over(row["state"])]
-        except (KeyError, TypeError, AttributeError) as error:
-            raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
         self._none_coming = float("-inf") if going else now
         return tuple(self._tree_of(quote(revision, safe="")) for revision in going)
 
     def _tree_of(self, revision: str) -> SwitchState:
         reply = self._ask("GET", f"/?rev={revision}", None, "read the configuration")
-        try:
+        with self.reading("read the configuration"):
             tree = reply.body
             if not tree["interface"]:  # every switch has some: the answer is another server's, or incomplete
                 raise ValueError("no interface is in it")
@@ -99,8 +97,6 @@ class Nvue(Session):
             rows = {p: _bridged(row or {}) for p, row in tree["interface"].items()}
             there = {p: self._port(row, own) for p, row in rows.items()}
             exposed = frozenset(p for p, row in rows.items() if self._is_exposed(row))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None
         if bare := self.limits.ports - there.keys():  # an interface without configuration isn't in the tree
             there |= dict.fromkeys(bare & self._interfaces(), PortVlans())
         return SwitchState(vlans, there, reply.date, exposed=exposed)
@@ -116,10 +112,8 @@ class Nvue(Session):
     def qos(self) -> SwitchQos:
         asked = "read the settings for RoCE"
         reply = self._ask("GET", "/?rev=applied", None, asked)
-        try:
+        with self.reading(asked):
             return nvue_qos(reply.body)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
 
     def neighbours(self, ports: Sequence[str]) -> Sequence[Neighbour]:
         """One request a port: NVUE lists neighbours below each."""
@@ -132,13 +126,11 @@ class Nvue(Session):
                 continue  # no neighbour there
             if reply.status != 200:
                 raise self.unknown(asked, f"HTTP {reply.status}: {_words(reply.body)}")
-            try:
+            with self.reading(asked):
                 for row in (reply.body or {}).values():
                     described = row["port"].get("description")
                     if heard := row["port"].get("name") or described:
                         found.append(neighbour(port, row["chassis"]["system-name"], heard, described))
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
-                raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
         return found
 
     def counters(self) -> Sequence[PortCounters]:
@@ -152,10 +144,8 @@ class Nvue(Session):
                 continue  # it isn't there
             roce = self._optional(f"{path}/qos/roce/counters", asked) if has_roce is not False else None
             has_roce = roce is not None if has_roce is None else has_roce
-            try:
+            with self.reading(asked):
                 found.append(nvue_counters(port, stats, roce or {}))
-            except (TypeError, AttributeError) as error:
-                raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
         if not found:
             raise self.unknown(asked, "it has none of the ports that the site names")
         return found
@@ -163,10 +153,8 @@ class Nvue(Session):
     def links(self) -> Links:
         asked = "read the states of links"
         found = self._ask("GET", "/interface?rev=operational", None, asked).body
-        try:
+        with self.reading(asked):
             return nvue_links(found)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
 
     def _optional(self, path: str, asked: str) -> Mapping[str, Any] | None:
         """None: there is no such thing."""

@@ -106,21 +106,17 @@ class Ovs(Session):
         asked = "read the counters of ports"
         mine = frozenset(self._run(["list-ifaces", self.name], asked).split())
         text = self._run(["--format=json", "--columns=name,statistics", "list", "interface"], asked)
-        try:
+        with self.reading(asked):
             rows = json.loads(text)["data"]
             return [ovs_counters(name, dict(statistics[1])) for name, statistics in rows if name in mine]
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
 
     def links(self) -> Links:
         asked = "read the states of links"
         mine = frozenset(self._run(["list-ifaces", self.name], asked).split())
         columns = "--columns=name,link_state,admin_state"
         text = self._run(["--format=json", columns, "list", "interface"], asked)
-        try:
+        with self.reading(asked):
             return ovs_links(json.loads(text)["data"], mine)
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
 
     def _read(self) -> SwitchState:
         return self._read_since(self._monotonic())

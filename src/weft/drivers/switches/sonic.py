@@ -83,14 +83,12 @@ class Sonic(Session):
 
     def _ports(self) -> tuple[str, ...]:
         there: list[str] = []
-        try:
+        with self.reading("read the configuration"):
             for model, table in TABLES:
                 body = self._get(f"{DATA}/{model}/{table}").body
                 for row in _inside(body, f"{model.partition(':')[0]}:{table}").get(f"{table}_LIST", []):
                     there.append(own_name(row))
                     self._leaf = member_leaf(row) if table == "PORT" else self._leaf
-        except (KeyError, TypeError, AttributeError) as error:
-            raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None
         if not there:  # 404 or an empty answer to everything: not set up, or not a SONiC switch
             raise self.unknown("read the configuration", "it names no port")
         self._there = (tuple(there), self._monotonic())
@@ -99,7 +97,7 @@ class Sonic(Session):
     def _vlans(self, there: Sequence[str], reply: Reply) -> SwitchState:
         rows: dict[str, list[tuple[int, str]]] = {name: [] for name in there}
         passed: dict[str, set[int]] = {}
-        try:
+        with self.reading("read the configuration"):
             tree = _inside(reply.body, "sonic-vlan:sonic-vlan")
             vlans = {int(row["vlanid"]): "" for row in tree.get("VLAN", {}).get("VLAN_LIST", [])}
             for row in tree.get("VLAN_MEMBER", {}).get("VLAN_MEMBER_LIST", []):
@@ -108,8 +106,6 @@ class Sonic(Session):
                 rows.setdefault(port, []).append((number, str(row["tagging_mode"])))
             for row in tree.get("VLAN_MEMBER_TABLE", {}).get("VLAN_MEMBER_TABLE_LIST", []):
                 passed.setdefault(member(row), set()).add(int(str(row["name"]).removeprefix("Vlan")))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None
         parking = self.limits.parking  # it forwards: ports in it aren't isolated
         exposed = frozenset(name for name, mine in rows.items() if (parking, "untagged") in mine)
         ports = {name: _port(mine) for name, mine in rows.items()}
@@ -136,7 +132,7 @@ class Sonic(Session):
         except NotServedError as error:
             return error.answer
         found: list[Neighbour] = []
-        try:
+        with self.reading("read LLDP neighbours"):
             for row in body.get("openconfig-lldp:interfaces", {}).get("interface", ()):
                 for one in (row.get("neighbors") or {}).get("neighbor", ()):
                     state = one["state"]
@@ -145,30 +141,22 @@ class Sonic(Session):
                         heard = (str(row["name"]), state["system-name"], state["port-id"], described)
                         found.append(neighbour(*heard))
             return found
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self.unknown("read LLDP neighbours", f"its answer can't be read: {error!r}") from None
 
     def counters(self) -> Sequence[PortCounters] | str:
         try:
             body = self._get(f"{DATA}/openconfig-interfaces:interfaces").body or {}
         except NotServedError as error:
             return error.answer
-        try:
+        with self.reading("read the counters of ports"):
             return openconfig_counters(body["openconfig-interfaces:interfaces"]["interface"])
-        except (KeyError, TypeError, AttributeError) as error:
-            asked = "read the counters of ports"
-            raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
 
     def links(self) -> Links | str:
         try:
             body = self._get(f"{DATA}/openconfig-interfaces:interfaces").body or {}
         except NotServedError as error:
             return error.answer
-        try:
+        with self.reading("read the states of links"):
             return openconfig_links(body["openconfig-interfaces:interfaces"]["interface"])
-        except (KeyError, TypeError, AttributeError) as error:
-            asked = "read the states of links"
-            raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
 
     def _get(self, path: str) -> Reply:
         reply = self._api.ask("GET", path)
@@ -261,11 +249,9 @@ class Sonic(Session):
         if reply.status in (404, 405):
             said, then = f"its RESTCONF has no {COPY}", "use an image that has it, or interface: generic"
             raise PermanentError(asked, f"switch {self.name}", said, then)
-        try:
+        with self.reading(asked):
             output = reply.body["sonic-config-mgmt:output"] if reply.status < 300 else {}
             good, said = output.get("status") == 0, str(output.get("status-detail") or _said(reply))
-        except (KeyError, TypeError, AttributeError) as error:
-            raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
         if not good:
             raise self.unknown(asked, said)
 

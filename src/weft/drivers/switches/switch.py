@@ -9,8 +9,8 @@ from __future__ import annotations
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from weft.drivers.switches.access import JSON, UnheardError
@@ -309,3 +309,11 @@ class Session(Together):
     def unknown(self, asked: str, answer: str) -> UnknownError:
         """The error of a request whose outcome isn't known."""
         return UnknownError(asked, f"switch {self.name}", answer)
+
+    @contextmanager
+    def reading(self, asked: str) -> Generator[None]:
+        """Around what takes an answer apart: an answer of another shape leaves it unknown."""
+        try:
+            yield
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
