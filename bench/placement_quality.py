@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from weft.planning.place.policies import POLICIES
 from weft.planning.place.state import Kind
 from weft.planning.queue.queue import QueueSettings, least_leaves
 from weft.planning.queue.simulate import Outcome, simulate
-from weft.planning.queue.trace import at_load, nearest_level, over_and_over
+from weft.planning.queue.trace import TraceOrder, at_load, nearest_level
 
 DATA = Path(__file__).parent / "data"
 LOAD = 0.95
@@ -24,6 +25,17 @@ SEEDS = (1, 2, 3, 4)
 PASSES = 10
 SETTINGS = (("throughput", 0.5, 1.02, 1.12), ("locality", 4.0, 1.08, 1.045))
 """(name, weight of a pod, goal of leaves, goal of pods)."""
+
+
+def over_and_over(orders: list[TraceOrder], times: int) -> list[TraceOrder]:
+    """The trace repeated this many times: a short one consists only of start-up and drain."""
+    span = max(o.submitted for o in orders)
+    period = span + span / max(len(orders) - 1, 1)
+    return [
+        replace(o, ask=replace(o.ask, pod=f"{o.ask.pod}-{k}"), submitted=o.submitted + k * period)
+        for k in range(times)
+        for o in orders
+    ]
 
 
 def churn(weights: Weights, policy: Policy | None, seed: int) -> tuple[float, float]:

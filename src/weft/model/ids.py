@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
+from uuid import UUID
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, StringConstraints, WithJsonSchema
 
@@ -139,6 +140,14 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 def is_uuid(text: str) -> bool:
     """Whether this may be a pod's id."""
     return _UUID.match(text) is not None
+
+
+def uuid_of(text: str) -> UUID | None:
+    """The UUID that a text is in any spelling; None: it is none, as of a mark that was edited by hand."""
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
 
 
 MachineId = Annotated[

@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
+from weft.drivers.openstack.base import moment_of
 from weft.model.site import Cloud
 from weft.ports.cleanings import LastClaim, Watched
 
@@ -151,7 +152,7 @@ def set_back(cleaning: Cleaning, taken: LastClaim | None) -> str:
     Args:
         taken: by which cleaning weft last took the machine. Both times are by Ironic's clock.
     """
-    ended = _moment(cleaning.ended)
+    ended = moment_of(cleaning.ended)
     if taken is None or ended is None or ended > taken.ended or (ended == taken.ended and not taken.used):
         return ""
     then = "it must be cleaned again: `openstack baremetal node manage`, then `provide`"
@@ -163,7 +164,7 @@ def set_back(cleaning: Cleaning, taken: LastClaim | None) -> str:
 
 def ended_at(cleaning: Cleaning) -> datetime:
     """When it ended; a proved cleaning has such a time."""
-    ended = _moment(cleaning.ended)
+    ended = moment_of(cleaning.ended)
     assert ended is not None
     return ended
 
@@ -193,7 +194,7 @@ def _last_end(
 
 def _is_its(watched: Watched | None, changed: str) -> bool:
     """Whether the machine became available at the end of the cleaning that was watched, and nothing else since."""
-    then, now = _moment(watched.ended if watched else ""), _moment(changed)
+    then, now = moment_of(watched.ended if watched else ""), moment_of(changed)
     return then is not None and then == now
 
 
@@ -232,7 +233,7 @@ def _without_raid(steps: Sequence[str], erasing: str, node: Mapping[str, Any]) -
 
 
 def _is_at_once(began: str, ended: str) -> bool:
-    first, last = _moment(began), _moment(ended)
+    first, last = moment_of(began), moment_of(ended)
     return first is not None and last is not None and last - first < AT_ONCE
 
 
@@ -262,21 +263,13 @@ def _erased(step: str, node: Mapping[str, Any]) -> str:
 
 
 def _unless_changed(cleaning: Cleaning, changed: str) -> Cleaning | str:
-    ended, then = _moment(cleaning.ended), _moment(changed)
+    ended, then = moment_of(cleaning.ended), moment_of(changed)
     if ended is None or then is None:
         return f"its cleaning ended at {cleaning.ended!r} and its state changed at {changed!r}: these can't be compared"
     if then - ended > END:
         after = "what ran since isn't recorded (Ironic's [conductor]record_step_flows_in_history)"
         return f"its cleaning ended at {cleaning.ended}, and its state changed at {changed}: {after}"
     return cleaning
-
-
-def _moment(text: str) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _steps(event: str) -> tuple[str, ...] | None:

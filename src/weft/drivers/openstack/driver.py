@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TypeVar
 
 from weft.drivers.openstack.aggregates import Aggregates
-from weft.drivers.openstack.base import Call, KindDriver, ListedResource, look, outcomes_of
+from weft.drivers.openstack.base import Call, KindDriver, ListedResource, look, moment_of, outcomes_of
 from weft.drivers.openstack.cinder import VolumeAttachments, Volumes
 from weft.drivers.openstack.flavors import Flavors
 from weft.drivers.openstack.images import Images
@@ -239,7 +238,7 @@ class OpenStackDriver:
         mark = row.mark
         assert mark is not None
         facts = {"key": mark.key, "site": mark.site, **kind.facts(row)}
-        made = _moment(row.created)
+        made = moment_of(row.created)
         by = row.raw.get("user_id") if isinstance(kind, Servers) else None
         ours = None if by is None else by == self._sessions.own().compute.signed_in_user()
         return Marked(kind.kind, self.name, row.id, row.name, mark.owner, row.project_id, facts, made, ours)
@@ -320,15 +319,6 @@ def _all(
         unread[f"{kind.kind.row.many}{whose}"] = error
         rows = []
     return [row for row in rows if row.mark is not None]
-
-
-def _moment(text: str) -> datetime | None:
-    """ISO 8601 as returned by the services, in UTC with or without saying so; None for none, and for other text."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _remove(kind: KindDriver, call: Call, row: ListedResource) -> None:

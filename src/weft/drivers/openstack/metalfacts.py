@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from weft.drivers.openstack.console import REFUSED, console_hindrance, console_off
-from weft.drivers.openstack.errors import Answer
 from weft.drivers.openstack.given import NAME
 from weft.drivers.openstack.instances import info_of, instance_of, server_id
 from weft.drivers.openstack.nodes import (
@@ -23,6 +22,7 @@ from weft.drivers.openstack.nodes import (
     read_node,
     use_of_node,
 )
+from weft.drivers.openstack.servers import check_done
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import ConflictError, NotYetError, OutsideError, TemporaryError
@@ -193,7 +193,7 @@ def console_of_machine(own: Project, server: str, fence: Fence) -> ConsoleView:
 
 def _console(own: Project, asked: str, path: str) -> ConsoleView | None:
     answer = own.baremetal.ask(asked, "GET", path, ok=REFUSED)
-    _check(asked, answer)
+    check_done(asked, answer)
     info: Any = answer.body.get("console_info")
     if not answer.body.get("console_enabled") or not isinstance(info, dict):
         return None
@@ -233,12 +233,7 @@ def _without_console(own: Project, asked: str, node: Json) -> str:
 
 def _change(own: Project, asked: str, path: str, body: Json, fence: Fence) -> None:
     fence()
-    _check(asked, own.baremetal.ask(asked, "PUT", path, json=body, ok=REFUSED))
-
-
-def _check(asked: str, answer: Answer) -> None:
-    if not answer.fine:
-        raise ConflictError(orders.CLOUD_REFUSES(what=asked, why=answer.sentence()))
+    check_done(asked, own.baremetal.ask(asked, "PUT", path, json=body, ok=REFUSED))
 
 
 def _seen(node: Json) -> OnHost:

@@ -52,7 +52,7 @@ class OpenStackServers:
         path = f"/servers/{server}/action"
         fence()
         answer = compute.ask(asked, "POST", path, json=BODIES[action], ok=REFUSED)
-        _check(asked, answer)
+        check_done(asked, answer)
         password = answer.body.get("adminPass")
         return str(password) if action is Action.RESCUE and password else None
 
@@ -64,7 +64,7 @@ class OpenStackServers:
         path = f"/servers/{server}/remote-consoles"
         fence()
         answer = compute.ask(asked, "POST", path, json={"remote_console": kind}, ok=REFUSED)
-        _check(asked, answer)
+        check_done(asked, answer)
         found = compute.part(asked, answer, "remote_console", reading=False)
         if not isinstance(found.get("url"), str):
             raise TemporaryError(
@@ -124,6 +124,7 @@ def _beginning(one: str, other: str) -> str:
     return "".join(a for a, _ in zip(one, takewhile(bool, same), strict=False))
 
 
-def _check(asked: str, answer: Answer) -> None:
+def check_done(asked: str, answer: Answer) -> None:
+    """Raise `ConflictError` if the service has refused."""
     if not answer.fine:
         raise ConflictError(orders.CLOUD_REFUSES(what=asked, why=answer.sentence()))

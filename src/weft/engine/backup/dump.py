@@ -63,8 +63,8 @@ def back_up(url: str, into: IO[bytes], spool: Path) -> Manifest:
         wanted = ["--format=custom", "--encoding=UTF8", "--no-owner", "--no-privileges", "--no-publications"]
         wanted += ["--no-subscriptions", "--no-security-labels", "--no-tablespaces"]
         wanted += [f"--snapshot={facts.snapshot}", f"--lock-wait-timeout={LOCK_SECONDS}s"]
-        wanted += [f"--schema={_quoted(facts.namespace)}"]
-        wanted += [f"--exclude-table-data={_quoted(facts.namespace)}.{name}" for name in LEFT_OUT]
+        wanted += [f"--schema={quoted(facts.namespace)}"]
+        wanted += [f"--exclude-table-data={quoted(facts.namespace)}.{name}" for name in LEFT_OUT]
         failed = partial(PermanentError, ASKED, address_of(url), then="nothing was written")
         with running(found, [*wanted, *arguments], environment, failed=failed) as under_way:
             for chunk in under_way.output:
@@ -170,7 +170,7 @@ def row_counts(connection: Connection, namespace: str) -> dict[str, int]:
     return found
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     """For pg_dump's patterns, in which a name in quotes is itself."""
     return '"' + name.replace('"', '""') + '"'
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 import psycopg
 from psycopg.rows import DictRow, dict_row
 
-from weft.engine.backup.dump import Connection, namespace_of, row_counts
+from weft.engine.backup.dump import Connection, namespace_of, quoted, row_counts
 from weft.engine.backup.file import Backup
 from weft.engine.backup.programs import Program, program
 from weft.engine.backup.script import carry_out, contents
@@ -85,7 +85,7 @@ def restore(url: str, checked: Checked, replace: bool, older: bool, by: str) -> 
     with _transaction(url) as connection:
         _check_target(connection, url, checked, replace)
         carry_out(connection, checked.program, checked.backup, checked.contents)
-        connection.execute("SELECT set_config('search_path', %s, true)", [_quoted(manifest.namespace)])
+        connection.execute("SELECT set_config('search_path', %s, true)", [quoted(manifest.namespace)])
         _compare(connection, url, checked)
         connection.execute(cast(Any, dict(migrations())["0074_restored.sql"]))
         connection.execute(
@@ -205,7 +205,3 @@ def _row(connection: Connection, statement: str) -> DictRow:
     row = connection.execute(cast(Any, statement)).fetchone()
     assert row is not None
     return row
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
-from uuid import UUID
 
 from weft.engine.base.database import Row, Tx
 from weft.engine.proof.departure import CLOCKS
 from weft.engine.rows.records import RowState
+from weft.model.ids import uuid_of
 from weft.model.kindrow import Home
 from weft.model.owner import Owner
 from weft.model.resources import Marked
@@ -91,7 +91,7 @@ class Owners:
     @classmethod
     def read(cls, tx: Tx, things: Sequence[Marked], listed_at: datetime) -> Owners:
         """Args: listed_at: a moment before the listing began, which may still show what was released after it."""
-        named = sorted({i for t in things if t.owner and (i := _uuid(t.owner.id))}, key=str)
+        named = sorted({i for t in things if t.owner and (i := uuid_of(t.owner.id))}, key=str)
         ids = sorted({t.id for t in things})
         rows = tx.rows("owners_of", ids=ids, owners=named)
         owners, held = tx.rows("known_owners", owners=named), tx.rows("number_holds")
@@ -261,10 +261,3 @@ def _released(row: Row) -> str:
 def _named(row: Row) -> str:
     """An owner for people, from either kind of row."""
     return f"{row.get('owner_kind') or row['kind']} {row['name']}"
-
-
-def _uuid(text: str | None) -> UUID | None:
-    try:
-        return UUID(text) if text else None
-    except ValueError:
-        return None

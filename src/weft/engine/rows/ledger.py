@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC
-from uuid import UUID
 
 from weft.engine.base.database import Database, Row
 from weft.engine.base.documents import message_json, read
@@ -14,6 +13,7 @@ from weft.engine.base.unreadable import READING, unreadable
 from weft.engine.rows.records import RowState
 from weft.model.fabric import Membership
 from weft.model.fabrictypes import FabricType
+from weft.model.ids import uuid_of
 from weft.model.mark import Mark
 from weft.model.owner import Owner
 from weft.model.plan import Plan
@@ -56,7 +56,7 @@ class FabricLedger:
         return dict(made.values())
 
     def ever(self, mark: Mark) -> SegmentSpec | None:
-        owner_id = _uuid(mark.owner.id)
+        owner_id = uuid_of(mark.owner.id)
         row = self._database.row("segment_ever", id=owner_id, key=mark.key)
         if row is None:
             return None
@@ -71,7 +71,7 @@ class FabricLedger:
         return planned.spec.model_copy(update={"members": tuple(members[p] for p in sorted(members))})
 
     def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:
-        owners = {i for m in marks if (i := _uuid(m.owner.id)) is not None}
+        owners = {i for m in marks if (i := uuid_of(m.owner.id)) is not None}
         if not owners:
             return {}
         rows = self._database.rows("segments_of", owners=list(owners))
@@ -99,13 +99,6 @@ class FabricLedger:
             tx.run("insert_segment_event", owner_id=owner.id, message=message_json(message))
             tx.run("wake_owner", id=owner.id)
             tx.run("notify", owner_id=owner.id)
-
-
-def _uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None  # edited by hand: the database knows no such pod
 
 
 def _made(row: Row) -> tuple[Mark, SegmentSpec]:

@@ -23,6 +23,7 @@ from weft.engine.rows.ownerrecord import OwnerRecord
 from weft.engine.rows.records import ResourceRecord, RowState
 from weft.engine.visit.resourcerules import ResourceRule
 from weft.model.errors import ConflictError, PermanentError
+from weft.model.ids import uuid_of
 from weft.model.owner import Owner
 from weft.model.resources import Graph
 from weft.model.site import Site
@@ -132,16 +133,9 @@ def known_rows(records: Iterable[ResourceRecord]) -> dict[str, ResourceRow]:
 
 def live_of(tx: Tx, owners: Collection[Owner]) -> set[Owner]:
     """Those of these that the database knows and that aren't released."""
-    ids = sorted({id_ for o in owners if (id_ := _uuid(o.id)) is not None})
+    ids = sorted({id_ for o in owners if (id_ := uuid_of(o.id)) is not None})
     rows = tx.rows("known_owners", owners=ids) if ids else []
     return {Owner(row["kind"], str(row["id"])) for row in rows if row["state"] != "RELEASED"}
-
-
-def _uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
 
 
 def _going(records: Mapping[str, ResourceRecord], graph: Graph) -> list[ResourceRecord]:

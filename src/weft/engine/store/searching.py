@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from uuid import UUID
 
 from weft.engine.base.database import Database
+from weft.model.ids import uuid_of
 from weft.model.kinds import every_kind
 from weft.planning.fabric.search import numbers_of
 
@@ -41,7 +42,7 @@ def search_owners(database: Database, text: str, project_id: str | None, limit: 
     """
     values = {
         "text": text,
-        "id": _uuid(text),
+        "id": uuid_of(text),
         "numbers": numbers_of(text),
         "address": _address(text),
         "mac": text.lower().replace("-", ":") if _MAC.fullmatch(text) else None,
@@ -53,13 +54,6 @@ def search_owners(database: Database, text: str, project_id: str | None, limit: 
         tx.run("search_at_most", milliseconds=f"{LONGEST_READ}ms")
         rows = tx.rows("searched_owners", **values)
     return [OwnerHit(**row) for row in rows]
-
-
-def _uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
 
 
 def _address(text: str) -> str | None:

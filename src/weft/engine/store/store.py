@@ -42,7 +42,6 @@ from weft.model.messages import orders, outside, pods
 from weft.model.pod import PodState
 from weft.model.site import Site
 
-_EXTEND = "the pod is released then, unless it is extended (weft pod extend)"
 log = logging.getLogger(__name__)
 
 PARKED_FOR = 3600.0

@@ -180,8 +180,6 @@ TEXT = Free()
 TIME = Time()
 OTHERS_TIME = Time(1)
 """A start that follows from other projects' leases."""
-OTHERS_END = Time(-1)
-"""An end that follows from other projects' bookings."""
 SERVER = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 """Pattern of a server's name, which its tenant chose."""
 NAMED = r"weft-[0-9a-f]{8}-[A-Za-z0-9._-]{1,120}"

@@ -148,11 +148,6 @@ class Forwarding:
         """Whether a switch is at both ends."""
         return link < len(self.switches) * PORTS and 0 <= int(self._next[link]) < len(self.switches)
 
-    def sent_by(self, link: int) -> int | None:
-        """Port GUID of the host that sends on a link; None: a switch does."""
-        n = len(self.switches) * PORTS
-        return self.ports[link - n].port_guid if link >= n else None
-
     # -- following -------------------------------------------------------------------------------------------
 
     def lids(self, port: int) -> range:

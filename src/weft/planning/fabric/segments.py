@@ -55,7 +55,7 @@ def allot(
         segment = lowest_free(rails.segments, used.segments.get(fabric, frozenset()))
         if segment is None:
             what = rails.words.words
-            return _exhausted(
+            return exhausted(
                 placement.NUMBERS_EXHAUSTED(
                     place=f"fabric {fabric}",
                     what=f"{what} of its range",
@@ -68,7 +68,7 @@ def allot(
     vlan = management_vlan(management, cloud, used)
     if vlan is None:
         assert management.segments is not None
-        return _exhausted(
+        return exhausted(
             placement.NUMBERS_EXHAUSTED(
                 place=f"cloud {cloud}",
                 what="management VLANs",
@@ -185,7 +185,8 @@ def _network(cidr: str) -> IPv4Network:
     return IPv4Network(cidr)
 
 
-def _exhausted(reason: str) -> Refusal:
+def exhausted(reason: str) -> Refusal:
+    """The refusal for lack of numbers or subnets."""
     return Refusal(
         reason=reason,
         explanation=Explanation(considered=0, chosen=reason),
@@ -194,6 +195,4 @@ def _exhausted(reason: str) -> Refusal:
 
 
 def _no_block(cloud: str, field: str, block: IPv4Network, size: int) -> Refusal:
-    return _exhausted(
-        placement.SUBNETS_EXHAUSTED(place=f"cloud {cloud}", size=size, field=f"{field} {block}")
-    )
+    return exhausted(placement.SUBNETS_EXHAUSTED(place=f"cloud {cloud}", size=size, field=f"{field} {block}"))

@@ -29,17 +29,6 @@ def nearest_level(topology: Topology, orders: list[TraceOrder]) -> list[TraceOrd
     return [replace(o, ask=replace(o.ask, required=nearest(engine, o.ask))) for o in orders]
 
 
-def over_and_over(orders: list[TraceOrder], times: int) -> list[TraceOrder]:
-    """The trace repeated this many times: a short one consists only of start-up and drain."""
-    span = max(o.submitted for o in orders)
-    period = span + span / max(len(orders) - 1, 1)
-    return [
-        replace(o, ask=replace(o.ask, pod=f"{o.ask.pod}-{k}"), submitted=o.submitted + k * period)
-        for k in range(times)
-        for o in orders
-    ]
-
-
 def at_load(topology: Topology, orders: list[TraceOrder], load: float) -> list[TraceOrder]:
     """Arrivals scaled so that the orders' node-seconds are this share of the site's until the last arrival."""
     span = max(o.submitted for o in orders)

@@ -10,7 +10,7 @@ from weft.model.ipuorder import IpusOrder
 from weft.model.localityorder import LocalityOrder
 from weft.model.messages import orders, placement
 from weft.model.messages.orders import instead
-from weft.model.offer import NumbersOffer, ReleaseOffer, offered
+from weft.model.offer import ReleaseOffer, offered
 from weft.model.order import FabricOrder, Order
 from weft.model.placement import Explanation, Occupancy, Placement, Refusal
 from weft.model.plan import Allotment, Plan, UsedNumbers
@@ -18,7 +18,7 @@ from weft.model.resources import Graph, Resource
 from weft.model.site import IpuPod, Site
 from weft.model.specs import NetworkSpec, PortSpec, ServerSpec, SubnetSpec, VipuClusterSpec
 from weft.planning.fabric.datanetwork import data_vlans
-from weft.planning.fabric.segments import check_given, management_size, management_vlan
+from weft.planning.fabric.segments import check_given, exhausted, management_size, management_vlan
 from weft.planning.fabric.subnets import NO_SUBNETS, cut
 from weft.planning.place.slots import HOST, is_slot, slot
 from weft.planning.shapes.ipu.graph import CLUSTER, CONTROLLER, IpuParts, ipu_graph
@@ -215,30 +215,22 @@ def allot_ipus(
     for space, numbered, taken_there, what in ranges:
         free = next((n for n in numbered if n not in taken_there), None)
         if free is None:
-            return _exhausted(placement.NUMBERS_EXHAUSTED(place=f"IPU-POD {parts.ipu_pod}", what=what))
+            return exhausted(placement.NUMBERS_EXHAUSTED(place=f"IPU-POD {parts.ipu_pod}", what=what))
         numbers[space] = free
     vlan = management_vlan(management, cloud, used)
     if vlan is None:
-        return _exhausted(placement.NUMBERS_EXHAUSTED(place=f"cloud {cloud}", what="its management VLANs"))
+        return exhausted(placement.NUMBERS_EXHAUSTED(place=f"cloud {cloud}", what="its management VLANs"))
     taken = used.management_cidrs.get(cloud, NO_SUBNETS)
     size = management_size(len(parts.poplars) + 1)
     cidr = order.network.management or cut(management.addresses, management.prefix, size, taken)
     if cidr is None:
-        return _exhausted(
+        return exhausted(
             placement.SUBNETS_EXHAUSTED(
                 place=f"cloud {cloud}", field=f"management.addresses {management.addresses}"
             )
         )
     numbers |= vlan
     return Allotment(rdma_cidr=str(pod.data.addresses), management_cidr=str(cidr), numbers=numbers)
-
-
-def _exhausted(reason: str) -> Refusal:
-    return Refusal(
-        reason=reason,
-        explanation=Explanation(considered=0, chosen=reason),
-        would_fit=(NumbersOffer(),),
-    )
 
 
 def check_reach(graph: Graph, site: Site, ipu_pod: str) -> None:
