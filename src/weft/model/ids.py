@@ -150,6 +150,15 @@ def uuid_of(text: str) -> UUID | None:
         return None
 
 
+def moment_of(text: str) -> datetime | None:
+    """ISO 8601, in UTC with or without saying so; None for none, and for other text."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
 MachineId = Annotated[
     str, StringConstraints(to_lower=True, pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 ]

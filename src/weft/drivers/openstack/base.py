@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from weft.drivers.openstack.lookups import Lookups
@@ -294,12 +293,3 @@ def look(kind: KindDriver, call: Call, wanted: Sequence[Resource]) -> Presence:
     where = f"project {call.scope.project_id}"
     proofs = {r.key: f"{phrases[r.key in asked]} in {where}; {control}" for r in absent}
     return Presence(rows, {r.key: kind.proof(call, r, proofs[r.key]) for r in absent})
-
-
-def moment_of(text: str) -> datetime | None:
-    """ISO 8601 as returned by the services, in UTC with or without saying so; None for none, and for other text."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

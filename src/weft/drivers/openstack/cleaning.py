@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-from weft.drivers.openstack.base import moment_of
+from weft.model.ids import moment_of
 from weft.model.site import Cloud
 from weft.ports.cleanings import LastClaim, Watched
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from weft.drivers.openstack.aggregates import Aggregates
-from weft.drivers.openstack.base import Call, KindDriver, ListedResource, look, moment_of, outcomes_of
+from weft.drivers.openstack.base import Call, KindDriver, ListedResource, look, outcomes_of
 from weft.drivers.openstack.cinder import VolumeAttachments, Volumes
 from weft.drivers.openstack.flavors import Flavors
 from weft.drivers.openstack.images import Images
@@ -24,6 +24,7 @@ from weft.drivers.openstack.security_group import SecurityGroups
 from weft.drivers.openstack.session import Project, Sessions
 from weft.drivers.openstack.transport import TIMEOUT
 from weft.model.errors import PermanentError, TemporaryError, UnknownError, WeftError
+from weft.model.ids import moment_of
 from weft.model.messages import outside
 from weft.model.owner import Owner
 from weft.model.resources import AnyKind, Kind, Marked, Observed, Outcome, Resource, Status

@@ -15,8 +15,8 @@ import requests
 from keystoneauth1 import exceptions as auth_errors
 from openstack import exceptions as sdk_errors
 
-from weft.model.errors import OutsideError, PermanentError, TemporaryError, UnknownError
-from weft.model.messages import Message, outside
+from weft.model.errors import ConflictError, OutsideError, PermanentError, TemporaryError, UnknownError
+from weft.model.messages import Message, orders, outside
 
 ROLES = "give the service user the roles and policies of docs/operating-roles.md"
 
@@ -227,3 +227,9 @@ def _seconds(text: str | None, default: float) -> float:
     if text is None or not text.isascii() or not text.isdecimal():
         return default
     return min(float(text[:9]), LONGEST_DELAY)
+
+
+def check_done(asked: str, answer: Answer) -> None:
+    """Raise `ConflictError` if the service has refused."""
+    if not answer.fine:
+        raise ConflictError(orders.CLOUD_REFUSES(what=asked, why=answer.sentence()))

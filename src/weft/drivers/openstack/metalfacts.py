@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from weft.drivers.openstack.console import REFUSED, console_hindrance, console_off
+from weft.drivers.openstack.errors import check_done
 from weft.drivers.openstack.given import NAME
 from weft.drivers.openstack.instances import info_of, instance_of, server_id
 from weft.drivers.openstack.nodes import (
@@ -22,11 +23,11 @@ from weft.drivers.openstack.nodes import (
     read_node,
     use_of_node,
 )
-from weft.drivers.openstack.servers import check_done
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import ConflictError, NotYetError, OutsideError, TemporaryError
 from weft.model.hostneeds import HostNeeds
+from weft.model.ids import moment_of
 from weft.model.messages import orders, outside
 from weft.model.views import ConsoleView
 from weft.ports.fences import Fence
@@ -78,7 +79,7 @@ def how_it_ended(own: Project, server: str) -> Ending:
         said = f"machine {machine} is {state} without an instance: it was never torn down"
         return Ending(Ended.NOT_DESTROYED, said, by="Ironic")
     said = f"machine {machine} was taken from it: it is {state}, with no instance"
-    return Ending(Ended.DESTROYED, said, _moment(node.get("provision_updated_at")), by="Ironic")
+    return Ending(Ended.DESTROYED, said, moment_of(str(node.get("provision_updated_at"))), by="Ironic")
 
 
 def confirmed(own: Project, server: str, machine: str, found: Ending) -> Ending:
@@ -142,7 +143,7 @@ def _is_over(own: Project, server: str, newest: Mapping[str, Json], since: datet
     instance, _, machine = server.partition("@")
     listed = newest.get(machine, {})
     node = listed if listed.get("provision_state") else read_node(own, machine)
-    changed = _moment(node.get("provision_updated_at"))
+    changed = moment_of(str(node.get("provision_updated_at")))
     given = (
         instance_of(node) == instance and node["provision_state"] != "available"
     )  # else it isn't deployed yet
@@ -251,11 +252,3 @@ def _seen_or_unknown(node: Json) -> OnHost:
         return OnHost(unknown=str(error), by="Ironic")
     except KeyError as error:
         return OnHost(unknown=f"Ironic lists it without {error}", by="Ironic")
-
-
-def _moment(text: object) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

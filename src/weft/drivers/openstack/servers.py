@@ -12,12 +12,12 @@ from datetime import datetime
 from functools import partial
 from itertools import takewhile
 
-from weft.drivers.openstack.errors import Answer, DeniedError
+from weft.drivers.openstack.errors import DeniedError, check_done
 from weft.drivers.openstack.metalfacts import act_on_machine, booted, console_of_machine
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Sessions
-from weft.model.errors import ConflictError, OutsideError, TemporaryError
-from weft.model.messages import orders, outside
+from weft.model.errors import OutsideError, TemporaryError
+from weft.model.messages import outside
 from weft.model.views import ConsoleView
 from weft.ports.fences import Fence
 from weft.ports.servers import Action
@@ -122,9 +122,3 @@ def _beginning(one: str, other: str) -> str:
     """The common prefix of both; of the first and the last of a sorted list it is that of all."""
     same = (a == b for a, b in zip(one, other, strict=False))
     return "".join(a for a, _ in zip(one, takewhile(bool, same), strict=False))
-
-
-def check_done(asked: str, answer: Answer) -> None:
-    """Raise `ConflictError` if the service has refused."""
-    if not answer.fine:
-        raise ConflictError(orders.CLOUD_REFUSES(what=asked, why=answer.sentence()))
