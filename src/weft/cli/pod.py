@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
-from weft.cli import bandwidth, health, links, podact, podexample, podlook, podservers, podssh, podtopology
-from weft.cli.common import Subparsers, group, leaf, seconds
+from weft.cli import bandwidth, health, links, podact, podexample, podlook, podservers, podssh
+from weft.cli.common import Subparsers, client_of, group, leaf, seconds, warn
 from weft.cli.output import acting, listed, shown
 
 _TIMEOUT = 1800.0
@@ -20,7 +21,7 @@ def add_commands(subparsers: Subparsers) -> None:
     _add_ending(commands)
     podservers.add_commands(commands)
     podssh.add_commands(commands)
-    podtopology.add_commands(commands)
+    _add_topology(commands)
     health.add_pod_commands(commands)
     links.add_pod_commands(commands)
     bandwidth.add_pod_commands(commands)
@@ -195,3 +196,32 @@ def _number(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is not a non-negative integer")
     return int(text)
+
+
+def _add_topology(commands: Subparsers) -> None:
+    parser = leaf(
+        commands,
+        "topology",
+        _topology,
+        "write where a pod's servers are, for Slurm, Kubernetes, MPI, NCCL and others",
+        json_=False,
+    )
+    parser.add_argument("name", metavar="NAME", help="name or id of the pod")
+    parser.add_argument(
+        "--format",
+        dest="topology_format",
+        metavar="FORMAT",
+        default="json",
+        help="slurm-conf, slurm-block-conf, slurm-yaml, kubernetes, nodefeature, kueue, topograph, hostfile, "
+        "hostfile-mpich, rankfile, nccl-env, nccl-xml, ucx, weft-check or json (default json)",
+    )
+
+
+def _topology(args: argparse.Namespace) -> int:
+    """The file on stdout; on stderr, the servers that aren't in it."""
+    text, left_out = client_of(args).pods.topology(args.name, args.topology_format)
+    for one in left_out:
+        warn(f"weft: left out: {one}")
+    sys.stdout.write(text)
+    sys.stdout.flush()
+    return 0

@@ -9,7 +9,6 @@ from weft.cli import (
     health,
     links,
     place,
-    sitecerts,
     siteenroll,
     siteexport,
     siteimpact,
@@ -17,14 +16,16 @@ from weft.cli import (
     siteresources,
     use,
 )
-from weft.cli.common import Subparsers, client_of, exit_code, group, leaf, read_stdin, say, write_json
-from weft.cli.output import Listing, Record, shown
+from weft.cli.common import Subparsers, client_of, exit_code, group, leaf, read_stdin, say, warn, write_json
+from weft.cli.output import Listing, Record, listed, shown
 from weft.cli.siteactivate import activate
 
 if TYPE_CHECKING:
     from weft.model.livecheck import LiveCheck
     from weft.model.site import Site
     from weft.planning.fabric.diff import FabricDifference
+
+_BY_HAND = frozenset({"CERTIFICATE_EXPIRED", "CERTIFICATE_SUPERSEDED", "AUTHORITY_OFFLINE"})
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -45,7 +46,9 @@ def add_commands(subparsers: Subparsers) -> None:
     health.add_site_commands(commands)
     use.add_site_commands(commands)
     siteimpact.add_site_commands(commands)
-    sitecerts.add_site_commands(commands)
+    listed(
+        commands, "certs", _certs, "list certificates of agents, when they end, and whether they are renewed"
+    )
     links.add_site_commands(commands)
     siteresources.add_site_commands(commands)
     siteimport.add_site_commands(commands)
@@ -243,3 +246,15 @@ def _show(args: argparse.Namespace) -> Record:
         "problems": Listing(("fabric", "problem"), problems),
     }
     return Record({name: view.get(name) for name in names}, view, details)
+
+
+def _certs(args: argparse.Namespace) -> Listing:
+    """`weft site certs`; says on standard error how to renew those that weft can't."""
+    rows = client_of(args).site.certificates()
+    if stuck := [row for row in rows if row["code"] in _BY_HAND]:
+        agents = "".join(f" --agent {row['name']}=HOST" for row in stuck if row["kind"] == "agent")
+        warn(
+            f"weft: to renew {len(stuck)} by hand, on the host with the authority's key: "
+            f"weft fabric-agent certs --dir DIR{agents} --renew; then copy the files to the agents' hosts"
+        )
+    return Listing(("fabric", "kind", "name", "expires_at", "seen_at", "code", "state"), rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -10,12 +10,12 @@ from typing import Protocol
 from weft.model.messages.values import OPERATOR
 from weft.model.order import Order
 from weft.model.resources import NOTHING, Graph
-from weft.model.site import Flavor
+from weft.model.site import Flavor, Storage
+from weft.model.storageorder import StorageOrder
 from weft.ports.existing import ExistingThings
 from weft.ports.networks import Networks
 from weft.ports.occupants import Occupants
 from weft.ports.servers import Servers
-from weft.ports.storage import StorageOffers
 from weft.ports.tenantnetworks import TenantNetworks
 from weft.ports.witness import Witnesses
 
@@ -82,6 +82,23 @@ class QuotaRow:
     limit: int
     used: int
     wanted: int
+
+
+class StorageOffers(Protocol):
+    """Share types, volume types, and what exists."""
+
+    def check_storage(
+        self, project_id: str, entries: Sequence[StorageOrder], offer: Storage, mine: Collection[str] = ()
+    ) -> tuple[StorageOrder, ...]:
+        """The entries with existing shares and volumes by id, after the cloud confirmed them and the types.
+
+        Args:
+            offer: the site's, with the types of entries that name none.
+            mine: ids that the pod already uses: a volume that is attached to one of its servers is accepted.
+
+        Raises `InputError` with the order's field.
+        """
+        ...
 
 
 class CloudFacts(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from weft.generate.topology import environment, kubernetes, mpi, ncclxml, slurm
+from weft.generate.topology import environment, kubernetes, mpi, slurm
 from weft.generate.topology.text import left_out
 from weft.model.errors import ConflictError
 from weft.model.ids import FULL_MEMBER
@@ -15,6 +15,17 @@ from weft.model.messages import topology as messages
 from weft.planning.fabric.podtopology import PodTopology
 
 _TEXT, _YAML, _JSON = "text/plain; charset=utf-8", "application/yaml", "application/json"
+
+
+def _nccl_file(pod: PodTopology) -> str:
+    """NCCL's topology file: refused with `ConflictError`, since weft has read no PCI address in a server.
+
+    A virtual machine's addresses are QEMU's, not the host's, which the site has; and what the file says of a device,
+    NCCL doesn't look up any more: a bridge that is missing in it makes transfers slower, also on a whole machine, where
+    NCCL finds everything by itself.
+    """
+    what = "the PCI addresses"
+    raise ConflictError(messages.TOPOLOGY_UNREAD(pod=pod.pod, format="nccl-xml", what=what))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +95,7 @@ FORMATS: Mapping[str, TopologyFormat] = {
     ),
     "rankfile": TopologyFormat("rank file of Open MPI", _TEXT, mpi.rankfile, places=False, fabric=False),
     "nccl-env": TopologyFormat("environment of NCCL", _TEXT, environment.nccl, places=False),
-    "nccl-xml": TopologyFormat(
-        "topology file of NCCL", "application/xml", ncclxml.topology_file, places=False
-    ),
+    "nccl-xml": TopologyFormat("topology file of NCCL", "application/xml", _nccl_file, places=False),
     "ucx": TopologyFormat("environment of UCX", _TEXT, environment.ucx, places=False),
     "weft-check": TopologyFormat(
         "expected values of weft-check in the servers", _JSON, environment.weft_check, places=False

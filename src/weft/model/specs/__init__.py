@@ -1,6 +1,5 @@
 """The desired state of each kind of resource, and how it is described to people; the rest is in `weft.model.kinds`."""
 
-from weft.model.specs.aggregates import AggregateSpec
 from weft.model.specs.base import Spec
 from weft.model.specs.networks import (
     RULES_OF_A_GROUP,
@@ -14,7 +13,7 @@ from weft.model.specs.networks import (
     SegmentSpec,
     SubnetSpec,
 )
-from weft.model.specs.properties import FlavorSpec, ImagePropertiesSpec, PropertiesSpec
+from weft.model.specs.properties import AggregateSpec, FlavorSpec, ImagePropertiesSpec, PropertiesSpec
 from weft.model.specs.servers import KeyPairSpec, MachineSpec, ServerSpec
 from weft.model.specs.storage import ShareAccessSpec, ShareSpec, VolumeAttachmentSpec, VolumeSpec
 from weft.model.specs.vipu import (

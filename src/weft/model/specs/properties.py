@@ -1,4 +1,4 @@
-"""What Nova places servers by: flavors, and properties of images."""
+"""What Nova places servers by: flavors, properties of images, and host aggregates."""
 
 from __future__ import annotations
 
@@ -58,3 +58,25 @@ class ImagePropertiesSpec(PropertiesSpec):
 
     def summary(self) -> str:
         return ", ".join(f"{k}={v}" for k, v in sorted(self.properties.items()))
+
+
+class AggregateSpec(Spec):
+    """A host aggregate that names the flavors for its hosts. Its other hosts and metadata are left alone."""
+
+    kind: Literal["aggregate"] = "aggregate"
+    flavors: tuple[str, ...] = Field(description="Names, sorted: its `instance_type`.")
+    hosts: tuple[str, ...] = Field(description="Nova's compute hosts, sorted.")
+
+    @property
+    def instance_type(self) -> str:
+        """As Nova's `AggregateTypeAffinityFilter` reads it."""
+        return ",".join(self.flavors)
+
+    @property
+    def stays(self) -> bool:
+        """An aggregate that existed before weft, or has other hosts, stays, with its former `instance_type`."""
+        return True
+
+    def summary(self) -> str:
+        hosts = f"{len(self.hosts)} host{'' if len(self.hosts) == 1 else 's'}"
+        return f"{hosts} for {', '.join(self.flavors)}"

@@ -11,7 +11,6 @@ from weft.model.views.capacity import (
     LargestView,
     SoonView,
 )
-from weft.model.views.certificates import AgentCertificateView
 from weft.model.views.checks import (
     CheckJudgement,
     CheckReceipt,
@@ -68,7 +67,7 @@ from weft.model.views.networks import (
     NetworkView,
 )
 from weft.model.views.nodehistory import MOST_ENTRIES, NodeHistory, NodeHistoryEntry
-from weft.model.views.podmap import MapPort, PodMap
+from weft.model.views.podmap import MapPort, PodMap, TopologyFile
 from weft.model.views.pods import (
     FIRST_PAGE,
     MOST_EVENTS,
@@ -88,6 +87,7 @@ from weft.model.views.pods import (
 from weft.model.views.searched import SearchHit, SearchResult
 from weft.model.views.site import (
     Acceptance,
+    AgentCertificateView,
     DrainedPod,
     DrainRequest,
     DrainResult,
@@ -106,7 +106,6 @@ from weft.model.views.site import (
     SiteResources,
     SiteView,
 )
-from weft.model.views.topology import TopologyFile
 from weft.model.views.use import UseBy, UseReport, UseRow, UseSearch, UseState
 from weft.model.views.webhooks import NewWebhook, WebhookRequest, WebhookTest, WebhookView
 

@@ -1,7 +1,8 @@
-"""A pod from its order to the ports of leaf switches: what is wanted beside what was read, and when."""
+"""A pod from its order to the ports of leaf switches, wanted beside what was read, and when; and its topology."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal
 
@@ -68,3 +69,13 @@ class PodMap(Document):
     cables_unread: str = Field(default="", description="Why cables weren't discovered, or not all.")
     ports: tuple[MapPort, ...] = Field(default=(), description="Those that differ first; at most 500.")
     further: int = Field(default=0, description="How many ports aren't listed.")
+
+
+class TopologyFile(Document):
+    """A pod's topology in one format."""
+
+    format: str
+    media_type: str
+    text: str
+    tag: str = Field(description="Changes whenever the text does; begins with the pod's generation.")
+    left_out: Mapping[str, str] = Field(description="Name of each server that isn't in it -> why.")
