@@ -1,4 +1,6 @@
 """What weft says, as values: codes with typed values, and the sentences that operators and tenants read."""
+# What is imported here is what the package offers.
+# pyright: reportUnusedImport=false
 
 from weft.model.messages.message import (
     CODES,
@@ -21,40 +23,3 @@ from weft.model.messages import bandwidth, certificates, errors, health, hostche
 from weft.model.messages import maintenance, networks, nodehealth, nodes  # isort: skip
 from weft.model.messages import orders, outside, placement, pods, problems, queue, repairs  # isort: skip
 from weft.model.messages import topology, webhooks, withheld  # isort: skip
-
-__all__ = [
-    "CODES",
-    "MESSAGE",
-    "MESSAGES",
-    "OPERATORS",
-    "REASON",
-    "Code",
-    "Component",
-    "Message",
-    "Several",
-    "bandwidth",
-    "certificates",
-    "errors",
-    "for_tenant",
-    "health",
-    "hostchecks",
-    "links",
-    "maintenance",
-    "message",
-    "networks",
-    "nodehealth",
-    "nodes",
-    "orders",
-    "outside",
-    "placement",
-    "pods",
-    "problems",
-    "queue",
-    "repairs",
-    "same",
-    "stored",
-    "topology",
-    "webhooks",
-    "whole",
-    "withheld",
-]

@@ -1,4 +1,6 @@
 """The desired state of each kind of resource, and how it is described to people; the rest is in `weft.model.kinds`."""
+# What is imported here is what the package offers.
+# pyright: reportUnusedImport=false
 
 from weft.model.specs.base import Spec
 from weft.model.specs.networks import (
@@ -24,34 +26,3 @@ from weft.model.specs.vipu import (
     VipuSpec,
     VipuUserSpec,
 )
-
-__all__ = [
-    "RULES_OF_A_GROUP",
-    "AggregateSpec",
-    "Egress",
-    "FlavorSpec",
-    "FloatingIPSpec",
-    "ImagePropertiesSpec",
-    "Ingress",
-    "KeyPairSpec",
-    "MachineSpec",
-    "NetworkSpec",
-    "PortSpec",
-    "PropertiesSpec",
-    "RouterSpec",
-    "SecurityGroupSpec",
-    "SegmentSpec",
-    "ServerSpec",
-    "ShareAccessSpec",
-    "ShareSpec",
-    "Spec",
-    "SubnetSpec",
-    "VipuAgentSpec",
-    "VipuAllocationSpec",
-    "VipuClusterSpec",
-    "VipuNamedSpec",
-    "VipuSpec",
-    "VipuUserSpec",
-    "VolumeAttachmentSpec",
-    "VolumeSpec",
-]
