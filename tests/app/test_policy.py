@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from weft.app.policy import Policy
 from weft.app.policyrules import list_rules
-from weft.model.errors import ForbiddenError, InputError
+from weft.model.errors import ForbiddenError, InputError, InputErrors
 from weft.testing.callers import caller
 
 
@@ -104,3 +105,18 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 def test_every_rule_is_documented() -> None:
     """The sample file is made from the descriptions."""
     assert all(rule.description for rule in list_rules())
+
+
+@pytest.mark.parametrize("check", ["role:admin and", "role:a || role:b", "rule:operater"])
+def test_refused_check_is_one_sentence_without_a_traceback(
+    tmp_path: Path, check: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """oslo.policy logs what it can't parse, with its frames, to stderr where no log is set up."""
+    (tmp_path / "policy.yaml").write_text(f'"pods:list": "{check}"\n')
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    with pytest.raises((InputError, InputErrors)):
+        Policy(tmp_path / "policy.yaml")
+    said = capsys.readouterr()
+    assert said.out + said.err == ""
+    assert logging.getLogger("oslo_policy").propagate

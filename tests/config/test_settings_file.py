@@ -336,3 +336,20 @@ def test_wrong_content_of_a_secret_file_names_the_line_that_names_it(tmp_path: P
         resolve(read_toml(path, "--config"), {})
     assert str(caught.value).startswith(f"{path}:3: weft.database_file: what is there is not allowed: a URL")
     assert CANARY not in str(caught.value)
+
+
+def test_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
+    """As editors of Windows write it, in the settings and in a file with a secret."""
+    path = file(tmp_path, '\ufeff[weft]\ndatabase_file = "url"\n')
+    (tmp_path / "url").write_text("\ufeffpostgresql://file/weft\n")
+    (tmp_path / "url").chmod(0o600)
+    assert read(path).values["weft.database"].value == "postgresql://file/weft"
+
+
+@pytest.mark.parametrize("state", ["~/weft", "$HOME/weft", "${STATE}"])
+def test_path_that_a_shell_would_expand_is_refused(tmp_path: Path, state: str) -> None:
+    """A folder called `~` beside the file is never meant."""
+    [fault] = faults(file(tmp_path, f'[weft]\nstate = "{state}"\n'))
+    assert fault == (
+        f"weft.toml:2: weft.state: '{state}' is not allowed: a path as it is: neither ~ nor variables are replaced"
+    )

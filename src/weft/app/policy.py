@@ -11,7 +11,10 @@ project_domain_id and system_scope. The file is read once, at startup.
 
 from __future__ import annotations
 
+import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -49,7 +52,8 @@ class Policy:
             try:
                 if name not in rules:
                     raise InputError(name, check, f"one of the rules {', '.join(sorted(rules))}", where)
-                rules[name] = _parse(name, check, where)
+                with _silent():
+                    rules[name] = _parse(name, check, where)
             except InputError as fault:
                 faults.append(fault)
         if faults:
@@ -62,7 +66,8 @@ class Policy:
         conf([], project="weft", default_config_files=[], default_config_dirs=[])
         self._enforcer = oslo.Enforcer(conf, rules=rules, use_conf=False)
         try:
-            self._enforcer.check_rules(raise_on_violation=True)
+            with _silent():
+                self._enforcer.check_rules(raise_on_violation=True)
         except oslo.InvalidDefinitionError:
             raise InputError(
                 "rules", sorted(own), "rules that refer to known rules only, and never in a circle", str(file)
@@ -161,6 +166,20 @@ def _read(file: Path) -> dict[str, tuple[str, str]]:
     if faults:
         raise InputErrors(faults)
     return found
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """oslo.policy logs what it can't parse, with a traceback; the `InputError` says it with file and line."""
+    log, nothing = logging.getLogger("oslo_policy"), logging.NullHandler()
+    before = log.propagate
+    log.addHandler(nothing)
+    log.propagate = False
+    try:
+        yield
+    finally:
+        log.propagate = before
+        log.removeHandler(nothing)
 
 
 def _parse(name: str, check: str, where: str) -> Any:

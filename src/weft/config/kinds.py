@@ -140,6 +140,8 @@ class Folder(Kind):
     def from_text(self, text: str) -> Path:
         if not text or "\0" in text:
             raise NotAllowedError("a path")
+        if text[0] in "~$":  # a folder called ~ is never meant
+            raise NotAllowedError("a path as it is: neither ~ nor variables are replaced")
         return Path(text)
 
 

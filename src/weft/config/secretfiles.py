@@ -21,7 +21,7 @@ def secret_text(path: Path, field: str, where: str | None) -> str:
     try:
         with path.open("rb") as file:
             data = file.read(_LARGEST + 1)
-        text = data.decode("utf-8").strip()
+        text = data.decode("utf-8-sig").strip()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "it isn't text in UTF-8"
         raise InputError(field, str(path), f"a readable file with the value ({why})", where) from None

@@ -62,7 +62,7 @@ def read_toml(path: Path, field: str) -> TomlFile:
     if len(data) > LARGEST:
         raise InputError(field, str(path), f"a file of at most {LARGEST} bytes")
     try:
-        text = data.decode("utf-8").replace("\r\n", "\n")
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise InputError(field, Shown("a byte"), "a TOML file in UTF-8", f"{path}:{line}") from None
