@@ -46,3 +46,17 @@ def test_short_rsa_key_is_refused() -> None:
     parts = (b"ssh-rsa", b"\x01\x00\x01", b"\x7f" * 64)
     data = b"".join(len(p).to_bytes(4) + p for p in parts)
     assert "1024 bits" in (wrong_ssh_key(f"ssh-rsa {base64.b64encode(data).decode()}") or "")
+
+
+def test_more_padding_than_belongs_there_is_refused() -> None:
+    """Python's and Nova's base64 accept it, sshd doesn't: the servers would have a key that nothing matches."""
+    assert wrong_ssh_key(text_of("ed25519") + "=") is not None
+
+
+@pytest.mark.parametrize("name", ["p256", "p384", "p521"])
+def test_key_with_a_wrong_letter_is_refused(name: str) -> None:
+    """Of an ECDSA key: Nova refuses points beside the curve, after the nodes were taken."""
+    kind, encoded = text_of(name).split()
+    data = bytearray(base64.b64decode(encoded))
+    data[-1] ^= 1
+    assert wrong_ssh_key(f"{kind} {base64.b64encode(data).decode()}") is not None

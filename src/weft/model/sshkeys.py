@@ -28,9 +28,12 @@ def wrong_ssh_key(text: str) -> str | None:
         f"a complete {kind} key, as ssh-keygen writes it into the file .pub; this one is cut off or damaged"
     )
     try:
-        parts = _split(base64.b64decode(encoded, validate=True))
+        data = base64.b64decode(encoded, validate=True)
+        parts = _split(data)
     except (binascii.Error, ValueError):
         return whole
+    if base64.b64encode(data).decode() != encoded:
+        return whole  # sshd reads base64 strictly, and would ignore the line
     sizes = _PARTS.get(kind)
     if sizes is None or parts[:1] != [kind.encode()] or len(parts) != len(sizes) + 1:
         return whole
@@ -38,7 +41,19 @@ def wrong_ssh_key(text: str) -> str | None:
         return whole
     if kind == "ssh-rsa" and (bits := int.from_bytes(parts[2]).bit_length()) < LEAST_RSA_BITS:
         return f"an RSA key of {LEAST_RSA_BITS} bits or more; this one has {bits}"
-    return None
+    return None if _is_read(f"{kind} {encoded}") else whole
+
+
+def _is_read(text: str) -> bool:
+    """Whether Nova's reader takes it: with a wrong letter, an ECDSA key is often no point of its curve."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_ssh_public_key
+
+    try:
+        load_ssh_public_key(text.encode())
+    except (ValueError, UnsupportedAlgorithm):
+        return False
+    return True
 
 
 def shortened(text: str) -> str:
