@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -169,7 +169,7 @@ def _read(file: Path) -> dict[str, tuple[str, str]]:
 
 
 @contextmanager
-def _silent() -> Iterator[None]:
+def _silent() -> Generator[None]:
     """oslo.policy logs what it can't parse, with a traceback; the `InputError` says it with file and line."""
     log, nothing = logging.getLogger("oslo_policy"), logging.NullHandler()
     before = log.propagate
