@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import ssl
 import subprocess
 import sys
@@ -56,6 +57,41 @@ def test_invalid_yaml_config_is_reported_without_its_text(tmp_path: Path, body: 
     with pytest.raises(InputError, match=says) as caught:
         read_config(path)
     assert "S3cret" not in str(caught.value)
+
+
+def test_field_given_twice_is_reported(tmp_path: Path) -> None:
+    """YAML's parser takes the last one, and a person the first."""
+    path = write_config(tmp_path)
+    path.write_text(path.read_text() + "name: sm2\n")
+    with pytest.raises(
+        InputError, match=rf"^{path}:\d+: name: a second one is not allowed: each field once$"
+    ):
+        read_config(path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("port", "yes"), ("port", "on"), ("m_key", "true"), ("m_key", "12:34")]
+)
+def test_word_of_yaml_is_no_number(tmp_path: Path, field: str, value: str) -> None:
+    """`yes` would be port 1 or the key 1, and 12:34 in base 60 is 754."""
+    path = write_config(tmp_path, hca={"m_key": 5})
+    path.write_text(re.sub(rf"{field}: \d+", f"{field}: {value}", path.read_text()))
+    with pytest.raises(InputErrors, match=rf"{field}: .* is not allowed: a valid integer"):
+        read_config(path)
+
+
+def test_config_nested_too_deeply_is_reported(tmp_path: Path) -> None:
+    """One sentence, as for other text that is no configuration."""
+    path = write_config(tmp_path)
+    path.write_text("[" * 5_000)
+    with pytest.raises(InputError, match="a YAML file"):
+        read_config(path)
+
+
+def test_config_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    path = write_config(tmp_path)
+    path.write_text("\ufeff" + path.read_text())
+    assert read_config(path).name == "sm1"
 
 
 @pytest.mark.parametrize(

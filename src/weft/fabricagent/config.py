@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
@@ -15,6 +15,7 @@ from weft.config.table import FILE, VARIABLE
 from weft.config.tomltext import TomlFile
 from weft.model.base import Document
 from weft.model.errors import InputError, InputErrors
+from weft.model.errortable import Shown
 from weft.model.ids import Name
 
 
@@ -120,6 +121,30 @@ class AgentConfig(Document):
 D = TypeVar("D", bound=Document)
 
 
+class _Reader(yaml.SafeLoader):
+    """Each field once, and words as they are: YAML's `yes` and `on` would be the numbers 1 of a port or a key."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key.value, str) and (key.value in seen or seen.add(key.value)):
+                where = f"{self.name}:{key.start_mark.line + 1}"
+                raise InputError(key.value, Shown("a second one"), "each field once", where)
+        return super().construct_mapping(node, deep)
+
+
+def _whole(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> Any:
+    """A number; a text where YAML would read 12:34 in base 60."""
+    return node.value if ":" in node.value else loader.construct_yaml_int(node)
+
+
+_Reader.add_constructor("tag:yaml.org,2002:int", _whole)
+_Reader.yaml_implicit_resolvers = {
+    first: [one for one in resolvers if one[0] != "tag:yaml.org,2002:bool"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
 SECTION = "fabric_agent"
 
 
@@ -165,10 +190,11 @@ def read_document(path: Path, kind: type[D]) -> D:
         InputError: it can't be read, is not YAML, or a field is wrong; each names field, value and what is allowed.
     """
     try:
-        document = yaml.safe_load(path.read_text())
+        with path.open(encoding="utf-8-sig") as file:
+            document = yaml.load(file, Loader=_Reader)
     except OSError as error:
         raise InputError("--config", str(path), f"a file that can be read ({error.strerror})") from error
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         # Not the parser's own words: they quote the line, which may have a secret.
         mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
         at = f" (line {mark.line + 1} is none)" if mark else ""

@@ -117,11 +117,21 @@ def test_credentials_are_read_from_the_environment() -> None:
         read_credentials(basic, {"WEFT_UFM_USERNAME": "weft"})
 
 
+@pytest.mark.parametrize("password", ["0012", "no", "2026-13-45", "1e3", "null", "0x1f"])
+def test_password_in_a_file_is_a_text_as_it_is(rig: UfmRig, password: str) -> None:
+    """YAML would make a number, a date or false of it, and weft say that there is none."""
+    rig.credentials.write_text(f"username: weft\npassword: {password}\n")
+    manager = FabricManager(
+        driver="ufm", addresses=ADDRESSES, authentication="basic", credentials=str(rig.credentials)
+    )
+    assert read_credentials(manager).password == password
+
+
 @pytest.mark.parametrize(
     "text",
     [
         *("", "- a\n", "token: ''\n", "tokn: x\n", "token: [a]\n", "a: b: secret-c\n"),
-        "token: secret-c\npassword: 2026-13-45\n",  # YAML takes it for a date
+        "[" * 5_000,
         "token: secret-c\xff\n",
     ],
 )

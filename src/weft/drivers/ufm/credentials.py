@@ -91,10 +91,11 @@ def credentials_problems(manager: FabricManager) -> list[str]:
 def _file(path: Path) -> Mapping[str, Any]:
     try:
         with path.open("rb") as file:
-            document = yaml.safe_load(file.read(_MOST))
+            # Every value is a text as it is: a password may be 0012 or no.
+            document = yaml.load(file.read(_MOST), Loader=yaml.BaseLoader)
     except OSError as error:
         raise _error(str(path), error.strerror or str(error), "name a file that weft can read") from error
-    except (yaml.YAMLError, ValueError):
+    except (yaml.YAMLError, ValueError, RecursionError):
         # Not the parser's own words, neither here nor in a traceback: they quote the line.
         raise _error(str(path), "not a YAML file", "token: …, or username: … and password: …") from None
     if not isinstance(document, dict):
