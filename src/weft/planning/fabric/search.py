@@ -11,6 +11,8 @@ from weft.model.site import Site
 
 _NUMBER = re.compile(r"(?:(?:vlan|p_?key|segment)[ :=]*)?(0x[0-9a-f]{1,4}|[0-9]{1,5})", re.IGNORECASE)
 _HEX = re.compile(r"[0-9a-f]{12}|[0-9a-f]{16}")
+_SHORT_GUID = re.compile(r"[0-9a-f]{13,15}")
+"""A GUID as ibnetdiscover's attributes have it, without zeros in front: caguid=0x2c90300300010."""
 Named = tuple[str, str, str, str, str]
 """Value, kind, name, what of it has this value, and the node or machine that it is of or in."""
 
@@ -35,6 +37,8 @@ def plain(text: str) -> str:
     """One way to write each value: lower case; GUIDs and MAC addresses as hexadecimal digits alone."""
     lower = text.strip().lower()
     digits = re.sub(r"[:.-]", "", lower.removeprefix("0x"))
+    if _SHORT_GUID.fullmatch(digits) and digits == lower.removeprefix("0x"):
+        return digits.zfill(16)
     return digits if _HEX.fullmatch(digits) else lower
 
 
