@@ -82,3 +82,55 @@ def test_certificates_are_valid_for_60_days_at_most(
     assert main(words) == 0
     made = x509.load_pem_x509_certificate((tmp_path / "x" / "agent-a.pem").read_bytes())
     assert made.not_valid_after_utc - made.not_valid_before_utc <= timedelta(days=60, minutes=5)
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        *(
+            "sm1=10.0.0.1:8765",
+            "sm1=https://sm1:8765",
+            "sm1=[fd00::1]",
+            "sm1=s\u00fcd.example",
+            "sm1=10.0.0.256",
+        ),
+        *("sm1=", "sm1", "=10.0.0.1", "sm 1=10.0.0.1", "../sm1=10.0.0.1", f"{'a' * 65}=10.0.0.1", "sm1=a..b"),
+    ],
+)
+def test_agent_that_none_could_reach_is_refused(
+    tmp_path: Path, agent: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A certificate of such a host matches no URL; nothing is made, not even an authority."""
+    assert main(["fabric-agent", "certs", "--dir", str(tmp_path / "tls"), "--agent", agent]) == 2
+    assert "--agent: " in (said := capsys.readouterr().err) and said.count("\n") == 1
+    assert not (tmp_path / "tls").exists()
+
+
+@pytest.mark.parametrize(
+    "host", ["sm1", "sm1.example.", "fd00::1", "10.0.0.1", "1.sm.example", "SM-1.example"]
+)
+def test_host_names_and_addresses_are_accepted(tmp_path: Path, host: str) -> None:
+    assert make_certificates(tmp_path, {"sm1": [host]})
+
+
+def test_agent_given_twice_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last one counted, and the agent wasn't reached at the first address."""
+    given = ["--agent", "sm1=10.0.0.1", "--agent", "sm1=10.0.0.2"]
+    assert main(["fabric-agent", "certs", "--dir", str(tmp_path / "tls"), *given]) == 2
+    assert "each agent once" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("client", ["ca", "agent-osm1", "../weft", "we ft"])
+def test_client_never_takes_another_file(tmp_path: Path, client: str) -> None:
+    """`--client ca --renew` would write over the authority."""
+    make_certificates(tmp_path / "tls", AGENTS)
+    before = files(tmp_path / "tls")
+    with pytest.raises(InputError, match="--client"):
+        make_certificates(tmp_path / "tls", AGENTS, client=client, renew=True)
+    assert files(tmp_path / "tls") == before and [p.name for p in tmp_path.iterdir()] == ["tls"]
+
+
+def test_file_in_the_folders_place_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "tls").write_text("x")
+    with pytest.raises(InputError, match="--dir"):
+        make_certificates(tmp_path / "tls", AGENTS)

@@ -137,6 +137,8 @@ def run_certs(args: argparse.Namespace) -> int:
             name, equals, hosts = text.partition("=")
             if not name or not equals or os.sep in name:
                 raise InputError("--agent", text, "NAME=HOST[,HOST...]")
+            if name in agents:
+                raise InputError("--agent", text, f"each agent once, with all its hosts: {name}=HOST,HOST")
             agents[name] = [h.strip() for h in hosts.split(",") if h.strip()]
         if not 1 <= args.days <= LONGEST_DAYS:
             raise InputError(

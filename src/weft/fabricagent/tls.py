@@ -7,6 +7,7 @@ Operators with an authority of their own don't need this module.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,7 +21,12 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from weft.fabricagent.issuing import CLOCKS_DIFFER, LONGEST, certificate_pem, key_pem, key_usage
 from weft.fabricagent.pairs import replace_pair
 from weft.model.errors import InputError
+from weft.model.ids import check_name
 
+_NAME = re.compile(
+    r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\.)*[a-zA-Z](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\.?"
+)
+"""A host name (RFC 1123); its last label has a letter first, or it would be a wrong address."""
 AUTHORITY_DAYS = 3650
 DAYS = LONGEST_DAYS = LONGEST.days
 
@@ -45,9 +51,21 @@ def make_certificates(
     Returns the files written. Raises InputError for an empty list of hosts, and for an authority of which the
     certificate or the key is elsewhere: it is never replaced without being asked for.
     """
+    check_name("--client", client)
     for name, hosts in agents.items():
+        check_name("--agent", name)
         if not hosts:
             raise InputError("--agent", name, "NAME=HOST[,HOST...], at least one host name or address")
+        for host in hosts:
+            if not _is_host(host):
+                allowed = (
+                    "a host name or an address, such as sm1.example, 10.0.0.1 or fd00::1, without a port"
+                )
+                raise InputError("--agent", f"{name}={host}", allowed)
+    if client == "ca" or client.startswith("agent-"):
+        raise InputError("--client", client, f"another name: {client}.pem isn't the client's")
+    if folder.exists() and not folder.is_dir():
+        raise InputError("--dir", str(folder), "a folder, which may not exist yet")
     folder.mkdir(parents=True, exist_ok=True)
     again = renew or new_authority
     due = [(folder / f"agent-{name}.pem", name, hosts) for name, hosts in agents.items()]
@@ -58,6 +76,15 @@ def make_certificates(
     for path, name, hosts in due:
         written += _issue(path, name, hosts, authority, key, days)
     return written
+
+
+def _is_host(text: str) -> bool:
+    """Whether clients can reach something at this host: an address, or a name of DNS labels."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return len(text) < 254 and _NAME.fullmatch(text) is not None
+    return True
 
 
 def _authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey, list[Path]]:
