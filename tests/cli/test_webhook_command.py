@@ -21,3 +21,29 @@ def test_webhook_is_made_listed_and_deleted(desk: Desk) -> None:
     assert desk.weft("webhook", "show", "ops").code == 2
     refused = desk.weft("webhook", "create", "ops", "https://127.0.0.1/")
     assert refused.code == 2 and "public" in refused.err
+
+
+def test_change_of_another_revision_changes_nothing(desk: Desk) -> None:
+    """`--revision` of a webhook, a reservation and what a node is held for."""
+    first = str(
+        desk.weft("webhook", "create", "ops", "https://hooks.invalid/weft", "--json").json["revision"]
+    )
+    assert desk.weft("webhook", "rotate", "ops", "--revision", first).code == 0
+    for verb in ("rotate", "enable", "delete"):
+        late = desk.weft("webhook", verb, "ops", "--revision", first)
+        assert late.code == 2 and "webhook ops was changed in the meantime" in late.err, late.err
+    now = str(desk.weft("webhook", "show", "ops", "--json").json["revision"])
+    assert desk.weft("webhook", "delete", "ops", "--revision", now).code == 0
+    operator = {"cloud": "operator"}
+    made = desk.weft(
+        *("reservation", "create", "course", "--project", "b" * 32, "--node", "gpu01", "--json"), **operator
+    ).json
+    assert desk.weft("reservation", "show", "course", "--json", **operator).json == made
+    wrong = desk.weft("reservation", "delete", "course", "--revision", "0", **operator)
+    assert wrong.code == 2 and "reservation course was changed" in wrong.err
+    now = str(made["revision"])
+    assert desk.weft("reservation", "delete", "course", "--revision", now, **operator).code == 0
+    desk.weft("node", "hold", "gpu01", "--for", "burn-in", **operator)
+    held = desk.weft("node", "holds", "-f", "value", "-c", "revision", **operator).out.strip()
+    assert desk.weft("node", "accept", "gpu01", "--revision", "0", **operator).code == 2
+    assert desk.weft("node", "accept", "gpu01", "--revision", held, **operator).code == 0

@@ -14,7 +14,7 @@ from ipaddress import ip_address, ip_network
 from typing import Annotated, Any, TypeVar, cast
 
 import anyio
-from fastapi import Depends, Response
+from fastapi import Depends, Header, Response
 from fastapi import Request as HttpRequest
 from fastapi.security import APIKeyHeader
 from pydantic import BaseModel
@@ -283,6 +283,15 @@ def generation_of(if_match: str | None) -> int | None:
     if found[1]:
         raise PreconditionError(f"{if_match.strip()} is a weak tag: send the strong one that `ETag` gave")
     return int(found[2])
+
+
+Revised = Annotated[
+    str | None,
+    Header(
+        alias="If-Match",
+        description="Revision that this is based on, quoted, or the `ETag` of its document. Default: any.",
+    ),
+]
 
 
 def existence_of(what: str, if_match: str | None, if_none_match: str | None) -> bool | None:

@@ -6,7 +6,17 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 
-from weft.api.asking import Backend, Named, SmallBody, answer, body_schema, document, may
+from weft.api.asking import (
+    Backend,
+    Named,
+    Revised,
+    SmallBody,
+    answer,
+    body_schema,
+    document,
+    generation_of,
+    may,
+)
 from weft.api.documents import ReservationList
 from weft.api.paging import PageOf, page
 from weft.api.threadshares import outside
@@ -59,12 +69,24 @@ def create_reservation(
 ) -> Response:
     """Reserve nodes for a project."""
     made = verbs.capacity.reserve(request, document(Reservation, body))
-    return answer(made, 201, f"/v1/reservations/{made.name}")
+    return answer(made, 201, f"/v1/reservations/{made.name}", made.revision)
+
+
+@router.get("/reservations/{name}", response_model=ReservationView)
+def show_reservation(
+    request: Annotated[Request, may("reservations:list")], verbs: Backend, name: Named
+) -> Response:
+    """Show a reservation."""
+    found = verbs.capacity.reservation(request, name)
+    return answer(found, generation=found.revision)
 
 
 @router.delete("/reservations/{name}", response_model=ReservationView)
 def delete_reservation(
-    request: Annotated[Request, may("reservations:change")], verbs: Backend, name: Named
+    request: Annotated[Request, may("reservations:change")],
+    verbs: Backend,
+    name: Named,
+    if_match: Revised = None,
 ) -> Response:
-    """Delete a reservation."""
-    return answer(verbs.capacity.end_reservation(request, name))
+    """Delete a reservation. 412 if it isn't of the revision in `If-Match`."""
+    return answer(verbs.capacity.end_reservation(request, name, generation_of(if_match)))

@@ -6,7 +6,17 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from weft.api.asking import Backend, Named, SmallBody, answer, body_schema, document, may
+from weft.api.asking import (
+    Backend,
+    Named,
+    Revised,
+    SmallBody,
+    answer,
+    body_schema,
+    document,
+    generation_of,
+    may,
+)
 from weft.api.documents import (
     DrainList,
     HoldList,
@@ -96,10 +106,12 @@ def accept_node(
             description="Why it is accepted without the tests that the site wants.",
         ),
     ] = None,
+    if_match: Revised = None,
 ) -> Response:
     """Accept a node. 409 if it isn't held for this, or for several things and none is named, or if a test that the site
-    wants isn't proved."""
-    return answer(verbs.nodes.accept(request, name, what, every, without_test))
+    wants isn't proved. 412 if the highest revision of the holds that end isn't the one in `If-Match`."""
+    revision = generation_of(if_match)
+    return answer(verbs.nodes.accept(request, name, what, every, without_test, revision))
 
 
 @router.get("/holds", response_model=HoldList)

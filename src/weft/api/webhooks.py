@@ -6,7 +6,18 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from weft.api.asking import Asker, Backend, Named, SmallBody, answer, body_schema, document, may
+from weft.api.asking import (
+    Asker,
+    Backend,
+    Named,
+    Revised,
+    SmallBody,
+    answer,
+    body_schema,
+    document,
+    generation_of,
+    may,
+)
 from weft.api.documents import WebhookList
 from weft.api.threadshares import outside
 from weft.app.verbs import Request
@@ -38,31 +49,32 @@ def make_webhook(
 
     Each is sent at least once, in order, until the receiver answers 2xx; the `webhook-id` stays the same.
     """
-    return answer(verbs.webhooks.make(request, document(WebhookRequest, body)), 201)
+    return _tagged(verbs.webhooks.make(request, document(WebhookRequest, body)), 201)
 
 
 @router.get("/webhooks/{name}", response_model=WebhookView)
 def show_webhook(request: Asker, verbs: Backend, name: Named) -> Response:
     """Show a webhook, by name or id."""
-    return answer(verbs.webhooks.show(request, name))
+    return _tagged(verbs.webhooks.show(request, name))
 
 
 @router.delete("/webhooks/{name}", response_model=WebhookView)
-def delete_webhook(request: Asker, verbs: Backend, name: Named) -> Response:
-    """Delete a webhook; the answer is what it was."""
-    return answer(verbs.webhooks.delete(request, name))
+def delete_webhook(request: Asker, verbs: Backend, name: Named, if_match: Revised = None) -> Response:
+    """Delete a webhook; the answer is what it was. 412 if it isn't of the revision in `If-Match`."""
+    return answer(verbs.webhooks.delete(request, name, generation_of(if_match)))
 
 
 @router.post("/webhooks/{name}/rotate", response_model=NewWebhook)
-def rotate_webhook(request: Asker, verbs: Backend, name: Named) -> Response:
-    """Make a new secret; for a day messages have a signature by the one before, too."""
-    return answer(verbs.webhooks.rotate(request, name))
+def rotate_webhook(request: Asker, verbs: Backend, name: Named, if_match: Revised = None) -> Response:
+    """Make a new secret; for a day messages have a signature by the one before, too. 412 as for DELETE."""
+    return _tagged(verbs.webhooks.rotate(request, name, generation_of(if_match)))
 
 
 @router.post("/webhooks/{name}/enable", response_model=WebhookView)
-def enable_webhook(request: Asker, verbs: Backend, name: Named) -> Response:
-    """Send again, at once, from the first event on that wasn't delivered and is still kept."""
-    return answer(verbs.webhooks.enable(request, name))
+def enable_webhook(request: Asker, verbs: Backend, name: Named, if_match: Revised = None) -> Response:
+    """Send again, at once, from the first event on that wasn't delivered and is still kept. 412 as for
+    DELETE."""
+    return _tagged(verbs.webhooks.enable(request, name, generation_of(if_match)))
 
 
 @router.post("/webhooks/{name}/test", response_model=WebhookTest)
@@ -70,3 +82,7 @@ def enable_webhook(request: Asker, verbs: Backend, name: Named) -> Response:
 def test_webhook(request: Asker, verbs: Backend, name: Named) -> Response:
     """Send a message of type `webhook.test` now; says whether it was delivered, or why not."""
     return answer(verbs.webhooks.test(request, name))
+
+
+def _tagged(hook: WebhookView, status: int = 200) -> Response:
+    return answer(hook, status, generation=hook.revision)

@@ -136,11 +136,13 @@ class MaintenanceVerbs(DeskVerbs):
         what: str | None = None,
         every: bool = False,
         without_test: str | None = None,
+        revision: int | None = None,
     ) -> Acceptance:
         """End the hold of a node for `what`; without it the only one, or with `every` all.
 
         Args:
             without_test: why it is accepted without the tests that the site wants.
+            revision: `PreconditionError` unless it is the highest of the holds that end.
 
         Raises `ConflictError` if there is no such hold, or several and none is named, or a test isn't proved.
         """
@@ -153,7 +155,7 @@ class MaintenanceVerbs(DeskVerbs):
             site = self._desk.store.site().site
             user = request.caller.user_name
             ended, left = accept_node(
-                self._desk.store.database, node, what, every, user, site.acceptance, without_test
+                self._desk.store.database, node, what, every, user, site.acceptance, without_test, revision
             )
         accepted, missing = (tuple(hold_view(row, site) for row in rows) for rows in (ended, left))
         return Acceptance(node=node, accepted=accepted, missing=missing)

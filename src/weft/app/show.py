@@ -334,6 +334,6 @@ def report_view(row: Row) -> ReportView:
 
 def hold_view(row: Row, site: Site) -> HoldView:
     """A row of `Stops.holds`."""
-    given = {name: row[name] for name in ("node", "what", "since", "held_by")}
+    given = {name: row[name] for name in ("node", "what", "since", "held_by", "revision")}
     names = site.acceptance.tests if row["what"] == site.acceptance.what else ()
     return HoldView(why=message_text(row["cause"]), tests=tests_of(names, row["tests"]), **given)

@@ -345,7 +345,7 @@ TABLE: Mapping[type[BaseModel], DocumentRow] = _once(
         _row(
             WebhookView,
             "id project_id name url events state created_by created_at failing_since next_at delivered delivered_at "
-            "old_secret_until",
+            "old_secret_until revision",
             reason=lambda hook: tenanttext.known(hook.reason),
         ),
         _row(NewWebhook, "secret"),
@@ -388,7 +388,7 @@ TABLE: Mapping[type[BaseModel], DocumentRow] = _once(
         _row(SoonView, "count level", at=lambda soon: later(soon.at)),
         _row(CountView, "name total free each"),
         # For programs that accept nodes: only the rules for holds name them.
-        _row(HoldView, "node what since held_by tests", why=lambda hold: tenanttext.known(hold.why)),
+        _row(HoldView, "node what since held_by tests revision", why=lambda hold: tenanttext.known(hold.why)),
         _row(NodeTest, "test status at started"),
         _row(NodeTestReceipt, "node what accepted tests"),
         _row(Acceptance, "node accepted missing"),

@@ -9,7 +9,7 @@ from weft.app.offline import capacity_of, shown_shapes
 from weft.app.verbs import Request
 from weft.engine.book.reservations import reservations_of, reserve, unreserve
 from weft.engine.queue.gather import gather, health
-from weft.model.errors import InputError, WeftError
+from weft.model.errors import InputError, NotFoundError, WeftError
 from weft.model.ids import Duration
 from weft.model.localityorder import Level
 from weft.model.reservation import Reservation, ReservationView
@@ -60,6 +60,13 @@ class TimeVerbs(DeskVerbs):
         self._desk.policy.check("reservations:list", request.caller)
         return reservations_of(self._desk.store.capacity())
 
+    def reservation(self, request: Request, name: str) -> ReservationView:
+        """One of them. Raises `NotFoundError`."""
+        found = next((one for one in self.reservations(request) if one.name == name), None)
+        if found is None:
+            raise NotFoundError(f"there is no reservation {name!r}")
+        return found
+
     def reserve(self, request: Request, reservation: Reservation) -> ReservationView:
         """Set nodes aside for a project. Raises `InputError` for nodes and leaves that the site doesn't have."""
         with self._desk.logged(request, "reservation create", reservation.name):
@@ -83,11 +90,15 @@ class TimeVerbs(DeskVerbs):
             raise InputError("project_id", given, allowed) from error
         return project_id(given, known, "project_id")
 
-    def end_reservation(self, request: Request, name: str) -> ReservationView:
-        """Delete a reservation, and return it as it was."""
+    def end_reservation(self, request: Request, name: str, revision: int | None = None) -> ReservationView:
+        """Delete a reservation, and return it as it was.
+
+        Args:
+            revision: `PreconditionError` unless it is of this one.
+        """
         with self._desk.logged(request, "reservation delete", name):
             self._desk.policy.check("reservations:change", request.caller)
-            return unreserve(self._desk.store.database, name)
+            return unreserve(self._desk.store.database, name, revision)
 
 
 def _nodes_of(reservation: Reservation, site: Site) -> list[str]:

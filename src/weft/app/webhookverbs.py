@@ -44,23 +44,27 @@ class WebhookVerbs:
                 raise InputError("url", given.url, instead("must be {what}", what=why))
             return _new(*self._hooks().make(project, request.caller.user_name, given, policy.most))
 
-    def delete(self, request: Request, name: str) -> WebhookView:
-        """Nothing is sent any more. The webhook as it was."""
+    def delete(self, request: Request, name: str, revision: int | None = None) -> WebhookView:
+        """Nothing is sent any more. The webhook as it was.
+
+        Args:
+            revision: `PreconditionError` unless it is of this one; also below.
+        """
         with self._desk.logged(request, "webhook delete", name):
             hook = self._hook(request, "webhooks:change", name)
-            self._hooks().delete(hook)
+            self._hooks().delete(hook, revision)
             return _view(hook)
 
-    def rotate(self, request: Request, name: str) -> NewWebhook:
+    def rotate(self, request: Request, name: str, revision: int | None = None) -> NewWebhook:
         """A new secret; messages are signed by the one before, too, for a day."""
         with self._desk.logged(request, "webhook rotate", name):
             self._desk.policy.check("webhooks:change", request.caller, request.caller.project_id)
-            return _new(*self._hooks().rotate(self._hook(request, "webhooks:change", name)))
+            return _new(*self._hooks().rotate(self._hook(request, "webhooks:change", name), revision))
 
-    def enable(self, request: Request, name: str) -> WebhookView:
+    def enable(self, request: Request, name: str, revision: int | None = None) -> WebhookView:
         """Send again, from the first event on that wasn't delivered and is still kept."""
         with self._desk.logged(request, "webhook enable", name):
-            return _view(self._hooks().enable(self._hook(request, "webhooks:change", name)))
+            return _view(self._hooks().enable(self._hook(request, "webhooks:change", name), revision))
 
     def test(self, request: Request, name: str) -> WebhookTest:
         """Send a message of type `webhook.test` now, whatever state it is in. Nothing of the answer's body is shown."""
@@ -113,6 +117,7 @@ def _view(hook: Webhook) -> WebhookView:
         delivered=hook.delivered,
         delivered_at=hook.delivered_at,
         old_secret_until=hook.old_until,
+        revision=hook.revision,
     )
 
 

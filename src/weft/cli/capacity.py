@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any, cast
 
-from weft.cli.common import Json, Subparsers, client_of, group, leaf, say, write_done
-from weft.cli.output import Listing, listed, write
+from weft.cli.common import Json, Subparsers, add_revision, client_of, group, leaf, say, write_done
+from weft.cli.output import Listing, Record, listed, shown, write
 from weft.model.errors import InputError, PermanentError
 from weft.planning.words import some
 
@@ -59,8 +59,11 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument("--end", metavar="TIME", help="end; default: until it is deleted")
     parser.add_argument("--reason", metavar="TEXT", help="why")
     listed(commands, "list", list_, "list reservations")
+    parser = shown(commands, "show", show, "show a reservation")
+    parser.add_argument("name", metavar="NAME", help="name of the reservation")
     parser = leaf(commands, "delete", delete, "delete a reservation")
     parser.add_argument("name", metavar="NAME", help="name of the reservation")
+    add_revision(parser, "weft reservation show")
 
 
 def capacity(args: argparse.Namespace) -> Listing:
@@ -170,10 +173,16 @@ def create(args: argparse.Namespace) -> int:
 def list_(args: argparse.Namespace) -> Listing:
     """`weft reservation list`."""
     columns = ("name", "project_id", "start", "end", "nodes", "reason", "created_by")
-    return Listing(columns, client_of(args).capacity.reservations())
+    return Listing(columns, client_of(args).capacity.reservations(), more=("created_at", "revision"))
+
+
+def show(args: argparse.Namespace) -> Record:
+    """`weft reservation show`."""
+    found = client_of(args).capacity.reservation(args.name)
+    return Record(found, found)
 
 
 def delete(args: argparse.Namespace) -> int:
     """`weft reservation delete`."""
-    gone = client_of(args).capacity.end_reservation(args.name)
+    gone = client_of(args).capacity.end_reservation(args.name, args.revision)
     return write_done(args, gone, f"reservation {gone['name']} is deleted")

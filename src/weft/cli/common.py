@@ -103,6 +103,16 @@ def client_of(args: argparse.Namespace) -> Client:
     )
 
 
+def add_revision(parser: argparse.ArgumentParser, seen: str) -> None:
+    """`--revision`. Args: seen: the command that shows it."""
+    parser.add_argument(
+        "--revision",
+        metavar="N",
+        type=int,
+        help=f"only if it has this revision ({seen}); otherwise nothing is changed",
+    )
+
+
 def write_json(value: object) -> None:
     """JSON for people and programs, on stdout."""
     print(json.dumps(value, indent=2, ensure_ascii=False))

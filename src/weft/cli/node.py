@@ -8,6 +8,7 @@ from weft.cli import bandwidth, health, nodechecks
 from weft.cli.common import (
     Json,
     Subparsers,
+    add_revision,
     clean,
     client_of,
     group,
@@ -72,6 +73,7 @@ def _add_holds(commands: Subparsers) -> None:
     parser.add_argument(
         "--without-test", metavar="REASON", help="accept it without the tests that the site wants; why"
     )
+    add_revision(parser, "weft node holds -c revision; of several the highest")
     listed(commands, "holds", holds, "list what nodes are held for, by whom and since when")
 
 
@@ -182,7 +184,7 @@ def hold(args: argparse.Namespace) -> int:
 
 def accept(args: argparse.Namespace) -> int:
     """`weft node accept`."""
-    found = client_of(args).nodes.accept(args.node, args.what, args.every, args.without_test)
+    found = client_of(args).nodes.accept(args.node, args.what, args.every, args.without_test, args.revision)
     if args.json:
         write_json(found)
         return 0
@@ -194,7 +196,8 @@ def accept(args: argparse.Namespace) -> int:
 
 def holds(args: argparse.Namespace) -> Listing:
     """`weft node holds`."""
-    return Listing(("node", "what", "since", "held_by", "why"), client_of(args).nodes.holds())
+    columns = ("node", "what", "since", "held_by", "why")
+    return Listing(columns, client_of(args).nodes.holds(), more=("revision",))
 
 
 def reports(args: argparse.Namespace) -> Listing:

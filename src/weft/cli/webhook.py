@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from weft.cli.common import Json, Subparsers, client_of, exit_code, group, say
+from weft.cli.common import Json, Subparsers, add_revision, client_of, exit_code, group, say
 from weft.cli.output import Listing, Record, acting, listed, shown, write
 from weft.cli.podrecord import CODED
 
@@ -38,6 +38,7 @@ def add_commands(subparsers: Subparsers) -> None:
     ):
         parser = acting(commands, name, run, text)
         parser.add_argument("name", metavar="NAME", help="name or id")
+        add_revision(parser, "weft webhook show")
 
 
 def create(args: argparse.Namespace) -> int:
@@ -47,7 +48,7 @@ def create(args: argparse.Namespace) -> int:
 
 def rotate(args: argparse.Namespace) -> int:
     """`weft webhook rotate`."""
-    return _made(args, client_of(args).webhooks.act(args.name, "rotate"))
+    return _made(args, client_of(args).webhooks.act(args.name, "rotate", args.revision))
 
 
 def _made(args: argparse.Namespace, hook: Json) -> int:
@@ -81,12 +82,12 @@ def test(args: argparse.Namespace) -> Record:
 
 def delete(args: argparse.Namespace) -> int:
     """`weft webhook delete`."""
-    return _done(args, client_of(args).webhooks.delete(args.name), "is deleted")
+    return _done(args, client_of(args).webhooks.delete(args.name, args.revision), "is deleted")
 
 
 def _act(act: str, done: str) -> Callable[[argparse.Namespace], int]:
     def run(args: argparse.Namespace) -> int:
-        return _done(args, client_of(args).webhooks.act(args.name, act), done)
+        return _done(args, client_of(args).webhooks.act(args.name, act, args.revision), done)
 
     return run
 

@@ -28,6 +28,11 @@ def with_query(path: str, **given: Any) -> str:
     return f"{path}?{query}" if query else path
 
 
+def matching(revision: int | None) -> dict[str, str] | None:
+    """Headers of a change of this revision or generation alone; None: of any."""
+    return None if revision is None else {"If-Match": f'"{revision}"'}
+
+
 class Pages:
     """The pages of one list, of which none comes twice."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from weft.client.asking import listed, part
+from weft.client.asking import listed, matching, part
 from weft.client.transport import Json, Transport
 
 
@@ -32,6 +32,11 @@ class Capacity:
         """Set nodes aside for a project; for operators."""
         return self.weft.ask("POST", "/v1/reservations", reservation)
 
-    def end_reservation(self, name: str) -> Json:
-        """End a reservation; for operators."""
-        return self.weft.ask("DELETE", f"/v1/reservations/{part('name', name)}")
+    def reservation(self, name: str) -> Json:
+        """One of them."""
+        return self.weft.ask("GET", f"/v1/reservations/{part('name', name)}")
+
+    def end_reservation(self, name: str, revision: int | None = None) -> Json:
+        """End a reservation; for operators. Args: revision: only if it is of this one."""
+        path = f"/v1/reservations/{part('name', name)}"
+        return self.weft.ask("DELETE", path, headers=matching(revision))

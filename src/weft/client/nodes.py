@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from weft.client.asking import listed, part, with_query
+from weft.client.asking import listed, matching, part, with_query
 from weft.client.transport import Json, Transport
 
 
@@ -49,13 +49,20 @@ class Nodes:
         return self.weft.ask("PUT", f"/v1/nodes/{part('node', node)}/hold", {"what": what})
 
     def accept(
-        self, node: str, what: str | None = None, every: bool = False, without_test: str | None = None
+        self,
+        node: str,
+        what: str | None = None,
+        every: bool = False,
+        without_test: str | None = None,
+        revision: int | None = None,
     ) -> Json:
-        """End a hold: this one, the only one, or all; `without_test`: why without the tests that the site wants."""
+        """End a hold: this one, the only one, or all; `without_test`: why without the tests that the site wants;
+        `revision`: only if it is the highest of those that end."""
         given = {"all": "true"} if every else {"what": what} if what is not None else {}
         given |= {"without_test": without_test} if without_test is not None else {}
         query = f"?{urlencode(given)}" if given else ""
-        return self.weft.ask("DELETE", f"/v1/nodes/{part('node', node)}/hold{query}")
+        path = f"/v1/nodes/{part('node', node)}/hold{query}"
+        return self.weft.ask("DELETE", path, headers=matching(revision))
 
     def holds(self) -> list[Json]:
         return listed(self.weft.ask, "/v1/holds", "holds")

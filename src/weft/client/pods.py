@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from weft.client.asking import LONGEST_WAIT, PAGE, Pages, events, part, waiting
+from weft.client.asking import LONGEST_WAIT, PAGE, Pages, events, matching, part, waiting
 from weft.client.transport import Json, Transport
 from weft.model.errors import TemporaryError
 
@@ -29,7 +29,7 @@ class Pods:
         generation: of which the pod must be; None: of any.
         """
         path = f"/v1/pods/{part('name', str(order['name']))}{_removing(remove)}"
-        given = _only(generation)
+        given = matching(generation)
         return self.weft.ask("PUT", path, order, headers=given)
 
     def create(
@@ -124,7 +124,7 @@ class Pods:
         """The pod, being released; with `until`, as `show`. Args: generation: of which it must be; None: of any."""
         query, wait = waiting(until, wait)
         path = f"/v1/pods/{part('name', name)}/release{query}"
-        return self.weft.ask("POST", path, extra_time=wait, headers=_only(generation))
+        return self.weft.ask("POST", path, extra_time=wait, headers=matching(generation))
 
     def receipt(self, name: str) -> Json:
         """The signed receipt of a pod's release."""
@@ -139,7 +139,7 @@ class Pods:
     def extend(self, name: str, until: str, generation: int | None = None) -> Json:
         """Args: generation: of which the pod must be; None: of any."""
         path = f"/v1/pods/{part('name', name)}/extend"
-        return self.weft.ask("POST", path, {"until": until}, headers=_only(generation))
+        return self.weft.ask("POST", path, {"until": until}, headers=matching(generation))
 
     def replace_node(
         self, name: str, node: str, by: str | None = None, generation: int | None = None, hold: bool = True
@@ -149,7 +149,7 @@ class Pods:
         generation: of which the pod must be; None: of any.
         hold: hold the replaced node until it is accepted.
         """
-        given = _only(generation)
+        given = matching(generation)
         path = f"/v1/pods/{part('name', name)}/replace"
         return self.weft.ask("POST", path, _replacing(node, by, hold), headers=given)
 
@@ -195,8 +195,3 @@ def _is_over(pod: Json, until: Sequence[str]) -> bool:
 
 def _replacing(node: str, by: str | None, hold: bool) -> Json:
     return {"node": node} | ({"with": by} if by is not None else {}) | ({} if hold else {"hold": False})
-
-
-def _only(generation: int | None) -> dict[str, str] | None:
-    """Headers of a change of this generation alone."""
-    return None if generation is None else {"If-Match": f'"{generation}"'}

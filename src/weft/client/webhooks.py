@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.client.asking import part, with_query
+from weft.client.asking import matching, part, with_query
 from weft.client.transport import Json, Transport
 
 
@@ -26,10 +26,11 @@ class Webhooks:
         """A webhook with its `secret`, which is shown only once."""
         return self.weft.ask("POST", "/v1/webhooks", {"name": name, "url": url, "events": list(events)})
 
-    def delete(self, name: str) -> Json:
-        """The webhook as it was."""
-        return self.weft.ask("DELETE", f"/v1/webhooks/{part('name', name)}")
+    def delete(self, name: str, revision: int | None = None) -> Json:
+        """The webhook as it was. Args: revision: only if it is of this one."""
+        return self.weft.ask("DELETE", f"/v1/webhooks/{part('name', name)}", headers=matching(revision))
 
-    def act(self, name: str, act: str) -> Json:
-        """Args: act: rotate (a new `secret`), enable, or test (`delivered`, or the `reason`)."""
-        return self.weft.ask("POST", f"/v1/webhooks/{part('name', name)}/{act}", {})
+    def act(self, name: str, act: str, revision: int | None = None) -> Json:
+        """Args: act: rotate (a new `secret`), enable, or test (`delivered`, or the `reason`); revision: as `delete`."""
+        path = f"/v1/webhooks/{part('name', name)}/{act}"
+        return self.weft.ask("POST", path, {}, headers=matching(revision))

@@ -11,10 +11,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import AfterValidator, BeforeValidator, PlainSerializer, StringConstraints, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    StringConstraints,
+    WithJsonSchema,
+)
 
 from weft.model.errors import InputError
 
+Revision = Annotated[
+    int,
+    Field(description="Number of this form of it; another one has a higher number. `If-Match` takes it."),
+]
 FULL_MEMBER = 0x8000
 DEFAULT_PKEY = 0x7FFF
 MAX_PKEY = 0x7FFE

@@ -8,7 +8,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from weft.model.base import Document
-from weft.model.ids import Instant, Name
+from weft.model.ids import Instant, Name, Revision
 
 
 class Reservation(Document):
@@ -46,3 +46,4 @@ class ReservationView(Document):
     reason: str
     created_by: str
     created_at: datetime
+    revision: Revision

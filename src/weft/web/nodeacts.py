@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Annotated, get_args
 from urllib.parse import quote
 
@@ -125,15 +126,16 @@ async def accept(visit: Visitor, name: str) -> Response:
     form = await visit.form(lambda: accept_page(visit, name, form.get("what", "")))
     node = await node_of(visit, name)
     check_unchanged(form, _seen(node), f"node {name}")
-    ended = [form["what"]] if form.get("what") else [hold.what for hold in node.holds]
+    ended = [hold for hold in node.holds if form.get("what", "") in ("", hold.what)]
     without = form.get("without_test", "").strip() or None
     if without and not re.fullmatch(PRINTABLE_200, without):
         raise InputError("without_test", without[:64], "at most 200 characters in one line")
     request = await visit.caller("DELETE", f"/v1/nodes/{name}/hold")
     refused: ConflictError | None = None
-    for what in ended:
+    for hold in ended:
+        accept = partial(visit.verbs.nodes.accept, without_test=without, revision=hold.revision)
         try:
-            await run_in_threadpool(visit.verbs.nodes.accept, request, name, what, without_test=without)
+            await run_in_threadpool(accept, request, name, hold.what)
         except (
             ConflictError
         ) as error:  # its tests haven't passed; the others end all the same, as the page said

@@ -15,12 +15,13 @@ from weft.api.threadshares import run_outside
 from weft.app.explain import validate
 from weft.app.yamltext import Positions
 from weft.generate.calendarpicture import Span, calendar
-from weft.model.errors import InputError, NotFoundError
+from weft.model.errors import InputError
 from weft.model.ids import Duration
 from weft.model.pod import PodState
 from weft.model.reservation import Reservation, ReservationView
 from weft.model.views import PodSearch
 from weft.web.confirming import AskedField, Confirmation, check_unchanged, confirmation, print_of, require
+from weft.web.pods import checked
 from weft.web.visits import Visit, Visitor
 
 router = APIRouter()
@@ -169,7 +170,7 @@ async def delete_page(visit: Visitor, name: str) -> Response:
     own = f"{_LIST}/{quote(name, safe='')}/delete"
     title = f"Delete reservation {name}"
     warnings = ("Others may order and book these nodes then. Pods that have nodes of it keep them.",)
-    hidden = {"seen": seen}
+    hidden = {"seen": print_of(seen)}
     return confirmation(visit, Confirmation(title, own, _LIST, title, does, warnings, (), hidden))
 
 
@@ -179,18 +180,16 @@ async def delete(visit: Visitor, name: str) -> Response:
     form = await visit.form()
     request = await visit.caller("DELETE", f"/v1/reservations/{name}")
     await run_in_threadpool(visit.verbs.permissions.check, request, "reservations:change")
-    check_unchanged(form, (await _reservation(visit, name))[0], f"reservation {name}")
-    await run_in_threadpool(visit.verbs.capacity.end_reservation, request, name)
+    seen, _ = await _reservation(visit, name)
+    check_unchanged(form, print_of(seen), f"reservation {name}")
+    await run_in_threadpool(visit.verbs.capacity.end_reservation, request, name, seen.revision)
     return visit.to(_LIST)
 
 
-async def _reservation(visit: Visit, name: str) -> tuple[str, tuple[str, ...]]:
-    """Its print, and what it is. Raises `NotFoundError`."""
-    request = await visit.caller("GET", "/v1/reservations")
-    every = await run_in_threadpool(visit.verbs.capacity.reservations, request)
-    one = next((one for one in every if one.name == name), None)
-    if one is None:
-        raise NotFoundError(f"no reservation has the name {name[:64]}")
+async def _reservation(visit: Visit, name: str) -> tuple[ReservationView, tuple[str, ...]]:
+    """It, and what it is. Raises `NotFoundError`."""
+    request = await visit.caller("GET", f"/v1/reservations/{checked(name)}")
+    one = await run_in_threadpool(visit.verbs.capacity.reservation, request, name)
     until = f"to {one.end.isoformat()}" if one.end else "without an end"
     more = f", and {len(one.nodes) - 50} others" if len(one.nodes) > 50 else ""
     does = (
@@ -198,4 +197,4 @@ async def _reservation(visit: Visit, name: str) -> tuple[str, tuple[str, ...]]:
         f"{', '.join(one.nodes[:50])}{more}.",
         f"Made by {one.created_by}: {one.reason or 'no reason was given'}",
     )
-    return print_of(one), does
+    return one, does

@@ -86,6 +86,7 @@ WAYS = {
     "site activate": Way("Site file…", "/site/file", "site:activate", "shows the difference first"),
     "site show": Way("Fabrics", "/site/fabrics?now=true", "site:show", "asks their managers now"),
     "reservation list": Way("Reservations", "/site/reservations", "reservations:list", "when, and for whom"),
+    "reservation show": Way("Reservations", "/site/reservations", "reservations:list", "when, and for whom"),
     "reservation delete": Way(
         "Reservations", "/site/reservations", "reservations:list", "each can be deleted there"
     ),
@@ -139,6 +140,7 @@ WAYS = {
     ),
     "part history": Way("Parts", "/site/parts", "nodes:history", "where a part was, by its serial number"),
     "webhook list": Way("Webhooks", "/webhooks", "webhooks:list", "whether they are delivered"),
+    "webhook show": Way("Webhooks", "/webhooks", "webhooks:list", "whether they are delivered"),
     "webhook enable": Way("Webhooks", "/webhooks", "webhooks:list", "the page of each enables it"),
     "webhook test": Way("Webhooks", "/webhooks", "webhooks:list", "the page of each sends a test message"),
     "events --follow": Way("Events", "/events", "events:list", "the page follows"),

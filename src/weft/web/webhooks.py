@@ -115,7 +115,9 @@ async def rotate(visit: Visitor, name: str) -> Response:
     """Make another one, if it hasn't got one since the page: a form that is sent twice counts once."""
     hook = await _form(visit, name)
     request = await visit.caller("POST", f"/v1/webhooks/{hook.id}/rotate")
-    return _secret(visit, await run_in_threadpool(visit.verbs.webhooks.rotate, request, hook.id))
+    return _secret(
+        visit, await run_in_threadpool(visit.verbs.webhooks.rotate, request, hook.id, hook.revision)
+    )
 
 
 @router.get("/{name}/delete")
@@ -131,7 +133,7 @@ async def delete(visit: Visitor, name: str) -> Response:
     """Delete it."""
     hook = await _form(visit, name)
     request = await visit.caller("DELETE", f"/v1/webhooks/{hook.id}")
-    await run_in_threadpool(visit.verbs.webhooks.delete, request, hook.id)
+    await run_in_threadpool(visit.verbs.webhooks.delete, request, hook.id, hook.revision)
     return visit.to("/webhooks")
 
 
@@ -149,7 +151,7 @@ async def _form(visit: Visit, name: str) -> WebhookView:
 
 
 def _seen(hook: WebhookView) -> str:
-    return print_of(hook.id, hook.url, str(hook.old_secret_until))
+    return print_of(hook.id, str(hook.revision))
 
 
 async def _may(visit: Visit, project: str | None) -> tuple[str, ...]:

@@ -183,6 +183,9 @@ DELETE FROM resource WHERE owner_id = %(owner_id)s;
 INSERT INTO reservation (name, project_id, nodes, start_at, end_at, reason, created_by, created_at)
 VALUES (%(name)s, %(project_id)s, %(nodes)s, %(start)s, %(end)s, %(reason)s, %(created_by)s, %(at)s) RETURNING *;
 
+-- name: lock_reservation
+SELECT revision FROM reservation WHERE name = %(name)s FOR UPDATE;
+
 -- name: delete_reservation
 DELETE FROM reservation WHERE name = %(name)s RETURNING *;
 

@@ -9,7 +9,8 @@ from psycopg.errors import UniqueViolation
 
 from weft.engine.base.database import Database, Row
 from weft.engine.book.capacity import Capacity, read_capacity, seconds_of
-from weft.model.errors import ConflictError, InputError, NotFoundError
+from weft.model.errors import ConflictError, InputError, NotFoundError, PreconditionError
+from weft.model.messages.errors import REVISION_CHANGED
 from weft.model.messages.orders import instead
 from weft.model.reservation import Reservation, ReservationView
 from weft.model.site import Site
@@ -53,9 +54,13 @@ def reserve(
     return _view(row)
 
 
-def unreserve(database: Database, name: str) -> ReservationView:
-    """Delete a reservation. Raises `NotFoundError`."""
+def unreserve(database: Database, name: str, revision: int | None = None) -> ReservationView:
+    """Delete a reservation. Raises `NotFoundError`. Args: revision: `PreconditionError` unless it is of this one."""
     with database.transaction() as tx:
+        known = tx.row("lock_reservation", name=name)
+        if known is not None and revision not in (None, known["revision"]):
+            now = known["revision"]
+            raise PreconditionError(REVISION_CHANGED(what=f"reservation {name}", now=now, given=revision))
         row = tx.row("delete_reservation", name=name)
         if row is None:
             raise NotFoundError(f"there is no reservation {name!r}")
@@ -98,4 +103,5 @@ def _view(row: Row) -> ReservationView:
         reason=row["reason"],
         created_by=row["created_by"],
         created_at=row["created_at"],
+        revision=row["revision"],
     )

@@ -8,8 +8,9 @@ from datetime import datetime
 from weft.engine.base.database import Database, Row, Tx
 from weft.engine.base.documents import message_json
 from weft.engine.rows.records import PodRecord
-from weft.model.errors import ConflictError
+from weft.model.errors import ConflictError, PreconditionError
 from weft.model.messages import bandwidth, hostchecks, maintenance
+from weft.model.messages.errors import REVISION_CHANGED
 from weft.model.nodetests import tests_of
 from weft.model.site import AcceptancePolicy, Site
 
@@ -80,6 +81,7 @@ def accept_node(
     by: str,
     policy: AcceptancePolicy = NO_TESTS,
     without: str | None = None,
+    revision: int | None = None,
 ) -> tuple[list[Row], list[Row]]:
     """End a node's holds; returns those that ended, and those that are left.
 
@@ -89,8 +91,10 @@ def accept_node(
         by: the user.
         policy: tests that must have passed before holds of weft's own end.
         without: why they end without.
+        revision: the highest of those that end.
 
     Raises:
+        PreconditionError: it is another one.
         ConflictError: there is no such hold, or there are several and none is named; a test hasn't passed.
     """
     with database.transaction() as tx:
@@ -103,6 +107,10 @@ def accept_node(
         if what is None and len(holds) > 1 and not every:
             raise ConflictError(maintenance.SEVERAL_HOLDS(node=node, names=names))
         ended = [row for row in holds if every or what in (None, row["what"])]
+        newest = max(row["revision"] for row in ended)
+        if revision not in (None, newest):
+            held = f"what node {node} is held for"
+            raise PreconditionError(REVISION_CHANGED(what=held, now=newest, given=revision))
         tested = [row for row in ended if _tests(row, policy)]
         if without is None:
             _check_tests(tx, node, tested, policy)

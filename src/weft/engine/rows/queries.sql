@@ -62,7 +62,7 @@ DELETE FROM site_part WHERE digest IN (
 
 -- name: holds_of
 -- What a node is held for, locked.
-SELECT node, what, since, held_by, cause, tests, tests_from FROM acceptance WHERE node = %(node)s ORDER BY since, what FOR UPDATE;
+SELECT node, what, since, held_by, cause, tests, tests_from, revision FROM acceptance WHERE node = %(node)s ORDER BY since, what FOR UPDATE;
 
 -- name: hold_for_acceptance
 WITH made AS (
@@ -77,7 +77,8 @@ SELECT node, since, 'hold', node_message('NODE_HELD', jsonb_build_object('what',
 WITH made AS (
     INSERT INTO acceptance (node, what, since, held_by, cause, pod_id, project_id)
     VALUES (%(node)s, %(what)s, %(at)s, %(by)s, %(cause)s, %(pod_id)s, %(project_id)s)
-    ON CONFLICT (node, what) DO UPDATE SET cause = excluded.cause, pod_id = excluded.pod_id, project_id = excluded.project_id
+    ON CONFLICT (node, what) DO UPDATE SET cause = excluded.cause, pod_id = excluded.pod_id, project_id = excluded.project_id,
+        revision = nextval('revision')
     WHERE acceptance.cause = '""' RETURNING *
 )
 INSERT INTO node_history (node, at, type, message)

@@ -131,6 +131,9 @@ SELECT * FROM webhook WHERE project_id = %(project_id)s AND (name = %(name)s OR 
 -- name: webhook_by_id
 SELECT * FROM webhook WHERE id::text = %(id)s;
 
+-- name: lock_webhook
+SELECT revision FROM webhook WHERE id = %(id)s FOR UPDATE;
+
 -- name: delete_webhook
 DELETE FROM webhook WHERE id = %(id)s;
 
@@ -147,12 +150,13 @@ DELETE FROM secret WHERE name LIKE 'webhook/' || %(id)s::text || '/%%'
     AND split_part(name, '/', 3)::integer < %(number)s;
 
 -- name: rotate_webhook
-UPDATE webhook SET secret_number = %(number)s, old_until = now() + %(valid)s
+UPDATE webhook SET secret_number = %(number)s, old_until = now() + %(valid)s, revision = nextval('revision')
 WHERE id = %(id)s AND secret_number = %(number)s - 1 RETURNING *;
 
 -- name: enable_webhook
 -- It goes on after the last event that was sent.
-UPDATE webhook SET disabled_at = NULL, reason = '""', failures = 0, failing_since = NULL, next_at = now()
+UPDATE webhook SET disabled_at = NULL, reason = '""', failures = 0, failing_since = NULL, next_at = now(),
+    revision = nextval('revision')
 WHERE id = %(id)s RETURNING *;
 
 -- name: claim_webhooks

@@ -14,11 +14,13 @@ from datetime import datetime, timedelta
 from typing import Any, Self
 from uuid import UUID, uuid4
 
+from weft.engine.base.database import Tx
 from weft.engine.base.documents import message_json, message_text
 from weft.engine.store.store import Store
 from weft.engine.watch.eventstream import EventStream, Position
-from weft.model.errors import ConflictError, NotFoundError
+from weft.model.errors import ConflictError, NotFoundError, PreconditionError
 from weft.model.messages import webhooks as messages
+from weft.model.messages.errors import REVISION_CHANGED
 from weft.model.views import WebhookRequest
 
 HOLD = timedelta(seconds=90)
@@ -65,6 +67,7 @@ class Webhook:
     delivered_at: datetime | None
     next_at: datetime
     token: int
+    revision: int
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
@@ -130,16 +133,18 @@ class Webhooks:
             raise NotFoundError(messages.WEBHOOK_NOT_FOUND(name=name))
         return Webhook.of(row)
 
-    def delete(self, hook: Webhook) -> None:
-        """With its secrets."""
+    def delete(self, hook: Webhook, revision: int | None = None) -> None:
+        """With its secrets. Args: revision: `PreconditionError` unless it is of this one; also below."""
         with self._database.transaction() as tx:
+            _check_revision(tx, hook, revision)
             tx.run("delete_webhook", id=hook.id)
             tx.run("delete_webhook_secrets", id=hook.id)
 
-    def rotate(self, hook: Webhook) -> tuple[Webhook, bytes]:
+    def rotate(self, hook: Webhook, revision: int | None = None) -> tuple[Webhook, bytes]:
         """With a new secret; the one before signs for `OLD_VALID`, too, and those before that no more."""
         number = hook.secret_number + 1
         with self._database.transaction() as tx:
+            _check_revision(tx, hook, revision)
             row = tx.row("rotate_webhook", id=hook.id, number=number, valid=OLD_VALID)
             if row is None:
                 raise ConflictError(messages.WEBHOOK_ROTATED(name=hook.name))
@@ -149,9 +154,11 @@ class Webhooks:
             )
         return Webhook.of(row), secret
 
-    def enable(self, hook: Webhook) -> Webhook:
+    def enable(self, hook: Webhook, revision: int | None = None) -> Webhook:
         """Send again, from the first event on that wasn't delivered."""
-        row = self._database.row("enable_webhook", id=hook.id)
+        with self._database.transaction() as tx:
+            _check_revision(tx, hook, revision)
+            row = tx.row("enable_webhook", id=hook.id)
         if row is None:
             raise NotFoundError(messages.WEBHOOK_NOT_FOUND(name=hook.name))
         return Webhook.of(row)
@@ -212,6 +219,13 @@ class Webhooks:
             delay=timedelta(seconds=delay),
             disable=bool(disable),
         )
+
+
+def _check_revision(tx: Tx, hook: Webhook, revision: int | None) -> None:
+    row = tx.row("lock_webhook", id=hook.id)
+    if row is not None and revision not in (None, row["revision"]):
+        what = f"webhook {hook.name}"
+        raise PreconditionError(REVISION_CHANGED(what=what, now=row["revision"], given=revision))
 
 
 def _secret_name(id_: UUID, number: int) -> str:

@@ -10,7 +10,7 @@ from pydantic import Field
 from weft.model.base import Document
 from weft.model.fabric import FabricStatus
 from weft.model.hostchecks import CheckState
-from weft.model.ids import Instant
+from weft.model.ids import Instant, Revision
 from weft.model.messages.documents import Coded, Sentence
 from weft.model.nodetests import NodeTest
 from weft.model.observedfabric import FabricDifference
@@ -34,6 +34,7 @@ class HoldView(Coded):
     tests: tuple[NodeTest, ...] = Field(
         default=(), description="Tests that the site names for this hold, which ends when all have passed."
     )
+    revision: Revision
 
 
 class Acceptance(Document):

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, StringConstraints
 
 from weft.model.base import Document
+from weft.model.ids import Revision
 from weft.model.messages.documents import Coded, Sentence
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
@@ -54,6 +55,7 @@ class WebhookView(Coded):
     old_secret_until: datetime | None = Field(
         default=None, description="Until when the secret from before the last rotation signs, too."
     )
+    revision: Revision
 
 
 class NewWebhook(WebhookView):
