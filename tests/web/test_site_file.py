@@ -18,6 +18,7 @@ from weft.app.sitefile import checked
 from weft.app.yamltext import without_nulls
 from weft.model.errors import InputErrors, TemporaryError, UnauthenticatedError
 from weft.web.sitefiles import LARGEST
+from weft.web.visits import Visit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -195,6 +196,62 @@ def test_text_survives_the_end_of_the_session(pods_console: Console, browser: Br
     browser.post("/ui/sign-in", {**given, **kept})
     assert yaml.safe_load(text_of(browser)) == document
     assert pods_console.house.service.site.show(OLGA).generation == before
+
+
+@pytest.mark.parametrize("end", ["row", "token"])
+def test_long_text_is_shown_when_the_session_has_ended(
+    pods_console: Console, browser: Browser, end: str
+) -> None:
+    """It is too long for the form for signing in: it can be copied. Only a few that long are read at once."""
+    browser.sign_in("olga")
+    browser.get("/ui/site/file")
+    text = "name: x\n# " + "y" * 300_000 + " end"
+    if end == "row":
+        browser.cookie = "A" * 43
+    else:
+        pods_console.keystone.identity.error = UnauthenticatedError("expired")
+    send(browser, text)
+    assert browser.page.status_code == 401 and "too long to be kept across the sign-in" in browser.text
+    assert f"{'y' * 300_000} end</textarea>" in browser.page.text
+    pods_console.keystone.identity.error = None
+    assert pods_console.app is not None and pods_console.app.state.large_forms == 4
+    pods_console.app.state.large_forms, browser.cookie = 0, "A" * 43
+    try:
+        send(browser, text)
+        assert browser.page.status_code == 413
+    finally:
+        pods_console.app.state.large_forms = 4
+
+
+def test_text_of_those_who_may_not_activate_it_is_not_read(
+    pods_console: Console, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser.sign_in("alice")
+    read = list[int]()
+
+    async def form(_: Any, again: Any = None, largest: int = 0) -> dict[str, str]:
+        read.append(largest)
+        return {}
+
+    monkeypatch.setattr(Visit, "form", form)
+    assert browser.post("/ui/site/file", {"text": "name: x"}).status_code == 403 and not read
+
+
+def test_no_more_of_a_large_site_is_read_than_fits(
+    pods_console: Console, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its parts are read one by one, until the text is too long."""
+    part, read = b'[{"name": "%b"}]' % (b"n" * (LARGEST // 3)), list[str]()
+    verbs = pods_console.house.service.site
+    view = verbs.show(OLGA)
+    wide = {**view.document, "nodes": {"parts": [f"{number:064}" for number in range(100)]}}
+    monkeypatch.setattr(verbs, "show", lambda _: view.model_copy(update={"document": wide}))
+    monkeypatch.setattr(verbs, "part", lambda _, digest: read.append(digest) or part)
+    browser.sign_in("olga")
+    browser.get("/ui/site/file?current=true")
+    assert "the active site is larger than 1 MiB" in browser.text and len(read) == 3 == len(set(read))
+    wide["nodes"] = {"parts": ["a" * 64, "b" * 64]}
+    assert len(current(browser)["nodes"]) == 2
 
 
 def test_generation_of_a_restored_database_is_another_one(pods_console: Console, browser: Browser) -> None:

@@ -6,7 +6,10 @@ import re
 from datetime import timedelta
 from html import unescape
 
+import pytest
+
 from tests.helpers.consoles import Browser, Console, hidden
+from weft.app.replaceverbs import ReplaceVerbs
 from weft.model.mark import Mark
 from weft.model.owner import Owner
 from weft.model.resources import Kind
@@ -72,7 +75,9 @@ def test_operator_abandons_a_release_that_cannot_finish(pods_console: Console, b
     assert browser.get(f"/ui/pods/{pod.id}/abandon").status_code == 403
 
 
-def test_node_of_a_pod_is_replaced(pods_console: Console, browser: Browser) -> None:
+def test_node_of_a_pod_is_replaced(
+    pods_console: Console, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The plan names what goes and comes; only operators choose; another plan by then is shown first."""
     house, pod = pods_console.house, pods_console.order()
     house.finish("train")
@@ -89,8 +94,11 @@ def test_node_of_a_pod_is_replaced(pods_console: Console, browser: Browser) -> N
     assert browser.post(f"/ui/pods/{pod.id}/replace", fields).status_code == 409
     browser.get(f"/ui/pods/{pod.id}/replace")
     browser.post(f"/ui/pods/{pod.id}/replace/plan", {**hidden(browser), "node": node})
+    planned = list[object]()
+    monkeypatch.setattr(ReplaceVerbs, "plan_replacement", lambda *given: planned.append(given))
     browser.post(f"/ui/pods/{pod.id}/replace", hidden(browser))
-    assert "generation 2" in browser.text
+    assert "generation 2" in browser.text and not planned, "the change is planned once"
+    monkeypatch.undo()
     browser.get(f"/ui/pods/{pod.id}/replace")
     wrong = {**hidden(browser), "node": "nix"}
     assert browser.post(f"/ui/pods/{pod.id}/replace/plan", wrong).status_code == 400

@@ -132,7 +132,8 @@ class CheckVerbs(DeskVerbs):
             self._desk.policy.check("nodes:judge_checks", request.caller)
             if re.fullmatch(CODE, check) is None:
                 raise InputError("check", check[:80], "the code of a check, such as GPU_COUNT")
-            nodes = judge_check(self._desk.store.database, check, judged, request.caller.user_name)
+            units, user = self._desk.store.site().site.units, request.caller.user_name
+            nodes = judge_check(self._desk.store.database, units, check, judged, user)
             return JudgedCheck(check=check, judged=judged, nodes=tuple(nodes))
 
     def forget(self, request: Request, node: str) -> NodeChecks:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from weft.app.desk import Desk
@@ -66,7 +66,12 @@ class ReplaceVerbs:
         return found.plan
 
     def replace_node(
-        self, request: Request, name: str, asked: Replacement, generation: int | None = None
+        self,
+        request: Request,
+        name: str,
+        asked: Replacement,
+        generation: int | None = None,
+        comes: Sequence[str] | None = None,
     ) -> Applied:
         """Replace a node of a pod by its spare, the nearest free node, or the named one, as its next generation.
 
@@ -75,6 +80,7 @@ class ReplaceVerbs:
 
         Args:
             generation: `PreconditionError` unless the pod has this one.
+            comes: `ConflictError` unless exactly these nodes come, as a plan said; None: any.
 
         Raises `InputError` for a node that can't be replaced or can't take the place, `RefusedError` if there is none.
         """
@@ -86,7 +92,7 @@ class ReplaceVerbs:
                     raise PreconditionError(overtaken(tx, replace(pod, generation=generation)))
             with self._desk.store.database.statement() as tx:
                 check_confirmed(tx, pod)
-            change = self.make(request, pod, asked, self._limited(request, pod))
+            change = self.make(request, pod, asked, self._limited(request, pod), comes=comes)
             return Applied(outcome="changed", change=change, pod=self._desk.view(pod.id))
 
     def _check_may_replace(self, request: Request, pod: PodRecord, asked: Replacement) -> None:
@@ -126,11 +132,18 @@ class ReplaceVerbs:
         asked: Replacement,
         project: str | None,
         unasked: Unasked | None = None,
+        comes: Sequence[str] | None = None,
     ) -> PodChange:
-        """Args: project: whose limit of replaced nodes counts; unasked: weft does it without a request."""
+        """Args: project: whose limit of replaced nodes counts; unasked: weft does it without a request; comes: as of
+        `replace_node`."""
 
         def following(pod: PodRecord, given: PlanningInput, capacity: Capacity) -> NextGeneration:
-            return self._replacement(pod, given, capacity, asked)
+            found = self._replacement(pod, given, capacity, asked)
+            if comes is not None and list(found.change.coming) != list(comes):
+                raise ConflictError(
+                    "another node would come now: look at the plan again. Nothing was changed"
+                )
+            return found
 
         user, cause = request.caller.named_to(pod.project_id), unasked.cause if unasked else ""
 

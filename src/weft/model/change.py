@@ -79,6 +79,11 @@ class PodChange(Document):
     )
 
     @property
+    def coming(self) -> tuple[str, ...]:
+        """Nodes that get a server, or are spares, and didn't or weren't before."""
+        return (*self.spares_used, *self.nodes_added)
+
+    @property
     def nothing(self) -> bool:
         """Whether the pod already matches the order."""
         return not (self.fields or self.impossible or self.nodes_added or self.nodes_removed)

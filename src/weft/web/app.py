@@ -62,10 +62,12 @@ from weft.web import (
 )
 from weft.web.guard import HEADERS, Guard, form_of
 from weft.web.pages import PREFIX, base_of, error_page, page
-from weft.web.sessions import SessionBook
+from weft.web.sessions import COOKIE, SessionBook
 from weft.web.visits import SessionsAsked, SignInFirst, book_of, sign_in_first
 from weft.web.websso import check_address
 
+LARGE_FORMS = 4
+"""Texts of sites that are read at once of people whose session has ended."""
 _TEXTS = re.compile(f"{PREFIX}/(order|pods/[^/]+/change|site/file)")
 """Where the text of an order or a site is sent to: it is kept if the session has ended."""
 
@@ -84,7 +86,7 @@ def add_console(app: FastAPI, sign_in: SignIn, database: Database, websso_url: s
         check_address(websso_url)
     app.state.websso_url = websso_url
     app.state.sign_in, app.state.sessions = sign_in, SessionBook(WebSessions(database))
-    app.state.sessions_asked = SessionsAsked()
+    app.state.sessions_asked, app.state.large_forms = SessionsAsked(), LARGE_FORMS
     console = FastAPI(
         title="weft's console", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
     )
@@ -171,12 +173,25 @@ async def _form_again(http: HttpRequest, error: WeftError) -> Response | None:
 async def _on_no_session(http: HttpRequest, error: SignInFirst) -> Response:
     if http.method == "POST" and _TEXTS.fullmatch(http.url.path):
         try:
-            form = await form_of(http, None)
+            form = await _sent_late(http)
         except HTTPException as wrong:
             return _on_http_error(http, wrong)
         if text := form.get("yaml") or form.get("text"):
             return signin.with_draft(http, text)
     return signin.other_stage(http) if error.session else sign_in_first(http, over=False)
+
+
+async def _sent_late(http: HttpRequest) -> dict[str, str]:
+    """The form of someone whose session has ended. A site is larger than other texts; as anyone can send this, only a
+    few that large are read at once. Raises `HTTPException`."""
+    state = http.app.state
+    if not http.url.path.endswith("/site/file") or COOKIE not in http.cookies or state.large_forms <= 0:
+        return await form_of(http, None)
+    state.large_forms -= 1
+    try:
+        return await form_of(http, None, largest=sitefiles.LARGEST_FORM)
+    finally:
+        state.large_forms += 1
 
 
 def _on_http_error(http: HttpRequest, error: HTTPException) -> Response:

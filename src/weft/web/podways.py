@@ -4,6 +4,7 @@ or open its console, replace or report a node, abandon."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import get_args
 from urllib.parse import urlsplit
 
@@ -124,7 +125,7 @@ async def replace_plan(visit: Visitor, name: str) -> Response:
         visit.http, request, lambda: visit.verbs.pods.plan_replacement(request, pod.id, wanted.asked)
     )
     change = _change(plan)
-    came = ", ".join((*change.spares_used, *change.nodes_added)) or "a node"
+    came = ", ".join(change.coming) or "a node"
     shared = shape_of(plan.order).shares_nodes
     gone = wanted.node if shared else ", ".join(change.nodes_removed)
     does = (
@@ -133,7 +134,7 @@ async def replace_plan(visit: Visitor, name: str) -> Response:
         *(() if shared else ("The node that goes is held until an operator accepts it.",)),
         *(f"{one.kind} {one.name} is removed" for one in change.removed[:SHOWN]),
     )
-    hidden = {"node": wanted.node, "with": wanted.by or "", "change": print_of(change)}
+    hidden = {"node": wanted.node, "with": wanted.by or "", "comes": " ".join(change.coming)}
     title = f"Replace {wanted.node} in pod {pod.name}"
     own = f"/pods/{pod.id}"
     warnings = ("What is on the own disks of the node that goes is lost.",)
@@ -143,19 +144,12 @@ async def replace_plan(visit: Visitor, name: str) -> Response:
 
 @router.post("/replace")
 async def replace(visit: Visitor, name: str) -> Response:
-    """Replace it, if the plan is still the one that was shown."""
+    """Replace it, if the node that was shown still comes."""
     pod, form = await _form(visit, name, lambda: replace_page(visit, name))
-    wanted = _replacement(form)
-    ask = await visit.caller("POST", f"/v1/pods/{pod.id}/replace/plan")
+    wanted, comes = _replacement(form), form.get("comes", "").split()
     request = await visit.caller("POST", f"/v1/pods/{pod.id}/replace")
-
-    def work() -> None:
-        plan = visit.verbs.pods.plan_replacement(ask, pod.id, wanted.asked)
-        if form.get("change") != print_of(_change(plan)):
-            raise ConflictError("another node would come now: look at the plan again. Nothing was changed")
-        visit.verbs.pods.replace_node(request, pod.id, wanted.asked, pod.generation)
-
-    await run_outside(visit.http, request, work)
+    replace_node = partial(visit.verbs.pods.replace_node, generation=pod.generation, comes=comes)
+    await run_outside(visit.http, request, lambda: replace_node(request, pod.id, wanted.asked))
     return visit.to(f"/pods/{pod.id}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
@@ -75,19 +75,24 @@ async def file_page(
     active = await _active(visit)
     text, lines = visit.session.contents.draft if draft else "", ()
     if current and active is not None:
-        text = await run_outside(visit.http, request, lambda: _text(visit.verbs, request, active), None)
-        if len(text.encode()) > LARGEST:
-            text, lines = "", (f"the active site is larger than {LARGEST >> 20} MiB: weft site show --json",)
+        found = await run_outside(visit.http, request, lambda: _text(visit.verbs, request, active), None)
+        text = found or ""
+        if found is None:
+            lines = (f"the active site is larger than {LARGEST >> 20} MiB: weft site show --json",)
     return _page(visit, active, text, lines=lines)
 
 
 @router.post("")
 async def check_or_activate(visit: Visitor) -> Response:
     """By `do`: check says what the text would change; activate does exactly what was shown."""
+    try:
+        request = await _may(visit)  # before a form of this size is read
+    except UnauthenticatedError:
+        visit.http.state.draft = _sent(await visit.form(largest=LARGEST_FORM))
+        raise
     form = await visit.form(largest=LARGEST_FORM)
-    text, do = form.get("text", "").replace("\r\n", "\n"), form.get("do", "check")
+    text, do = _sent(form), form.get("do", "check")
     visit.http.state.draft = text
-    request = await _may(visit)
     if do not in ("check", "activate"):
         raise HTTPException(400, "unknown action")
     active: SiteView | None = None
@@ -109,6 +114,10 @@ async def check_or_activate(visit: Visitor) -> Response:
     except WeftError as error:  # browsers keep no text of a page that they may not store
         return _page(visit, active, text, lines=_lines(error), error=error)
     return visit.to("/site/file")
+
+
+def _sent(form: Mapping[str, str]) -> str:
+    return form.get("text", "").replace("\r\n", "\n")
 
 
 async def _may(visit: Visit) -> Request:
@@ -162,19 +171,43 @@ def _includes(table: object) -> bool:
 def _document(verbs: Service, request: Request, active: SiteView) -> dict[str, Any]:
     """The active site with the rows of all its parts."""
 
-    def rows(table: str, value: object) -> object:
-        if table not in TABLES or not isinstance(value, Mapping):
-            return value
-        digests = cast(Mapping[str, list[str]], value)["parts"]
-        return [row for digest in digests for row in json.loads(verbs.site.part(request, digest))]
-
-    return {table: rows(table, value) for table, value in active.document.items()}
+    document = dict(active.document)
+    for field, value in active.document.items():
+        if (pieces := _pieces(verbs, request, field, value)) is not None:
+            document[field] = [row for piece in pieces for row in piece]
+    return document
 
 
-def _text(verbs: Service, request: Request, active: SiteView) -> str:
-    document = without_nulls(_document(verbs, request, active))
-    filled = {field: value for field, value in document.items() if value not in ({}, [], ())}
-    return str(yaml.dump(filled, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, width=120))
+def _pieces(verbs: Service, request: Request, field: str, value: object) -> Iterator[list[Any]] | None:
+    """The rows of a table, as they are stored, a part at a time; None: it isn't in parts."""
+    if field not in TABLES or not isinstance(value, Mapping):
+        return None
+    digests = cast(Mapping[str, list[str]], value)["parts"]
+    return (json.loads(verbs.site.part(request, digest)) for digest in digests)
+
+
+def _text(verbs: Service, request: Request, active: SiteView) -> str | None:
+    """The active site as YAML; None: it is larger than `LARGEST`, of which no more than that is read and written."""
+    written, size = list[str](), 0
+    for field, value in active.document.items():
+        pieces = _pieces(verbs, request, field, value)
+        for text in _written(field, [value] if pieces is None else pieces):
+            size += len(text.encode())
+            if size > LARGEST:
+                return None
+            written.append(text)
+    return "".join(written)
+
+
+def _written(field: str, pieces: Iterable[Any]) -> Iterator[str]:
+    """A field of the document as YAML, without what is empty. Args: pieces: of its list, or its only value."""
+    for number, piece in enumerate(pieces):
+        value = without_nulls(piece)
+        if value not in ({}, [], (), None):
+            text = str(
+                yaml.dump({field: value}, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, width=120)
+            )
+            yield text if number == 0 else text.partition("\n")[2]
 
 
 def _seen(text: str, active: SiteView | None) -> str:

@@ -203,6 +203,20 @@ def test_operator_judges_a_check_that_fails_on_many_nodes(
         house.service.checks.judge(house.operator, "gpu driver", judged)
 
 
+def test_node_that_left_the_site_is_not_judged(house: House, report: Report) -> None:
+    """It isn't shown among those where the check fails; if it comes back, the check is open there."""
+    for number in (1, 2):
+        report(f"gpu{number:02}", result("GPU_DRIVER", status="failed"))
+    site = house.store.site().site
+    links = tuple(one for one in site.links if "gpu02/" not in f"{one.a} {one.b}")
+    nodes = tuple(node for node in site.nodes if node.name != "gpu02")
+    house.store.activate_site(site.model_copy(update={"nodes": nodes, "links": links}), "test")
+    assert house.service.checks.judge(house.operator, "GPU_DRIVER", "mistake").nodes == ("gpu01",)
+    assert house.service.nodes.history(house.operator, "gpu02").entries[0].code != "NODE_CHECK_JUDGED"
+    house.store.activate_site(site, "test")
+    assert free(house) == 15
+
+
 @pytest.mark.parametrize(
     ("values", "skipped", "left"),
     [({"gpus": 8}, False, 15), ({"gpus": 8}, True, 15), ({"gpus": 9, "numa_nodes": 2}, False, 16)],

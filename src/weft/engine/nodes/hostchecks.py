@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -140,19 +140,24 @@ def forget_report(database: Database, node: str, by: str) -> None:
         tx.run("touch_queue", at=now)
 
 
-def judge_check(database: Database, code: str, judged: Judged, by: str) -> list[str]:
-    """Write what operators say of a check, on all nodes where it fails now; returns these. Args: by: the user.
+def judge_check(database: Database, nodes: Collection[str], code: str, judged: Judged, by: str) -> list[str]:
+    """Write what operators say of a check, on all nodes where it fails now; returns these.
+
+    Args:
+        nodes: of the site: of one that left it nothing is shown, so nothing is said.
+        by: the user.
 
     Raises `ConflictError` if it fails nowhere.
     """
     with database.transaction() as tx:
         values = {"code": code, "judged": Jsonb({} if judged == "open" else {"judged": judged})}
         said = message_json(hostchecks.JUDGED(check=code, judged=judged))
-        nodes = [row["node"] for row in tx.rows("judge_check", at=tx.now(), message=said, by=by, **values)]
-        if not nodes:
+        asked = {"nodes": list(nodes), "at": tx.now(), "message": said, "by": by}
+        found = [row["node"] for row in tx.rows("judge_check", **asked, **values)]
+        if not found:
             raise ConflictError(hostchecks.FAILS_NOWHERE(check=code))
         tx.run("touch_queue", at=tx.now())
-    return nodes
+    return found
 
 
 def checks_failed(rows: Sequence[Mapping[str, Any]]) -> list[Message]:

@@ -93,9 +93,10 @@ DELETE FROM node_check WHERE node = %(node)s;
 SELECT count(*) AS number FROM node_history WHERE node = %(node)s AND type = 'check' AND at > %(since)s;
 
 -- name: judge_check
--- What operators say of a check on all nodes where it fails now, with an entry in each one's history.
+-- What operators say of a check on all nodes of the site where it fails now, with an entry in each one's history.
 WITH those AS MATERIALIZED (
     SELECT node FROM node_check WHERE problems @> jsonb_build_array(jsonb_build_object('code', %(code)s::text, 'status', 'failed'))
+        AND node = ANY(%(nodes)s)
     ORDER BY node FOR UPDATE
 ), judged AS (
     UPDATE node_check c SET problems = (
