@@ -25,7 +25,7 @@ from weft.engine.base.notifier import Notifier
 from weft.engine.base.postgres import LOCK_TIMEOUT, address_of, connecting, outside_error
 from weft.engine.base.schema import State, ends, enter, lives, migrate, state
 from weft.engine.base.sql import queries
-from weft.engine.base.ungated import Ungated
+from weft.engine.base.ungated import Gated, Ungated
 from weft.engine.base.unreadable import NEWER_WEFT
 from weft.model.errors import PermanentError
 
@@ -183,7 +183,7 @@ class Database(Statements):
         self.monotonic: Callable[[], float] = time.monotonic
         self._kept: dict[Any, Any] = {}
         self._placing = threading.Lock()
-        self.gate = Ungated()
+        self.gate: Gated = Ungated()
         self.losses = 0
         self._server: tuple[Any, ...] | None = None
         self._admission = Admission(url, time.monotonic)

@@ -23,7 +23,6 @@ from weft.engine.base.database import Database
 from weft.engine.base.epoch import RESTORED, count_end, counts, is_behind, note_behind, note_epoch, was_behind
 from weft.engine.base.periodic import Periodic
 from weft.engine.base.pulse import Pulse
-from weft.engine.base.ungated import Ungated
 from weft.model.errors import ConflictError, NotFoundError, TemporaryError, UnknownError, WeftError
 from weft.model.messages import health
 from weft.ports.witness import Witness, Witnesses
@@ -78,7 +77,7 @@ class _CloudNote:
     error: WeftError | None = None
 
 
-class Gate(Ungated):
+class Gate:
     """One per process; thread-safe. Becomes `Database.gate`.
 
     Args:
@@ -91,13 +90,19 @@ class Gate(Ungated):
         where: Callable[[], tuple[str, Mapping[str, Witnesses]]],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__()
         self._database, self._where, self._monotonic = database, where, monotonic
         self._lock, self._writing = threading.Lock(), threading.Lock()
         self._asking, self._noting, self._foretelling = Asking("gate"), Asking("note"), threading.Lock()
         self._looks: Mapping[str, _CloudNote] = {}
         self._known: tuple[str, Mapping[str, Witnesses]] | None = None
+        self.hurry: Callable[[], None] = lambda: None
+        """Called when there is something to note soon."""
         database.gate = self
+
+    def check(self, places: Collection[str] | None = None) -> None:
+        """Raise what `closed` returns."""
+        if (error := self.closed(places)) is not None:
+            raise error
 
     def closed(
         self, places: Collection[str] | None = None, clouds: Collection[str] = ()

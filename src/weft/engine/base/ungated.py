@@ -1,26 +1,51 @@
-"""`Database.gate` where no cloud remembers anything: in tools that change nothing outside."""
+"""The interface of `Database.gate` (see `weft.engine.base.gate`), and a gate for tools that change nothing outside."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import Protocol
 
 from weft.model.errors import TemporaryError
 
 
-class Ungated:
-    """Says whether anything outside may be changed on the word of this database: always.
+class Gated(Protocol):
+    """Says whether anything outside may be changed on the word of this database."""
 
-    `weft.engine.base.gate.Gate` is one that closes; what the methods do is said there.
-    """
+    hurry: Callable[[], None]
+
+    def check(self, places: Collection[str] | None = None) -> None: ...
+
+    def closed(
+        self, places: Collection[str] | None = None, clouds: Collection[str] = ()
+    ) -> TemporaryError | None: ...
+
+    def is_behind(self) -> bool: ...
+
+    def unread(self) -> frozenset[str]: ...
+
+    def is_stopped(self) -> bool: ...
+
+    def says(self) -> str: ...
+
+    def forget(self) -> None: ...
+
+    def found_behind(self, cloud: str) -> None: ...
+
+    def look(self) -> None: ...
+
+    def note(self, cloud: str, count: int | None) -> None: ...
+
+    def foretell(self) -> None: ...
+
+
+class Ungated:
+    """No cloud remembers anything: always open."""
 
     def __init__(self) -> None:
         self.hurry: Callable[[], None] = lambda: None
-        """Called when there is something to note soon."""
 
     def check(self, places: Collection[str] | None = None) -> None:
-        """Raise what `closed` returns."""
-        if (error := self.closed(places)) is not None:
-            raise error
+        return
 
     def closed(
         self, places: Collection[str] | None = None, clouds: Collection[str] = ()
