@@ -81,6 +81,17 @@ def test_an_application_credential_signs_in(desk: Desk) -> None:
     assert desk.weft("pod", "list", cloud="credential").code == 0
 
 
+def test_deleted_application_credential_is_reported(desk: Desk) -> None:
+    """Keystone's answer is 404: users were sent to their auth_url, which was right."""
+    ended = {"application_credential_id": "gone", "application_credential_secret": "secret"}
+    auth = {"auth_url": f"{desk.keystone.url}/v3", **ended}
+    desk.clouds["ended"] = {"auth_type": "v3applicationcredential", "auth": auth}
+    desk.write_clouds()
+    refused = desk.weft("pod", "list", cloud="ended")
+    said = "Keystone doesn't know the application credential, or not any more: get a new one"
+    assert (refused.code, said in refused.err) == (2, True), refused.err
+
+
 def test_a_token_signs_in(desk: Desk) -> None:
     """auth_type v3token; an expired one is refused with exit code 2."""
     for token in ("a-member", "expired"):

@@ -103,6 +103,12 @@ def test_application_credential_is_for_its_project(console: Console, browser: Br
     assert "bob in team-b" in browser.text and "Change project" not in browser.text
 
 
+def test_deleted_application_credential_is_refused(console: Console, browser: Browser) -> None:
+    given = {"method": "credential", "credential": "gone", "secret": "s3cret", "next": "/"}
+    page = browser.post("/ui/sign-in", given)
+    assert page.status_code == 401 and "id or secret is wrong" in browser.text
+
+
 def test_access_rules_of_a_credential_hold(console: Console, browser: Browser) -> None:
     """Rules name the API's paths; a credential that may only read capacity sees no pods."""
     rules = (AccessRule("accelerator-pod", "GET", "/v1/capacity"),)

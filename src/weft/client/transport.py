@@ -152,8 +152,9 @@ def _refused(status: int, answer: Json | None, asked: str, weft: str) -> WeftErr
     return _strange(status, asked, weft)
 
 
-_ABOUT_A_TOKEN = re.compile(r"token", re.IGNORECASE)
-"""Keystone answers 404 for one that it doesn't know ("Could not find token", "Failed to validate token")."""
+_UNKNOWN = re.compile(r"token|application credential", re.IGNORECASE)
+"""Keystone answers 404 for one that it doesn't know ("Could not find token", "Failed to validate token", "Could not
+find Application Credential")."""
 
 
 def outside(error: ksa.ClientException, asked: str, whom: str) -> WeftError:
@@ -185,8 +186,10 @@ def outside(error: ksa.ClientException, asked: str, whom: str) -> WeftError:
         return PermanentError(
             asked, whom, short(error), "sign in to a project, or give --endpoint or WEFT_ENDPOINT"
         )
-    if isinstance(error, ksa.NotFound) and _ABOUT_A_TOKEN.search(str(error)):
-        return UnauthenticatedError("Keystone doesn't know the token, or not any more: get a new one")
+    if isinstance(error, ksa.NotFound) and (what := _UNKNOWN.search(str(error))):
+        return UnauthenticatedError(
+            f"Keystone doesn't know the {what[0].lower()}, or not any more: get a new one"
+        )
     if isinstance(error, ksa.NotFound):
         return NotFoundError(f"{asked} ({whom}): {short(error)}; check auth_url")
     if isinstance(error, ksa.AuthPluginException):

@@ -130,6 +130,9 @@ class FakeKeystone:
                 caller = self.scoped.get((caller.user_id, where))
         elif method == "application_credential":
             given = identity["application_credential"]
+            if given["id"] not in self.users:
+                message = f"Could not find Application Credential: {given['id']}."
+                return JSONResponse({"error": {"code": 404, "title": "Not Found", "message": message}}, 404)
             caller = self._user(given["id"], given["secret"])
         elif method == "totp":
             caller = self._second(request.headers.get("Openstack-Auth-Receipt", ""), identity["totp"]["user"])

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from keystoneauth1.exceptions import NotFound
 
 from weft.drivers.openstack import KeystoneIdentity, Sessions
-from weft.drivers.openstack.errors import Answer, DeniedError, error_of_answer
+from weft.drivers.openstack.errors import Answer, DeniedError, error_of_answer, error_of_exception
 from weft.model.errors import InputError, PermanentError, TemporaryError, UnauthenticatedError, UnknownError
 
 NEUTRON = "network at http://neutron.example:9696"
@@ -168,6 +169,16 @@ def test_unreachable_keystone_is_unknown_and_named(nobody_there: Path) -> None:
     assert "keystone at http://127.0.0.1:" in str(error.value)
     with pytest.raises(UnknownError):
         KeystoneIdentity(sessions).check("gAAAA")
+
+
+def test_deleted_application_credential_of_weft_is_named() -> None:
+    """Keystone's answer is 404, no refusal: it is no matter of roles."""
+    answer = NotFound("Could not find Application Credential: 40b366fc13f8449793d2232ed4088395. (HTTP 404)")
+    error = error_of_exception("list networks", "network", answer, True)
+    assert isinstance(error, UnknownError) and error.alarming
+    assert str(error).endswith(
+        "will be retried; check auth_url and the application credential in clouds.yaml"
+    )
 
 
 def test_change_prevented_by_keystone_is_temporary(nobody_there: Path) -> None:

@@ -197,6 +197,8 @@ def _then_of_exception(error: Exception) -> str:
         return "check cacert and the service's certificate"
     if isinstance(error, auth_errors.Unauthorized):
         return "check the service user's password and roles in this project"
+    if isinstance(error, auth_errors.NotFound):  # also for an application credential that was deleted
+        return "check auth_url and the application credential in clouds.yaml"
     if isinstance(error, auth_errors.HttpError) and error.http_status < 500 and error.http_status != 429:
         return ROLES
     if isinstance(error, auth_errors.CatalogException | auth_errors.MissingRequiredOptions):
