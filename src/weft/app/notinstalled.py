@@ -8,8 +8,8 @@ from typing import NoReturn
 from weft.model.errors import PermanentError
 from weft.model.kindrow import Home
 from weft.model.kinds import kinds_at
-from weft.model.resources import AnyKind, Marked, Observed, Outcome, Resource
-from weft.ports.resources import Scope
+from weft.model.resources import AnyKind, Marked, Outcome, Resource
+from weft.ports.resources import Ids, Observations, Outcomes, Scope
 
 
 class NotInstalled:
@@ -25,24 +25,16 @@ class NotInstalled:
     def unfit(self) -> Mapping[str, str]:
         self._fail()
 
-    def find(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Observed]:
+    def find(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Observations:
         self._fail()
 
-    def create(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
+    def create(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         self._fail()
 
-    def update(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
+    def update(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         self._fail()
 
-    def delete(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
+    def delete(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         self._fail()
 
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:

@@ -15,7 +15,7 @@ from weft.model.resources import AnyKind, Kind, Marked, Observed, Outcome, Resou
 from weft.model.site import Site
 from weft.model.specs import SegmentSpec
 from weft.ports.ledger import Ledger
-from weft.ports.resources import Scope
+from weft.ports.resources import Ids, Observations, Outcomes, Scope
 
 S = TypeVar("S", bound=Snapshot)
 
@@ -55,9 +55,7 @@ class SegmentDriver(ABC, Generic[S]):
     def snapshot(self, max_age: float = 0.0, patient: bool = False) -> S:
         return self._reading.get(max_age, patient)
 
-    def find(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Observed]:
+    def find(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Observations:
         found = self._glanced(scope, wanted)
         if len(found) < len(wanted):
             snapshot = self._reading_for(scope)
@@ -119,16 +117,12 @@ class OneByOne(SegmentDriver[S]):
     def _take_marked(self, thing: Marked) -> None:
         """Delete what the audit found if it is unchanged."""
 
-    def create(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
+    def create(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         return {r.key: self._change(r, lambda r=r: self._put(scope, r)) for r in wanted}
 
     update = create
 
-    def delete(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
+    def delete(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         return {r.key: self._change(r, lambda r=r: self._take(scope, r)) for r in wanted}
 
     def remove_marked(self, things: Sequence[Marked]) -> Mapping[str, Outcome]:

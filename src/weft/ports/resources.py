@@ -63,6 +63,14 @@ class PartlyListedError(UnknownError):
         self.found, self.unread = found, unread
 
 
+Ids = Mapping[str, str]
+"""Key of a resource -> its id outside."""
+Observations = Mapping[str, Observed]
+"""Key of a resource -> what was observed of it."""
+Outcomes = Mapping[str, Outcome]
+"""Key of a resource -> the result of an attempt."""
+
+
 class ResourceDriver(Protocol):
     """Batches in, batches out, because every call saved counts (`find` is one listing, ports are one bulk POST).
 
@@ -77,9 +85,7 @@ class ResourceDriver(Protocol):
         """Kinds of resources that it serves."""
         ...
 
-    def find(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Observed]:
+    def find(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Observations:
         """What was observed for each of `wanted`. Raises `UnknownError` if that can't be determined.
 
         What doesn't exist is returned as `Observed.absent` with its proof, or not at all: a missing key means unknown.
@@ -88,21 +94,15 @@ class ResourceDriver(Protocol):
         """
         ...
 
-    def create(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]: ...
+    def create(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes: ...
 
-    def update(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
+    def update(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         """Repair differences reported by `find` that can be changed in place; otherwise the outcome is a
         `PermanentError`.
         """
         ...
 
-    def delete(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
+    def delete(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         """Request deletion; only `find` shows whether it is gone.
 
         Touches only resources whose id is given or that carry the pod's mark.

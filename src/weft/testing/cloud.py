@@ -38,7 +38,7 @@ from weft.model.site import Flavor
 from weft.model.uses import InUseError
 from weft.ports.cloud import QuotaRow
 from weft.ports.occupants import Ended, Ending, Occupant, OnHost, SeenMachine
-from weft.ports.resources import Scope
+from weft.ports.resources import Ids, Observations, Outcomes, Scope
 from weft.ports.witness import Witness
 from weft.testing.cloud_aggregates import given_back, seen_aggregate, write_aggregate
 from weft.testing.cloud_existing import SERVICE_PROJECT, known_by_name
@@ -61,9 +61,7 @@ class FakeCloud(FakeServers, FakeStorage, FakePeople):
     def kinds(self) -> frozenset[AnyKind]:
         return kinds_at(Home.CLOUD)
 
-    def find(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Observed]:
+    def find(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Observations:
         for kind in sorted({r.kind for r in wanted}):
             self._call("find", kind)
         with self._lock:
@@ -77,9 +75,7 @@ class FakeCloud(FakeServers, FakeStorage, FakePeople):
                 for r in wanted
             }
 
-    def _observed(
-        self, scope: Scope, resource: Resource, thing: Thing, ids: Mapping[str, str], now: float
-    ) -> Observed:
+    def _observed(self, scope: Scope, resource: Resource, thing: Thing, ids: Ids, now: float) -> Observed:
         if thing.kind is Kind.SERVER:
             self._note_host(thing)
         if scope.leaving and resource.spec.stays and thing.mark is None and thing.gone_at is None:
@@ -96,9 +92,7 @@ class FakeCloud(FakeServers, FakeStorage, FakePeople):
         renamed = Difference(field="name", wanted=resource.name, observed=thing.name)
         return replace(found, differences=(*found.differences, renamed))
 
-    def create(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
+    def create(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         def one(resource: Resource) -> Outcome:
             scope.fence()
             fields = wanted_fields(resource, ids)
@@ -128,9 +122,7 @@ class FakeCloud(FakeServers, FakeStorage, FakePeople):
                     say_made(thing)
         return outcomes
 
-    def update(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
+    def update(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         def one(resource: Resource) -> Outcome:
             scope.fence()
             same = self._mine(scope, ids).get(resource.key)
@@ -171,9 +163,7 @@ class FakeCloud(FakeServers, FakeStorage, FakePeople):
         thing.fields["dns_name"] = None
         return PermanentError(asked, f"fake cloud {self.name}", "it forgot it", "set dns_domain")
 
-    def delete(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
+    def delete(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         def one(resource: Resource) -> Outcome:
             scope.fence()
             outcome = Outcome()

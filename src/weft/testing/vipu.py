@@ -26,7 +26,7 @@ from weft.model.resources import AnyKind, Difference, Graph, Kind, Marked, Obser
 from weft.model.site import IPUS_PER_MACHINE
 from weft.model.specs import VipuAgentSpec, VipuAllocationSpec, VipuUserSpec
 from weft.planning.shapes.ipu.init import controller_id
-from weft.ports.resources import Scope
+from weft.ports.resources import Ids, Observations, Outcomes, Scope
 
 
 @dataclass(slots=True)
@@ -89,9 +89,7 @@ class FakeVipu:
     def kinds(self) -> frozenset[AnyKind]:
         return kinds_at(Home.MACHINES)
 
-    def find(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Observed]:
+    def find(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Observations:
         found = {r.key: Observed.absent("not listed") for r in wanted}
         for resource in wanted:
             spec = resource.spec
@@ -111,17 +109,13 @@ class FakeVipu:
                 found[resource.key] = Observed(_id(resource), differences=(differs,) if taken else ())
         return found
 
-    def create(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
+    def create(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         controller = self._answering(scope, "create")
         for resource in wanted:
             self._make(scope, controller, resource)
         return {r.key: Outcome(_id(r)) for r in wanted}
 
-    def update(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
+    def update(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         controller = self._answering(scope, "update")
         outcomes: dict[str, Outcome] = {}
         for resource in wanted:
@@ -136,9 +130,7 @@ class FakeVipu:
                 outcomes[resource.key] = Outcome(error=error)
         return outcomes
 
-    def delete(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
+    def delete(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         controller = self.controllers.get(scope.owner.id)
         outcomes: dict[str, Outcome] = {}
         for resource in wanted:

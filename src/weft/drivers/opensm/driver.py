@@ -44,7 +44,7 @@ from weft.planning.fabric.hardening import weaknesses
 from weft.planning.fabric.portkeys import crowded
 from weft.ports.fences import Fence, unfenced
 from weft.ports.ledger import Ledger
-from weft.ports.resources import Scope
+from weft.ports.resources import Ids, Outcomes, Scope
 
 TAKES_SECONDS = 5.0
 """How long a manager has for bringing its file into effect; what differs after that is repaired."""
@@ -220,21 +220,15 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
 
     # -- ResourceDriver --------------------------------------------------------------------------------------
 
-    def create(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
+    def create(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         """Idempotent: the section is a set of partitions, and this adds some."""
         return self._put(scope, wanted)
 
-    def update(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
+    def update(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         """The same, and keys are removed from vacant leaf ports, since a cable may have been moved."""
         return self._put(scope, wanted, frozenset(segment_of(r).number for r in wanted))
 
-    def delete(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
+    def delete(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         marks = {scope.mark(r.key).text() for r in wanted}
         if not wanted:
             return {}

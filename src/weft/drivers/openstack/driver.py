@@ -32,7 +32,7 @@ from weft.model.site import Storage
 from weft.model.uses import InUseError
 from weft.ports.patience import waiting_at_most
 from weft.ports.podkeys import PodKeys
-from weft.ports.resources import PartlyListedError, Scope
+from weft.ports.resources import Ids, Observations, Outcomes, PartlyListedError, Scope
 
 DRIVERS: tuple[KindDriver, ...] = (
     VolumeAttachments(),
@@ -110,9 +110,7 @@ class OpenStackDriver:
         self._pools.close()
         self._sessions.close()
 
-    def find(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Observed]:
+    def find(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Observations:
         def one(call: Call, kind: KindDriver, batch: list[Resource]) -> dict[str, Observed]:
             sight = look(kind, call, batch)
             chosen = {key: rows[0] for key, rows in sight.rows.items()}
@@ -126,14 +124,10 @@ class OpenStackDriver:
 
         return self._each_kind(scope, ids, wanted, one)
 
-    def create(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
+    def create(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         return self._each_kind(scope, ids, wanted, lambda call, kind, batch: kind.create(call, batch))
 
-    def update(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
+    def update(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         def one(call: Call, kind: KindDriver, batch: list[Resource]) -> dict[str, Outcome]:
             found = look(kind, call, batch).rows
 
@@ -161,9 +155,7 @@ class OpenStackDriver:
 
         return self._each_kind(scope, ids, wanted, one)
 
-    def delete(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
+    def delete(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         def one(call: Call, kind: KindDriver, batch: list[Resource]) -> dict[str, Outcome]:
             found = look(kind, call, batch).rows
 
@@ -244,7 +236,7 @@ class OpenStackDriver:
         ours = None if by is None else by == self._sessions.own().compute.signed_in_user()
         return Marked(kind.kind, self.name, row.id, row.name, mark.owner, row.project_id, facts, made, ours)
 
-    def _call(self, scope: Scope, ids: Mapping[str, str], owner: str, service: str) -> Call:
+    def _call(self, scope: Scope, ids: Ids, owner: str, service: str) -> Call:
         spread = self._pools.of(service).requests
         tenant, own = self._sessions.project(scope.project_id), self._sessions.own()
         project = tenant
@@ -256,7 +248,7 @@ class OpenStackDriver:
     def _each_kind(
         self,
         scope: Scope,
-        ids: Mapping[str, str],
+        ids: Ids,
         wanted: Sequence[Resource],
         one: Callable[[Call, KindDriver, list[Resource]], dict[str, T]],
     ) -> dict[str, T]:

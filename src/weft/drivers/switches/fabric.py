@@ -41,13 +41,13 @@ from weft.model.linkstates import LinkStates
 from weft.model.livecheck import LiveCheck
 from weft.model.mark import Mark
 from weft.model.observedfabric import ObservedFabric
-from weft.model.resources import Kind, Marked, Observed, Outcome, Resource
+from weft.model.resources import Kind, Marked, Observed, Resource
 from weft.model.site import Site
 from weft.model.specs import SegmentSpec
 from weft.ports.existing import Existing
 from weft.ports.fences import Fence, unfenced
 from weft.ports.ledger import Ledger
-from weft.ports.resources import Scope
+from weft.ports.resources import Ids, Observations, Outcomes, Scope
 
 STATUS_SECONDS = 5.0
 """How old a reading may be for a status."""
@@ -206,30 +206,24 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
 
     # -- the site's own networks -------------------------------------------------------------------------------
 
-    def find(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Observed]:
+    def find(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Observations:
         own, others = _parted(scope, wanted, ids)
         found = dict(super().find(scope, others, ids))
         return (
             {**found, **self._sites.find(scope, own, self.snapshot(patient=scope.patient))} if own else found
         )
 
-    def create(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
+    def create(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         own, others = _parted(scope, wanted, ids)
         return {**super().create(scope, others, ids), **self._sites.put(scope, own)}
 
     update = create
 
-    def delete(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
+    def delete(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         own, others = _parted(scope, wanted, ids)
         return {**super().delete(scope, others, ids), **self._sites.take(scope, own)}
 
-    def alike(self, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Sequence[Existing]]:
+    def alike(self, wanted: Sequence[Resource], ids: Ids) -> Mapping[str, Sequence[Existing]]:
         return self._sites.alike(wanted, ids)
 
     def beside(self, wanted: Sequence[Resource]) -> Sequence[str]:
@@ -363,7 +357,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
 
 
 def _parted(
-    scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    scope: Scope, wanted: Sequence[Resource], ids: Ids
 ) -> tuple[Mapping[str, Own], Sequence[Resource]]:
     """Splits resources into the site's own, by key, and pods'."""
     own = {r.key: one for r in wanted if (one := own_of(scope, r, ids)) is not None}

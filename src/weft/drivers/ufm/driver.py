@@ -56,7 +56,7 @@ from weft.model.specs import SegmentSpec
 from weft.planning.fabric.check import check_paths, probe_pairs
 from weft.ports.fences import Fence, unfenced
 from weft.ports.ledger import Ledger
-from weft.ports.resources import Scope
+from weft.ports.resources import Ids, Observations, Scope
 
 TAKES_SECONDS = 5.0
 """How long UFM has for bringing its partitions into effect on the ports; what differs after that is repaired."""
@@ -167,9 +167,7 @@ class Ufm(OneByOne[UfmSnapshot]):
             frozenset(listing.partitions), tight_ports(self._site, self._fabric, listing, self._eyes.tables)
         )
 
-    def find(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Observed]:
+    def find(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Observations:
         """A partition that isn't recorded as created, and has undesired members, is someone else's."""
         found = self._glanced(scope, wanted)
         left = [r for r in wanted if r.key not in found]

@@ -26,7 +26,7 @@ from weft.model.site import Site
 from weft.model.specs import VipuAgentSpec, VipuAllocationSpec, VipuNamedSpec, VipuSpec
 from weft.planning.shapes.ipu.init import controller_id
 from weft.ports.podkeys import PodKeys
-from weft.ports.resources import PartlyListedError, Scope
+from weft.ports.resources import Ids, Observations, Outcomes, PartlyListedError, Scope
 
 BOOT_PATIENCE = 15.0
 """Seconds to wait for the controller's cloud-init before weft creates what is missing, or reports it."""
@@ -58,9 +58,7 @@ class VipuDriver:
 
     # -- ResourceDriver --------------------------------------------------------------------------------------
 
-    def find(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Observed]:
+    def find(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Observations:
         """An agent exists if it reports so itself; while it is desired, its controller must list it, too."""
         agents = [r for r in wanted if isinstance(r.spec, VipuAgentSpec)]
         others = [r for r in wanted if not isinstance(r.spec, VipuAgentSpec)]
@@ -75,9 +73,7 @@ class VipuDriver:
         bound = [r for r in agents if found[r.key].status is Status.SETTLED and not scope.leaving]
         return {**found, **self._seen_by_controller(scope, bound, others)}
 
-    def create(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
+    def create(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         """The controller's cloud-init creates all of it; what is missing after a while is created here."""
         controller = self._controller(scope, wanted)
         early = scope.waited < self._patience
@@ -98,15 +94,11 @@ class VipuDriver:
         bound = self._bound_again(scope, [r for r in wanted if r.key in there])
         return {r.key: made.get(r.key) or bound.get(r.key) or Outcome(_id(r)) for r in wanted}
 
-    def update(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
+    def update(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         controller = self._controller(scope, wanted)
         return {r.key: _outcome(scope, controller.repair, r) for r in wanted}
 
-    def delete(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
+    def delete(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         """Through the controller; if it is unreachable, or has hung for long, the machines are released in
         its place."""
         if not wanted:
