@@ -15,7 +15,10 @@ from weft.model.specs import SegmentSpec
 
 
 class Ledger(Protocol):
-    """Segments of one fabric. Every call may raise `TemporaryError`: then nothing is changed on the fabric."""
+    """Segments of one fabric, by default none.
+
+    Every call may raise `TemporaryError`: then nothing is changed on the fabric.
+    """
 
     def wanted(self, settled: bool = False) -> Mapping[Mark, SegmentSpec]:
         """Segments of live pods that were created and not requested to be deleted.
@@ -23,40 +26,25 @@ class Ledger(Protocol):
         Args:
             settled: only those that were seen on the fabric as they are desired now.
         """
-        ...
+        return {}
 
     def ever(self, mark: Mark) -> SegmentSpec | None:
         """A segment with every port that weft may have put into it, including those now withheld, and those of nodes
         that are being given back. None: no others than its desired members."""
-        ...
-
-    def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:
-        """The marks on record, desired or not -> whether the segment has ended: seen gone after its release."""
-        ...
-
-    def waiting(self) -> Sequence[str]:
-        """A sentence for each manager that prevents numbers of released pods from being allocated."""
-        ...
-
-    def record_event(self, owner: Owner, message: str) -> None:
-        """Record an event of the owner about its segment."""
-        ...
-
-
-class NoLedger:
-    """An empty ledger, for tools and tests without a database: only managers' configurations are known."""
-
-    def wanted(self, settled: bool = False) -> Mapping[Mark, SegmentSpec]:
-        return {}
-
-    def ever(self, mark: Mark) -> SegmentSpec | None:
         return None
 
     def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:
+        """The marks on record, desired or not -> whether the segment has ended: seen gone after its release."""
         return {}
 
     def waiting(self) -> Sequence[str]:
+        """A sentence for each manager that prevents numbers of released pods from being allocated."""
         return ()
 
     def record_event(self, owner: Owner, message: str) -> None:
+        """Record an event of the owner about its segment."""
         return
+
+
+class NoLedger(Ledger):
+    """An empty ledger, for tools and tests without a database: only managers' configurations are known."""

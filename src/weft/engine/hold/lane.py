@@ -37,32 +37,23 @@ SLOW = 1.0
 
 
 class VisitLane(Protocol):
-    """How a visit yields to the other visits of its process."""
+    """How a visit yields to the other visits of its process; not at all, unless said otherwise."""
 
     def aside(self) -> AbstractContextManager[None]:
         """Free the visit's place within the block; leaving the block waits for a place."""
-        ...
+        return nullcontext()
 
     def outside(self) -> AbstractContextManager[None]:
         """Wait for an answer from outside within the block; frees the place once that takes longer than answers do."""
-        ...
+        return nullcontext()
 
     def give_way(self) -> None:
         """Let visits that go first pass."""
-        ...
-
-
-class Alone:
-    """There are no other visits."""
-
-    def aside(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def outside(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def give_way(self) -> None:
         return
+
+
+class Alone(VisitLane):
+    """There are no other visits."""
 
 
 ALONE = Alone()
