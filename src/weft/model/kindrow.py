@@ -25,7 +25,7 @@ class KindRow:
 
     Attributes:
         spec: class of its desired state.
-        one, many: its name for people.
+        one, many: its name for people; by default several have an s more.
         home: where it lives; `Resource.where` has the name.
         shown: fields of the spec that tenants see; None: the kind is hidden from tenants.
         shown_of_site: the same for resources in the project of weft's service user.
@@ -51,7 +51,7 @@ class KindRow:
 
     spec: type[Spec]
     one: str
-    many: str
+    many: str = ""
     home: Home = Home.CLOUD
     shown: frozenset[str] | None = None
     shown_of_site: frozenset[str] | None = None
@@ -70,6 +70,10 @@ class KindRow:
     cleaned: bool = False
     admits: bool = False
     data: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.many:
+            object.__setattr__(self, "many", f"{self.one}s")
 
 
 class AnyKind(StrEnum):

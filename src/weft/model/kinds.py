@@ -47,7 +47,6 @@ class Kind(AnyKind):
         KindRow(
             spec=SegmentSpec,
             one="segment",
-            many="segments",
             home=Home.FABRIC,
             shown=_fields("number fabric_type"),
             in_place=_fields("members former"),
@@ -59,7 +58,6 @@ class Kind(AnyKind):
         KindRow(
             spec=NetworkSpec,
             one="network",
-            many="networks",
             shown=_fields("physical_network segment port_security"),
             in_place=_fields("port_security mtu shared_with external"),
             quota="networks",
@@ -71,7 +69,6 @@ class Kind(AnyKind):
         KindRow(
             spec=SubnetSpec,
             one="subnet",
-            many="subnets",
             shown=_fields("network cidr gateway dhcp pool"),
             in_place=_fields("gateway gateway_address dhcp pool dns"),
             quota="subnets",
@@ -82,7 +79,6 @@ class Kind(AnyKind):
         KindRow(
             spec=RouterSpec,
             one="router",
-            many="routers",
             shown=_fields("external_network subnets"),
             in_place=_fields("subnets"),
             quota="routers",
@@ -94,7 +90,6 @@ class Kind(AnyKind):
         KindRow(
             spec=SecurityGroupSpec,
             one="security group",
-            many="security groups",
             shown=_fields("ssh_from ingress"),
             shown_of_site=_fields(""),
             in_place=_fields("ssh_from ingress egress shared_with"),
@@ -106,7 +101,6 @@ class Kind(AnyKind):
         KindRow(
             spec=KeyPairSpec,
             one="key pair",
-            many="key pairs",
             shown=_fields("public_key"),
             quota="key pairs",
         ),
@@ -116,7 +110,6 @@ class Kind(AnyKind):
         KindRow(
             spec=MachineSpec,
             one="machine",
-            many="machines",
             shown=_fields(""),
             settles=True,
             boots=True,
@@ -131,7 +124,6 @@ class Kind(AnyKind):
         KindRow(
             spec=PortSpec,
             one="port",
-            many="ports",
             shown=_fields("network subnet address mac vnic_type security_groups"),
             shown_of_site=_fields("network subnet vnic_type security_groups"),
             in_place=_fields("security_groups dns_name"),
@@ -144,7 +136,6 @@ class Kind(AnyKind):
         KindRow(
             spec=ShareSpec,
             one="share",
-            many="shares",
             shown=_fields("gib share_type ports kept_as"),
             in_place=_fields("ports kept_as"),
             quota="shares",
@@ -159,7 +150,6 @@ class Kind(AnyKind):
         KindRow(
             spec=ShareAccessSpec,
             one="access rule",
-            many="access rules",
             shown=_fields("share share_id port read_only"),
             settles=True,
             admits=True,
@@ -171,7 +161,6 @@ class Kind(AnyKind):
         KindRow(
             spec=VolumeSpec,
             one="volume",
-            many="volumes",
             shown=_fields("gib volume_type kept_as"),
             in_place=_fields("kept_as"),
             quota="volumes",
@@ -186,7 +175,6 @@ class Kind(AnyKind):
         KindRow(
             spec=ServerSpec,
             one="server",
-            many="servers",
             shown=_fields("by flavor image key_pair user_data ports storage"),
             shown_of_site=_fields("by key_pair ports"),
             quota="servers",
@@ -202,7 +190,6 @@ class Kind(AnyKind):
         KindRow(
             spec=VolumeAttachmentSpec,
             one="attachment",
-            many="attachments",
             shown=_fields("volume volume_id server"),
             settles=True,
             detachable=True,
@@ -214,7 +201,6 @@ class Kind(AnyKind):
         KindRow(
             spec=FloatingIPSpec,
             one="floating IP",
-            many="floating IPs",
             shown=_fields("external_network port"),
             quota="floating IPs",
         ),
@@ -224,7 +210,6 @@ class Kind(AnyKind):
         KindRow(
             spec=FlavorSpec,
             one="flavor",
-            many="flavors",
             in_place=_fields("extra_specs former"),
         ),
     )
@@ -243,7 +228,6 @@ class Kind(AnyKind):
         KindRow(
             spec=AggregateSpec,
             one="host aggregate",
-            many="host aggregates",
             in_place=_fields("flavors hosts"),
         ),
     )
@@ -252,7 +236,6 @@ class Kind(AnyKind):
         KindRow(
             spec=VipuAgentSpec,
             one="V-IPU agent",
-            many="V-IPU agents",
             home=Home.MACHINES,
             shown=_fields("machine port"),
             keeps_node=True,
@@ -263,7 +246,6 @@ class Kind(AnyKind):
         KindRow(
             spec=VipuClusterSpec,
             one="V-IPU cluster",
-            many="V-IPU clusters",
             home=Home.MACHINES,
             shown=_fields("name topology machines"),
         ),
@@ -273,7 +255,6 @@ class Kind(AnyKind):
         KindRow(
             spec=VipuAllocationSpec,
             one="V-IPU allocation",
-            many="V-IPU allocations",
             home=Home.MACHINES,
             shown=_fields("name cluster machines"),
         ),
@@ -283,7 +264,6 @@ class Kind(AnyKind):
         KindRow(
             spec=VipuUserSpec,
             one="V-IPU user",
-            many="V-IPU users",
             home=Home.MACHINES,
             shown=_fields("name allocation machines"),
         ),
