@@ -20,13 +20,12 @@ def add_file_option(parser: argparse.ArgumentParser) -> None:
 def add_options(parser: argparse.ArgumentParser, *sections: str) -> None:
     """The options of some sections, in the table's order."""
     for one in TABLE:
-        if one.section in sections and one.option is not None:
+        if one.section in sections:
             add_option(parser, one)
 
 
 def add_option(parser: argparse.ArgumentParser, one: Setting) -> None:
     """One setting's option; its value is text, or absent."""
-    assert one.option is not None
     if isinstance(one.kind, Flag):
         off = one.option.startswith("--no-")
         parser.add_argument(one.option, dest=one.dest, action="store_const", const=not off, help=help_of(one))

@@ -162,7 +162,7 @@ def _default(one: Setting, environment: Mapping[str, str]) -> Value:
 def _above(one: Setting, environment: Mapping[str, str], given: Mapping[str, object]) -> Value | None:
     """What overrides the file. Raises `InputError`."""
     if (text := given.get(one.name)) is not None:
-        option = one.option or one.name
+        option = one.option
         return _read(one, text, option, option)
     if one.variable and (text := environment.get(one.variable)):
         return _read(one, text, one.variable, one.variable)

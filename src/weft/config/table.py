@@ -41,7 +41,7 @@ class Setting:
             value, and systemd a credential `key`.
         meaning: one line.
         default: None: there is none; `said` is then what happens without a value.
-        option, metavar: on the command line; an option that begins with `--no-` sets false.
+        option, metavar: on the command line; by default as the key. An option that begins with `--no-` sets false.
         option_meaning: the option's, where it is the opposite.
         variable: of the environment, which overrides the file.
         secret: the value is never shown.
@@ -55,13 +55,18 @@ class Setting:
     meaning: str
     default: object = None
     said: str = ""
-    option: str | None = None
+    option: str = ""
     metavar: str | None = None
     option_meaning: str = ""
     variable: str | None = None
     secret: bool = False
     secret_file: bool = False
     example: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.option:
+            key = f"log-{self.key}" if self.section == "logs" else self.key.removesuffix("_file")
+            object.__setattr__(self, "option", f"--{key.replace('_', '-')}")
 
     @property
     def name(self) -> str:
@@ -93,7 +98,6 @@ TABLE: tuple[Setting, ...] = (
         DatabaseUrl(),
         "URL of PostgreSQL",
         said="an embedded PostgreSQL in the state directory",
-        option="--database",
         metavar="URL",
         variable="WEFT_DATABASE",
         secret=True,
@@ -105,7 +109,6 @@ TABLE: tuple[Setting, ...] = (
         Folder(),
         "state directory",
         said="/var/lib/weft for root, else ~/.local/state/weft",
-        option="--state",
         metavar="DIR",
         variable="WEFT_STATE",
         example='"/var/lib/weft"',
@@ -116,7 +119,6 @@ TABLE: tuple[Setting, ...] = (
         File(),
         "keys that encrypt the database's secrets, one a line; the first encrypts, all decrypt",
         said="they aren't encrypted",
-        option="--secrets-key",
         metavar="FILE",
         variable="WEFT_SECRETS_KEY",
         secret_file=True,
@@ -128,7 +130,6 @@ TABLE: tuple[Setting, ...] = (
         File(),
         "key of the authority of the agents' certificates: workers then renew them (security.md)",
         said="they are renewed by hand",
-        option="--authority-key",
         metavar="FILE",
         variable="WEFT_AUTHORITY_KEY",
         secret_file=True,
@@ -141,7 +142,6 @@ TABLE: tuple[Setting, ...] = (
         "profile of weft's service user in clouds.yaml, which validates tokens; also used for the site's cloud if "
         "there is only one, instead of its own profile or its name",
         said="OS_CLOUD, then weft",
-        option="--cloud-profile",
         metavar="NAME",
         example='"weft"',
     ),
@@ -150,7 +150,6 @@ TABLE: tuple[Setting, ...] = (
         "site",
         File(),
         "site file, activated if the database has none yet",
-        option="--site",
         metavar="FILE",
         example='"site.yaml"',
     ),
@@ -160,7 +159,6 @@ TABLE: tuple[Setting, ...] = (
         Whole(1, 64),
         "pods processed concurrently",
         default=8,
-        option="--workers",
         metavar="N",
     ),
     Setting(
@@ -169,7 +167,6 @@ TABLE: tuple[Setting, ...] = (
         Whole(10, 86_400, "seconds"),
         "interval of the sweep for remains of released pods",
         default=300,
-        option="--sweep-every",
         metavar="SECONDS",
     ),
     Setting(
@@ -178,7 +175,6 @@ TABLE: tuple[Setting, ...] = (
         Listen(),
         "address",
         default="127.0.0.1:8787",
-        option="--listen",
         metavar="HOST:PORT",
     ),
     Setting(
@@ -187,7 +183,6 @@ TABLE: tuple[Setting, ...] = (
         Flag(),
         "serve HTTP without TLS on an address that isn't loopback: tokens cross the network in clear text",
         default=False,
-        option="--plain-http",
     ),
     Setting(
         "serve",
@@ -195,7 +190,6 @@ TABLE: tuple[Setting, ...] = (
         File(),
         "PEM: serve HTTPS with this certificate and its chain",
         said="HTTP, on loopback alone",
-        option="--tls-certificate",
         metavar="FILE",
         example='"tls.pem"',
     ),
@@ -204,7 +198,6 @@ TABLE: tuple[Setting, ...] = (
         "tls_key",
         File(),
         "PEM: its key",
-        option="--tls-key",
         metavar="FILE",
         secret_file=True,
         example='"tls.key"',
@@ -214,7 +207,6 @@ TABLE: tuple[Setting, ...] = (
         "public_url",
         HttpUrl(),
         "URL for clients, if a proxy is in front",
-        option="--public-url",
         metavar="URL",
         example='"https://weft.example"',
     ),
@@ -224,7 +216,6 @@ TABLE: tuple[Setting, ...] = (
         HttpUrl(),
         "Keystone's WebSSO as browsers reach it: a second way to sign in to the console (console.md)",
         said="the console has no such button",
-        option="--websso-url",
         metavar="URL",
         example='"https://keystone.example/v3/auth/OS-FEDERATION/websso/openid"',
     ),
@@ -233,7 +224,6 @@ TABLE: tuple[Setting, ...] = (
         "policy",
         File(),
         "policy overrides (docs/policy.yaml.sample)",
-        option="--policy",
         metavar="FILE",
         example='"policy.yaml"',
     ),
@@ -242,7 +232,6 @@ TABLE: tuple[Setting, ...] = (
         "neutron_token_file",
         File(),
         "answer notices from Neutron's driver mlnx_sdn_assist, with the token in this file",
-        option="--neutron-token",
         metavar="FILE",
         secret_file=True,
         example='"neutron-token"',
@@ -253,7 +242,6 @@ TABLE: tuple[Setting, ...] = (
         File(),
         "answer Prometheus' questions for targets, with the token in this file (monitoring.md)",
         said="operators alone may ask",
-        option="--monitoring-token",
         metavar="FILE",
         secret_file=True,
         example='"monitoring-token"',
@@ -273,7 +261,6 @@ TABLE: tuple[Setting, ...] = (
         Choice(("DEBUG", "INFO", "WARNING", "ERROR")),
         "level of weft's own messages; libraries' are logged from WARNING on",
         default="INFO",
-        option="--log-level",
     ),
     Setting(
         "logs",
@@ -281,7 +268,6 @@ TABLE: tuple[Setting, ...] = (
         Choice(("text", "json")),
         "format of the log: lines of text, or a JSON object in each line",
         default="text",
-        option="--log-format",
     ),
 )
 
