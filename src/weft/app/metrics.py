@@ -49,59 +49,48 @@ class StoreCollector(Collector):
         counts = self._counts()
         up.add_metric([], 1 if counts else 0)
         yield up
-        stopped = GaugeMetricFamily(
+        yield GaugeMetricFamily(
             "weft_changes_stopped",
             "Whether nothing is changed outside: the database was restored and isn't accepted, or a cloud's note of it "
             "can't be read.",
+            value=int(self._store.database.gate.is_stopped()),
         )
-        stopped.add_metric([], int(self._store.database.gate.is_stopped()))
-        yield stopped
         if counts is None:
             return
-        workers = GaugeMetricFamily(
-            "weft_workers", "Worker processes that gave a sign of life within the last minute."
+        yield GaugeMetricFamily(
+            "weft_workers",
+            "Worker processes that gave a sign of life within the last minute.",
+            value=counts.workers,
         )
-        workers.add_metric([], counts.workers)
-        yield workers
         yield from _pods(counts)
         yield from self._checks()
-        unreadable = GaugeMetricFamily("weft_pods_unreadable", "Pods and orders whose rows weft can't read.")
-        unreadable.add_metric([], counts.parked)
-        yield unreadable
-        left = GaugeMetricFamily(
+        yield GaugeMetricFamily(
+            "weft_pods_unreadable", "Pods and orders whose rows weft can't read.", value=counts.parked
+        )
+        yield GaugeMetricFamily(
             "weft_pods_left_to_newer",
             "Pods and orders that only a newer weft can read, which has worked with this database.",
+            value=counts.left,
         )
-        left.add_metric([], counts.left)
-        yield left
         yield from _versions(counts)
-        traces = GaugeMetricFamily(
+        yield _by_state(
             "weft_traces",
             "Remains of released pods that the sweep found after their receipts: still present, and removed.",
-            labels=["state"],
+            {"open": counts.traces.open, "gone": counts.traces.gone},
         )
-        traces.add_metric(["open"], counts.traces.open)
-        traces.add_metric(["gone"], counts.traces.gone)
-        yield traces
-        swept = GaugeMetricFamily("weft_sweep_age_seconds", "Since the last sweep finished.")
-        if counts.swept is not None:
-            swept.add_metric([], counts.swept)
-        yield swept
-        backup = GaugeMetricFamily(
+        yield GaugeMetricFamily(
+            "weft_sweep_age_seconds", "Since the last sweep finished.", value=counts.swept
+        )
+        yield GaugeMetricFamily(
             "weft_backup_age_seconds",
             "Since the newest backup was taken (weft backup); absent: there was none.",
+            value=counts.backup,
         )
-        if counts.backup is not None:
-            backup.add_metric([], counts.backup)
-        yield backup
-        hooks = GaugeMetricFamily(
+        yield _by_state(
             "weft_webhooks",
             "Projects' webhooks by state; a disabled one gets nothing until it is enabled.",
-            labels=["state"],
+            dict(sorted(asdict(counts.webhooks).items())),
         )
-        for state, number in sorted(asdict(counts.webhooks).items()):
-            hooks.add_metric([state], number)
-        yield hooks
         yield from _networks(counts.networks)
         yield from _fabrics(counts.fabrics, self._managed())
         removed = CounterMetricFamily(
@@ -125,20 +114,16 @@ class StoreCollector(Collector):
             site, capacity = self._store.site().site, self._store.capacity()
         except WeftError:
             return  # no site yet
-        states = GaugeMetricFamily(
-            "weft_node_checks", "Hosts by the state of their own checks.", labels=["state"]
-        )
         stops = ((node.name, capacity.stops.get(node.name, NO_STOPS).checks) for node in site.nodes)
         found = Counter(check_state(one, site, name, capacity.at) for name, one in stops)
-        for state in get_args(CheckState):
-            states.add_metric([state], found[state])
-        yield states
+        states = {state: found[state] for state in get_args(CheckState)}
+        yield _by_state("weft_node_checks", "Hosts by the state of their own checks.", states)
         result = verdict(capacity.stops, site, capacity.at)
-        excluded = GaugeMetricFamily(
-            "weft_nodes_excluded_by_checks", "Nodes that get no new orders because of their own checks."
+        yield GaugeMetricFamily(
+            "weft_nodes_excluded_by_checks",
+            "Nodes that get no new orders because of their own checks.",
+            value=len(result.excluded),
         )
-        excluded.add_metric([], len(result.excluded))
-        yield excluded
         suspended = GaugeMetricFamily(
             "weft_checks_suspended",
             "Nodes that get orders although the check fails there: it began to fail on too many within a day.",
@@ -175,12 +160,11 @@ class AccountCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """One gauge, without asking Keystone."""
-        lacks = GaugeMetricFamily(
+        yield GaugeMetricFamily(
             "weft_account_lacks_role",
             "Whether Keystone refused to check a caller's token: weft's user lacks the role service.",
+            value=int(self._lacks_role()),
         )
-        lacks.add_metric([], int(self._lacks_role()))
-        yield lacks
 
 
 class CertificateCollector(Collector):
@@ -239,9 +223,7 @@ class CertificateCollector(Collector):
                 unrenewed.add_metric([code], count)
         yield unrenewed
         yield ends
-        failed = GaugeMetricFamily("weft_certificates_unread", "Certificates that can't be read.")
-        failed.add_metric([], unread)
-        yield failed
+        yield GaugeMetricFamily("weft_certificates_unread", "Certificates that can't be read.", value=unread)
 
     def _rows(self) -> Iterable[SeenCertificate]:
         """Read once in `KEPT_ROWS` seconds, however many clients ask."""
@@ -334,12 +316,11 @@ def _versions(counts: Counts) -> Iterator[Metric]:
     for row in counts.processes:
         processes.add_metric([row.role, row.version], row.number)
     yield processes
-    unfinished = GaugeMetricFamily(
+    yield GaugeMetricFamily(
         "weft_upgrade_unfinished",
         "Parts of the second half of an upgrade that weft upgrade --finish would make.",
+        value=counts.unfinished,
     )
-    unfinished.add_metric([], counts.unfinished)
-    yield unfinished
 
 
 def _pods(counts: Counts) -> Iterator[Metric]:
@@ -360,34 +341,32 @@ def _pods(counts: Counts) -> Iterator[Metric]:
         oldest.add_metric([state], row.oldest if row else 0)
         alarmed.add_metric([state], row.alarmed if row else 0)
     yield from (pods, oldest, alarmed)
-    nodes = GaugeMetricFamily(
-        "weft_nodes", "Nodes of pods, in quarantine, held, and drained.", labels=["state"]
-    )
-    nodes.add_metric(["busy"], counts.busy)
-    nodes.add_metric(["quarantined"], counts.quarantined)
-    nodes.add_metric(["held"], counts.held)
-    nodes.add_metric(["drained"], counts.drained)
-    yield nodes
+    nodes = {name: getattr(counts, name) for name in ("busy", "quarantined", "held", "drained")}
+    yield _by_state("weft_nodes", "Nodes of pods, in quarantine, held, and drained.", nodes)
 
 
 def _networks(count: NetworkCount) -> Iterable[Metric]:
     """Tenants' own networks."""
-    ports = GaugeMetricFamily(
+    yield _by_state(
         "weft_network_ports",
         "Ports of tenants' own networks: in their partition, waiting to be, or not belonging in.",
-        labels=["state"],
+        {"in": count.ports_in, "waiting": count.waiting, "out": count.out},
     )
-    for state, number in (("in", count.ports_in), ("waiting", count.waiting), ("out", count.out)):
-        ports.add_metric([state], number)
-    yield ports
-    networks = GaugeMetricFamily("weft_networks", "Tenants' own networks that weft serves.")
-    networks.add_metric([], count.networks)
-    oldest = GaugeMetricFamily(
-        "weft_network_port_waiting_seconds", "How long the oldest waiting port has waited."
+    yield GaugeMetricFamily("weft_networks", "Tenants' own networks that weft serves.", value=count.networks)
+    yield GaugeMetricFamily(
+        "weft_network_port_waiting_seconds",
+        "How long the oldest waiting port has waited.",
+        value=count.oldest or 0,
     )
-    oldest.add_metric([], count.oldest or 0)
-    unread = GaugeMetricFamily(
-        "weft_network_read_age_seconds", "Since the network read longest ago was read."
+    yield GaugeMetricFamily(
+        "weft_network_read_age_seconds",
+        "Since the network read longest ago was read.",
+        value=count.unread or 0,
     )
-    unread.add_metric([], count.unread or 0)
-    yield from (networks, oldest, unread)
+
+
+def _by_state(name: str, what: str, values: Mapping[str, float]) -> Metric:
+    family = GaugeMetricFamily(name, what, labels=["state"])
+    for state, value in values.items():
+        family.add_metric([state], value)
+    return family
