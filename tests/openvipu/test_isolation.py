@@ -261,6 +261,16 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folders
 
 
+@pytest.mark.parametrize(
+    "host", ["10.0.0.1:8090", "https://vipu", "[fd00::1]", "10.0.0.256", "s\u00fcd.example", "a b"]
+)
+def test_certificate_for_no_host_is_refused(tmp_path: Path, host: str) -> None:
+    """No client would accept it; nothing is written."""
+    with pytest.raises(BadRequest, match="no host name and no address"):
+        authority.create(tmp_path / "tls", [host])
+    assert not (tmp_path / "tls").exists()
+
+
 def test_mutual_tls_admits_only_the_right_roles(tmp_path: Path, certificates: tuple[Path, Path]) -> None:
     """The user's door takes user and admin certificates, the admin's door admin ones, agents their controller's."""
     red, blue = certificates

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +22,11 @@ from openvipu.model.errors import BadRequest
 ROLES = ("controller", "agent", "admin", "user")
 """The certificates' common names: who may do what. Names for host checks: openvipu-<role>."""
 
+_HOST = re.compile(
+    r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\.)*[a-zA-Z](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\.?"
+)
+"""RFC 1123; the last label begins with a letter, or it would be a wrong address."""
+
 LIFETIME = datetime.timedelta(days=3650)
 
 
@@ -29,6 +35,8 @@ def create(directory: Path, hosts: Sequence[str]) -> None:
 
     ``hosts`` are names and addresses under which clients reach the controller, beside localhost.
     """
+    for host in hosts:
+        _alternative(host)  # before anything is written
     if (directory / "ca.crt").exists():
         raise BadRequest(f"{directory} has a certificate authority already; choose an empty directory")
     try:
@@ -88,10 +96,9 @@ def _alternative(host: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         pass
-    try:
-        return x509.DNSName(host)
-    except ValueError:
-        raise BadRequest(f"host {host!r} can't be written in a certificate") from None
+    if not _HOST.fullmatch(host) or len(host) > 253:
+        raise BadRequest(f"host {host!r} is no host name and no address; give it without a port")
+    return x509.DNSName(host)
 
 
 def _write(
