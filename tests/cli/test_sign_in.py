@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
@@ -228,3 +229,51 @@ def test_token_unknown_to_keystone_is_reported() -> None:
     said = outside(NotFound("Failed to validate token (HTTP 404)"), "list pods", "Keystone")
     assert isinstance(said, UnauthenticatedError) and "get a new one" in str(said)
     assert "check auth_url" in str(outside(NotFound("Not Found (HTTP 404)"), "list pods", "Keystone"))
+
+
+@pytest.mark.parametrize("password", ["0012", "no", "0x1f", "1_000"])
+def test_password_that_yaml_reads_otherwise_is_reported(desk: Desk, password: str) -> None:
+    """`0012` would be sent as 10, and Keystone would refuse the user."""
+    text = Path("clouds.yaml").read_text()
+    kept = desk.clouds["a-member"]["auth"]["password"]
+    Path("clouds.yaml").write_text(text.replace(f"password: {kept}", f"password: {password}", 1))
+    bad = desk.weft("pod", "list")
+    assert (bad.code, "auth.password: this value is not allowed: a text in quotes" in bad.err) == (2, True)
+    assert "0012" not in bad.err and "1_000" not in bad.err and "0x1f" not in bad.err
+
+
+def test_password_of_digits_is_sent_as_written(desk: Desk) -> None:
+    """Positive control: 12345678 is the same text."""
+    desk.clouds["a-member"]["auth"]["password"] = "12345678"
+    desk.write_clouds()
+    Path("clouds.yaml").write_text(Path("clouds.yaml").read_text().replace("'12345678'", "12345678"))
+    bad = desk.weft("pod", "list")
+    assert (bad.code, "Keystone refused" in bad.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"auth": {"password": None}}, "auth.password: missing: the user's password, under `auth`"),
+        (
+            {"auth": {"auth_url": "keystone.example:5000/v3"}},
+            "auth_url: 'keystone.example:5000/v3' is not allowed",
+        ),
+        ({"cacert": "/no/such.pem"}, "cacert: '/no/such.pem' is not allowed: a file with certificates"),
+        ({"key": "/no/such.key", "cert": "/no/such.pem"}, "cert: '/no/such.pem' is not allowed"),
+    ],
+)
+def test_incomplete_sign_in_data_is_reported_by_field(desk: Desk, change: dict[str, Any], said: str) -> None:
+    """In one line, before anything is asked; not as an internal error."""
+    mine = desk.clouds["a-member"]
+    desk.clouds["a-member"] = {**mine, **change, "auth": {**mine["auth"], **change.get("auth", {})}}
+    desk.write_clouds()
+    bad = desk.weft("pod", "list")
+    assert (bad.code, said in bad.err, bad.err.count("\n")) == (2, True, 1), bad.err
+
+
+@pytest.mark.parametrize("text", ["clouds:\n", f"clouds: {'[' * 4000}"])
+def test_clouds_file_of_another_form_is_reported(desk: Desk, text: str) -> None:
+    Path("clouds.yaml").write_text(text)
+    bad = desk.weft("pod", "list")
+    assert (bad.code, "clouds.yaml: " in bad.err, "internal error" in bad.err) == (2, True, False), bad.err

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from keystoneauth1 import exceptions as ksa
 from keystoneauth1.session import Session
@@ -48,6 +49,8 @@ def connect(
     for variable, usual in (("OS_CLIENT_CONFIG_FILE", CONFIG_FILES), ("OS_CLIENT_SECURE_FILE", SECURE_FILES)):
         files = [*filter(None, [os.environ.get(variable)]), *usual]
         check_clouds((str(file), Path(file).read_bytes) for file in files)
+    # keystoneauth's warnings are said again, and better, in the error: they don't go to stderr unless there is a log.
+    logging.getLogger("keystoneauth").addHandler(logging.NullHandler())
     try:
         config = OpenStackConfig(app_name="weft")
         settings: Json = {"region_name": region} if region else {}
@@ -56,6 +59,7 @@ def connect(
         ):  # openstacksdk ignores the variable beside a named cloud
             settings["cacert"] = _readable(authority)
         found = config.get_one(cloud=cloud, **settings, **_given(given or {}))
+        _check(found.config)
         return of_cloud(found, endpoint, timeout)
     except sdk.ConfigException as error:
         raise InputError("--os-cloud", cloud, f"a cloud of clouds.yaml ({short(error)})") from None
@@ -81,14 +85,29 @@ def _given(options: Mapping[str, str | bool]) -> Json:
     return {**rest, **({"auth": auth} if auth else {})}
 
 
-def _readable(authority: str) -> str:
+def _readable(authority: str, field: str = "--os-cacert") -> str:
     try:
         Path(authority).read_bytes()
     except OSError as error:
-        raise InputError(
-            "--os-cacert", authority, f"a file with certificates in PEM ({error.strerror})"
-        ) from None
+        raise InputError(field, authority, f"a file with certificates in PEM ({error.strerror})") from None
     return authority
+
+
+_PASSWORDS = (None, "password", "v3password")
+
+
+def _check(found: Mapping[str, Any]) -> None:
+    """Raise `InputError` for what keystoneauth fails on later, without a word of where it is from."""
+    auth = cast(Mapping[str, Any], found.get("auth") or {})
+    url = auth.get("auth_url")
+    if url and not url.lower().startswith(("http://", "https://")):
+        raise InputError("auth_url", url, "a URL such as https://keystone.example/v3")
+    if found.get("auth_type") in _PASSWORDS and url and not auth.get("password"):
+        where = "the user's password, under `auth` in clouds.yaml or secure.yaml, or in OS_PASSWORD"
+        raise InputError("auth.password", None, where)
+    for name in ("cacert", "cert", "key"):
+        if isinstance(given := found.get(name), str):
+            _readable(given, name)
 
 
 def of_cloud(found: Any, endpoint: str | None = None, timeout: float = 60.0) -> Client:

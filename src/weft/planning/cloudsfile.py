@@ -6,7 +6,7 @@ openstacksdk skips what isn't YAML, logging the bad line, and accepts YAML of an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import cast
+from typing import Any, cast
 
 import yaml
 
@@ -32,7 +32,8 @@ def check_clouds(files: Iterable[tuple[str, Callable[[], bytes]]]) -> None:
 def _check(content: bytes, file: str) -> None:
     try:
         document: object = yaml.safe_load(content.decode())
-    except (yaml.YAMLError, ValueError) as error:
+        written: object = yaml.load(content.decode(), Loader=yaml.BaseLoader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         # The parser's own message quotes the line, which may contain a password.
         mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
         where = f"{file}:{mark.line + 1}" if mark else file
@@ -41,15 +42,25 @@ def _check(content: bytes, file: str) -> None:
     if document is None:
         return
     found = _mapping("the document", document, "with `clouds`", file)
-    clouds = _mapping("clouds", found.get("clouds") or {}, "of names to profiles", file)
+    given = found.get("clouds", {})
+    clouds = _mapping("clouds", given, "of names to profiles", file)
     for name, profile in clouds.items():
         inner = _mapping(f"clouds.{name}", profile or {}, "with `auth`", file)
-        _mapping(f"clouds.{name}.auth", inner.get("auth") or {}, "with `auth_url` and what signs in", file)
+        auth = _mapping(
+            f"clouds.{name}.auth", inner.get("auth") or {}, "with `auth_url` and what signs in", file
+        )
+        texts: Any = cast(Any, written)["clouds"][str(name)]["auth"] if auth else {}
+        for key, value in auth.items():
+            if isinstance(value, bool | int | float) and str(value) != texts.get(str(key)):
+                allowed = (
+                    "a text in quotes: YAML reads a number, or yes or no, and another text would be sent"
+                )
+                raise InputError(f"clouds.{name}.auth.{key}", Shown("this value"), allowed, file)
 
 
 def _mapping(field: str, value: object, what: str, file: str) -> Mapping[object, object]:
     if not isinstance(value, dict):
         # The value may be a password.
-        given = "a list" if isinstance(value, list) else "a single value"
+        given = "a list" if isinstance(value, list) else "nothing" if value is None else "a single value"
         raise InputError(field, None, f"a mapping {what}, not {given}", file)
     return cast(Mapping[object, object], value)
