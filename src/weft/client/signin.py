@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from keystoneauth1 import exceptions as ksa
 from keystoneauth1.session import Session
@@ -15,7 +15,7 @@ from weft.client.client import Client
 from weft.client.transport import Json, outside, short
 from weft.model.errors import InputError, PermanentError
 from weft.model.errortable import Shown
-from weft.planning.cloudsfile import check_clouds
+from weft.planning.cloudsfile import check_clouds, check_profile
 
 SERVICE_TYPE = "accelerator-pod"
 """Type of weft's entry in Keystone's catalog."""
@@ -59,7 +59,10 @@ def connect(
         ):  # openstacksdk ignores the variable beside a named cloud
             settings["cacert"] = _readable(authority)
         found = config.get_one(cloud=cloud, **settings, **_given(given or {}))
-        _check(found.config)
+        check_profile(found.config)
+        for name in ("cacert", "cert", "key"):
+            if isinstance(path := found.config.get(name), str):
+                _readable(path, name)
         return of_cloud(found, endpoint, timeout)
     except sdk.ConfigException as error:
         raise InputError("--os-cloud", cloud, f"a cloud of clouds.yaml ({short(error)})") from None
@@ -91,23 +94,6 @@ def _readable(authority: str, field: str = "--os-cacert") -> str:
     except OSError as error:
         raise InputError(field, authority, f"a file with certificates in PEM ({error.strerror})") from None
     return authority
-
-
-_PASSWORDS = (None, "password", "v3password")
-
-
-def _check(found: Mapping[str, Any]) -> None:
-    """Raise `InputError` for what keystoneauth fails on later, without a word of where it is from."""
-    auth = cast(Mapping[str, Any], found.get("auth") or {})
-    url = auth.get("auth_url")
-    if url and not url.lower().startswith(("http://", "https://")):
-        raise InputError("auth_url", url, "a URL such as https://keystone.example/v3")
-    if found.get("auth_type") in _PASSWORDS and url and not auth.get("password"):
-        where = "the user's password, under `auth` in clouds.yaml or secure.yaml, or in OS_PASSWORD"
-        raise InputError("auth.password", None, where)
-    for name in ("cacert", "cert", "key"):
-        if isinstance(given := found.get(name), str):
-            _readable(given, name)
 
 
 def of_cloud(found: Any, endpoint: str | None = None, timeout: float = 60.0) -> Client:

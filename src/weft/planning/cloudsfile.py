@@ -29,6 +29,24 @@ def check_clouds(files: Iterable[tuple[str, Callable[[], bytes]]]) -> None:
         return
 
 
+_PASSWORDS = (None, "password", "v3password")
+
+
+def check_profile(profile: Mapping[str, Any]) -> None:
+    """Raise `InputError` for what keystoneauth fails on only later, without a word of where it is from.
+
+    Args:
+        profile: one cloud as openstacksdk has it, with its secrets and what variables say.
+    """
+    auth = cast(Mapping[str, Any], profile.get("auth") or {})
+    url = auth.get("auth_url")
+    if url and not str(url).lower().startswith(("http://", "https://")):
+        raise InputError("auth_url", url, "a URL such as https://keystone.example/v3")
+    if profile.get("auth_type") in _PASSWORDS and url and not auth.get("password"):
+        where = "the user's password, under `auth` in clouds.yaml or secure.yaml, or in OS_PASSWORD"
+        raise InputError("auth.password", None, where)
+
+
 def _check(content: bytes, file: str) -> None:
     try:
         document: object = yaml.safe_load(content.decode())

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from weft.drivers.openstack.extensions import Extensions
 from weft.drivers.openstack.service import CallCounter, Service
 from weft.drivers.openstack.transport import TIMEOUT, BoundedAdapter
 from weft.model.errors import InputError
-from weft.planning.cloudsfile import check_clouds
+from weft.planning.cloudsfile import check_clouds, check_profile
 from weft.ports.cleanings import Cleanings, NoCleanings
 
 DOUBT_PAUSE = 10.0
@@ -103,6 +104,8 @@ class Sessions:
         if profile not in self._config.get_cloud_names():
             known = ", ".join(sorted(self._config.get_cloud_names())) or "none"
             raise InputError("profile", profile, f"clouds.yaml has these clouds: {known}")
+        with suppress(*OUTSIDE):  # what else is wrong with it is said when it is used
+            check_profile(self._config.get_one(cloud=profile).config)
 
     @property
     def auth_url(self) -> str:
