@@ -20,6 +20,13 @@ class Capacity:
     def show(
         self, accelerator: str | None = None, level: str | None = None, duration: str | None = None
     ) -> Json:
+        """What can be ordered now, by locality level and accelerator, and when more will be available.
+
+        Args:
+            accelerator: only nodes with accelerators of this type; ipu: IPUs.
+            level: only sizes within one domain of it: nvlink_domain, leaf, block, hall, building, site.
+            duration: how long an order must be able to run, such as 24h.
+        """
         given = {"accelerator": accelerator, "level": level, "duration": duration}
         query = urlencode({k: v for k, v in given.items() if v is not None})
         return self.weft.ask("GET", "/v1/capacity" + (f"?{query}" if query else ""))

@@ -39,12 +39,15 @@ class Networks:
         return self.weft.ask("GET", f"/v1/networks/{part('network', name)}")
 
     def events(self, name: str, after: int = 0) -> list[Json]:
+        """What happened to a network, including when each port was first and last seen in its partition."""
         return events(self.weft, f"/v1/networks/{part('network', name)}", {"after": after})
 
     def abandon(self, name: str, reason: str) -> Json:
+        """End the release of a network that can't finish; its receipt is never clean; for operators."""
         return self.weft.ask("POST", f"/v1/networks/{part('network', name)}/abandon", {"reason": reason})
 
     def receipt(self, name: str) -> Json:
+        """The signed receipt of the last release of a network; for operators."""
         return self.weft.ask("GET", f"/v1/networks/{part('network', name)}/receipt")
 
 
@@ -119,6 +122,7 @@ class Checks:
         return self.weft.ask("GET", f"/v1/nodes/{part('node', node)}/checks")
 
     def forget(self, node: str) -> Json:
+        """Drop what a node's checks reported last, for one that reports no more; for operators."""
         return self.weft.ask("DELETE", f"/v1/nodes/{part('node', node)}/checks")
 
     def judge(self, check: str, judged: str) -> Json:
@@ -136,6 +140,7 @@ class Checks:
         return self.weft.ask("POST", f"/v1/nodes/{part('node', node)}/check-tokens", body)
 
     def tokens(self, node: str | None = None) -> list[Json]:
+        """Tokens of all nodes, or of one, without the tokens themselves."""
         return listed(self.weft.ask, "/v1/check-tokens", "tokens", node=node)
 
     def revoke_token(self, token: str) -> Json:
@@ -205,4 +210,5 @@ class Client:
         return self._transport.ask("GET", f"/v1/search?{urlencode({'text': text})}")
 
     def receipt_key(self) -> Json:
+        """The public key that this site's receipts are signed with."""
         return self._transport.ask("GET", "/v1/receipt-key")

@@ -17,9 +17,11 @@ class Nodes:
     weft: Transport
 
     def list(self) -> list[Json]:
+        """All nodes with their states; for operators."""
         return listed(self.weft.ask, "/v1/nodes", "nodes")
 
     def show(self, node: str) -> Json:
+        """One of them."""
         return self.weft.ask("GET", f"/v1/nodes/{part('node', node)}")
 
     def history(self, node: str, before: int | None = None, limit: int | None = None) -> Json:
@@ -28,9 +30,11 @@ class Nodes:
         return self.weft.ask("GET", with_query(path, before=before, limit=limit))
 
     def part_history(self, serial: str) -> Json:
+        """In which nodes a GPU or adapter was, and which of its checks failed there, newest first."""
         return self.weft.ask("GET", f"/v1/parts/{part('serial', serial)}/history")
 
     def health(self, node: str) -> Json:
+        """Whether a node is well, and what that follows from, with the age of each."""
         return self.weft.ask("GET", f"/v1/nodes/{part('node', node)}/health")
 
     def healths(self, health: str | None = None) -> list[Json]:
@@ -42,6 +46,7 @@ class Nodes:
         return self.weft.ask("PUT", f"/v1/nodes/{part('node', node)}/quarantine", {"reason": reason})
 
     def clear(self, node: str) -> Json:
+        """End a node's quarantine."""
         return self.weft.ask("DELETE", f"/v1/nodes/{part('node', node)}/quarantine")
 
     def hold(self, node: str, what: str) -> Json:
@@ -65,9 +70,11 @@ class Nodes:
         return self.weft.ask("DELETE", path, headers=matching(revision))
 
     def holds(self) -> list[Json]:
+        """Nodes that wait for their acceptance."""
         return listed(self.weft.ask, "/v1/holds", "holds")
 
     def reports(self) -> list[Json]:
+        """Nodes that tenants reported as faulty."""
         return listed(self.weft.ask, "/v1/reports", "reports")
 
     def clear_report(self, node: str, project: str | None = None) -> list[Json]:
@@ -81,4 +88,5 @@ class Nodes:
         return self.weft.ask("POST", "/v1/drains", {"target": target, **more})
 
     def undrain(self, target: str) -> Json:
+        """Give a place's nodes orders again."""
         return self.weft.ask("DELETE", f"/v1/drains/{part('target', target)}")

@@ -20,6 +20,11 @@ class Pods:
     weft: Transport
 
     def plan(self, order: Mapping[str, Any], remove: Sequence[str] = ()) -> Json:
+        """Plan an order without changing anything; for an existing pod, `change` has the difference.
+
+        Args:
+            remove: nodes that are to leave it.
+        """
         return self.weft.ask("POST", "/v1/pods/plan" + _removing(remove), order)
 
     def apply(
@@ -112,6 +117,7 @@ class Pods:
         return events(self.weft, f"/v1/pods/{part('name', name)}", given, wait)
 
     def health(self, name: str) -> Json:
+        """Whether a pod and its nodes are well, and what that follows from."""
         return self.weft.ask("GET", f"/v1/pods/{part('name', name)}/health")
 
     def map(self, name: str) -> Json:
@@ -154,6 +160,7 @@ class Pods:
         return self.weft.ask("POST", path, _replacing(node, by, hold), headers=given)
 
     def plan_replacement(self, name: str, node: str, by: str | None = None, hold: bool = True) -> Json:
+        """Plan the replacement of a node without changing anything; `change` has the difference."""
         return self.weft.ask(
             "POST", f"/v1/pods/{part('name', name)}/replace/plan", _replacing(node, by, hold)
         )
@@ -164,9 +171,11 @@ class Pods:
         return self.weft.ask("POST", f"/v1/pods/{part('name', name)}/report", body)
 
     def retry(self, name: str) -> Json:
+        """Resume a FAILED pod where it failed."""
         return self.weft.ask("POST", f"/v1/pods/{part('name', name)}/retry")
 
     def abandon(self, name: str, reason: str) -> Json:
+        """End a release that can't finish; its receipt is never clean; for operators."""
         return self.weft.ask("POST", f"/v1/pods/{part('name', name)}/abandon", {"reason": reason})
 
     def act_on_server(self, name: str, server: str, action: str) -> Json:
@@ -175,6 +184,7 @@ class Pods:
         return self.weft.ask("POST", path, {"action": action})
 
     def console(self, name: str, server: str) -> Json:
+        """A console of a server: serial for bare metal, graphical for virtual machines."""
         path = f"/v1/pods/{part('name', name)}/servers/{part('server', server)}/console"
         return self.weft.ask("POST", path)
 

@@ -73,6 +73,7 @@ class Site:
         return self.weft.ask("POST", "/v1/site/apply", {"adopt": adopt}, extra_time=600)
 
     def resources(self) -> Json:
+        """What was last applied, and its state."""
         return self.weft.ask("GET", "/v1/site/resources")
 
     def events(self, after: int = 0, wait: float = 0.0) -> list[Json]:
@@ -81,15 +82,23 @@ class Site:
         return events(self.weft, "/v1/site", {"after": after, "wait": f"{wait:g}"}, wait)
 
     def destroy(self) -> Json:
+        """Remove everything that was applied, in the background; ends with a signed receipt."""
         return self.weft.ask("POST", "/v1/site/destroy")
 
     def abandon(self, reason: str) -> Json:
+        """End a removal that can't finish; its receipt is clean only if it did finish after all."""
         return self.weft.ask("POST", "/v1/site/abandon", {"reason": reason})
 
     def receipt(self) -> Json:
+        """The signed receipt of what was last destroyed."""
         return self.weft.ask("GET", "/v1/site/receipt")
 
     def health(self, by: str = "type") -> Json:
+        """How many nodes are ok, have a warning, failed, or are unknown.
+
+        Args:
+            by: type, rack, project, use or cloud: groups of which each node is in one.
+        """
         return self.weft.ask("GET", with_query("/v1/site/health", by=by))
 
     def impact(self, target: str, limit: int | None = None, place: bool = True) -> Json:

@@ -60,6 +60,14 @@ class Transport:
         extra_time: float = 0.0,
         headers: Mapping[str, str] | None = None,
     ) -> Json:
+        """The answer's document.
+
+        Args:
+            path: from `/v1`, quoted.
+            extra_time: seconds that this answer may take beyond `timeout`.
+
+        Raises the `WeftError` that the server raised, or one for a lost or strange answer.
+        """
         asked, weft = f"{method} {path.partition('?')[0]}", f"weft at {self.url}"
         response = self._send(method, path, body, extra_time, headers or {})
         answer = _read(response, asked, weft)

@@ -16,10 +16,12 @@ class Webhooks:
     weft: Transport
 
     def list(self, all_projects: bool = False) -> list[Json]:
+        """Webhooks of the project or of all, whether they are delivered, and why not."""
         path = with_query("/v1/webhooks", all_projects="true" if all_projects else None)
         return self.weft.ask("GET", path)["webhooks"]
 
     def show(self, name: str) -> Json:
+        """A webhook, by name or id."""
         return self.weft.ask("GET", f"/v1/webhooks/{part('name', name)}")
 
     def make(self, name: str, url: str, events: Sequence[str] = ()) -> Json:
