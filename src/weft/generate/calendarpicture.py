@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from xml.sax.saxutils import escape
 
+from weft.generate.svg import LINE, drawing, written
+
 WIDTH, LABELS, ROW, HEAD = 1600, 330, 30, 84
 MOST_ROWS = 200
 """Reservations that are drawn at most."""
 _BARS = ("#2f6fb7", "#2a8f5c", "#7a4fbf", "#b26a00", "#c62828", "#00757d")
-_LINE, _TEXT, _PANEL = "#6b7480", "#1b1f24", "#eef1f4"
+_PANEL = "#eef1f4"
 _LONGEST = 38
 """Letters of a label."""
 
@@ -48,29 +50,20 @@ def calendar(spans: Sequence[Span], first: date, days: int, now: datetime) -> st
     height = HEAD + max(1, len(drawn)) * ROW + (34 if len(inside) > len(drawn) else 12)
     title = f"{len(inside)} reservations from {first} to {(end - timedelta(days=1)).date()}, UTC"
     colours = {project: i for i, project in enumerate(sorted({s.project for s in inside}))}
-    body = [_text(12, 30, title, 20), *_days(first, days, height)]
+    body = [written(12, 30, title, 20), *_days(first, days, height)]
     for number, span in enumerate(drawn):
         body += _row(span, HEAD + number * ROW, begin, end, colours[span.project])
     if not drawn:
-        body.append(_text(12, HEAD + 20, "nothing is reserved on these days", 15))
+        body.append(written(12, HEAD + 20, "nothing is reserved on these days", 15))
     if len(inside) > len(drawn):
-        body.append(_text(12, height - 10, f"{len(inside) - len(drawn)} more are not drawn", 15))
+        body.append(written(12, height - 10, f"{len(inside) - len(drawn)} more are not drawn", 15))
     if begin <= now < end:
         x = _x(now, begin, end)
         body.append(
             f'<line x1="{x:.1f}" y1="{HEAD - 6}" x2="{x:.1f}" y2="{height}" stroke="#c62828" stroke-width="2">'
             f"<title>now: {now:%Y-%m-%d %H:%M}</title></line>"
         )
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif">',
-            f"<title>{escape(title)}</title>",
-            f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
-            *body,
-            "</svg>",
-            "",
-        ]
-    )
+    return drawing(title, WIDTH, height, body)
 
 
 def _days(first: date, days: int, height: int) -> Iterator[str]:
@@ -81,8 +74,8 @@ def _days(first: date, days: int, height: int) -> Iterator[str]:
         if day.weekday() >= 5:
             yield f'<rect x="{x:.1f}" y="{HEAD - 24}" width="{wide:.1f}" height="{height}" fill="{_PANEL}"/>'
         if days <= 14 or day.weekday() == 0:
-            yield f'<line x1="{x:.1f}" y1="{HEAD - 24}" x2="{x:.1f}" y2="{height}" stroke="{_LINE}"/>'
-            yield _text(round(x) + 4, HEAD - 10, f"{day:%d %b}", 14)
+            yield f'<line x1="{x:.1f}" y1="{HEAD - 24}" x2="{x:.1f}" y2="{height}" stroke="{LINE}"/>'
+            yield written(round(x) + 4, HEAD - 10, f"{day:%d %b}", 14)
 
 
 def _row(span: Span, y: int, begin: datetime, end: datetime, colour: int) -> Iterator[str]:
@@ -95,7 +88,7 @@ def _row(span: Span, y: int, begin: datetime, end: datetime, colour: int) -> Ite
     left = _x(max(span.start, begin), begin, end)
     right = _x(end if span.end is None else min(span.end, end), begin, end)
     yield f"<g><title>{escape(said)}</title>"
-    yield _text(12, y + 20, label, 14)
+    yield written(12, y + 20, label, 14)
     yield (
         f'<rect x="{left:.1f}" y="{y + 5}" width="{max(3.0, right - left):.1f}" height="{ROW - 10}" rx="3" '
         f'fill="{_BARS[colour % len(_BARS)]}"/>'
@@ -109,7 +102,3 @@ def _row(span: Span, y: int, begin: datetime, end: datetime, colour: int) -> Ite
 
 def _x(at: datetime, begin: datetime, end: datetime) -> float:
     return LABELS + (WIDTH - LABELS) * ((at - begin) / (end - begin))
-
-
-def _text(x: int, y: int, text: str, size: int) -> str:
-    return f'<text x="{x}" y="{y}" font-size="{size}" fill="{_TEXT}">{escape(text)}</text>'

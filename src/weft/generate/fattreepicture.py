@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from weft.generate.svg import drawing
 from weft.planning.site.fattree import FatTree
 
 WIDTH, MARGIN = 1600, 24
@@ -28,16 +29,7 @@ def picture(tree: FatTree) -> str:
         top += 330
     body += _switches(tree, top)
     height = top + (360 if tree.levels > 1 else 110)
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif">',
-            f"<title>{summary}</title>",
-            f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
-            *body,
-            "</svg>",
-            "",
-        ]
-    )
+    return drawing(summary, WIDTH, height, body)
 
 
 def _blocks(tree: FatTree, top: int) -> Iterator[str]:

@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
+from weft.generate.svg import LINE, TEXT, drawing
 from weft.model.views import PodLink, PodLinks
 
 WIDTH, HEAD, TOP, UPPER, LEAF, BOX = 1600, 110, 20, 90, 330, 24
 MOST_LEAVES, MOST_BOXES = 40, 60
 """Leaves, and adapters' nodes below one, that are drawn at most."""
-_LINE, _TEXT, _PANEL = "#6b7480", "#1b1f24", "#eef1f4"
+_PANEL = "#eef1f4"
 WAITS, SHARED, OWN, UNKNOWN = "waits", "shared", "own", "not known"
 COLOURS = {WAITS: "#c62828", SHARED: "#b26a00", OWN: "#2f6fb7", UNKNOWN: "#7a4fbf"}
 """State of a link -> its color; the worst first."""
@@ -57,16 +58,7 @@ def link_picture(found: PodLinks) -> str:
         body.append(_text(12, height - 46, f"cables among switches above leaves, not drawn: {within}", 15))
     if found.more_links:
         body.append(_text(12, height - 28, f"{found.more_links} more links are not drawn", 15))
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif">',
-            f"<title>{escape(title)}</title>",
-            f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
-            *body,
-            "</svg>",
-            "",
-        ]
-    )
+    return drawing(title, WIDTH, height, body)
 
 
 def state_of(links: Iterable[PodLink], operator: bool) -> str:
@@ -142,7 +134,7 @@ def _switch(name: str, x: float, y: float) -> Iterator[str]:
     wide = min(220, 30 + 9 * len(name))
     yield (
         f'<rect x="{x - wide / 2:.1f}" y="{y - 16}" width="{wide}" height="32" rx="4" fill="{_PANEL}" '
-        f'stroke="{_LINE}"/>'
+        f'stroke="{LINE}"/>'
     )
     yield _text(x, y + 5, name, 15, middle=True)
 
@@ -180,4 +172,4 @@ def _legend() -> Iterator[str]:
 
 def _text(x: float, y: float, text: str, size: int, middle: bool = False) -> str:
     anchor = ' text-anchor="middle"' if middle else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{_TEXT}"{anchor}>{escape(text)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{TEXT}"{anchor}>{escape(text)}</text>'

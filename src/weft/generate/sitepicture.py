@@ -14,6 +14,8 @@ from itertools import groupby
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
+from weft.generate.svg import LINE, drawing, written
+
 WIDTH, MARGIN, CELL, COLUMNS = 1600, 24, 16, 8
 MOST_NODES = 1_000
 """Nodes that are drawn one by one; of more, each leaf is one bar."""
@@ -32,7 +34,7 @@ COLOURS: Mapping[str, str] = {
 _BOX = COLUMNS * CELL + 16
 _ACROSS = (WIDTH - 2 * MARGIN - 24) // (_BOX + 12)
 _HEAD, _BAR = 22, 20
-_LINE, _TEXT, _PANEL = "#6b7480", "#1b1f24", "#f3f5f7"
+_PANEL = "#f3f5f7"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,31 +63,22 @@ def picture(title: str, boxes: Sequence[Box], pages: str) -> str:
     """
     drawn = boxes[:MOST_BOXES]
     single = sum(len(box.nodes) for box in boxes) <= MOST_NODES
-    body: list[str] = [_text(MARGIN, 30, title, 20), *_legend(52)]
+    body: list[str] = [written(MARGIN, 30, title, 20), *_legend(52)]
     top = 96
     for block, members in groupby(drawn, key=lambda box: box.block):
         lines, top = _block(block, list(members), top, single, pages)
         body += lines
     if len(boxes) > len(drawn):
-        body.append(_text(MARGIN, top + 16, f"{len(boxes) - len(drawn)} more are not drawn", 15))
+        body.append(written(MARGIN, top + 16, f"{len(boxes) - len(drawn)} more are not drawn", 15))
         top += 30
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" font-family="sans-serif">',
-            f"<title>{escape(title)}</title>",
-            f'<rect width="{WIDTH}" height="{top}" fill="#ffffff"/>',
-            *body,
-            "</svg>",
-            "",
-        ]
-    )
+    return drawing(title, WIDTH, top, body)
 
 
 def _legend(y: int) -> Iterator[str]:
     for number, (state, colour) in enumerate(COLOURS.items()):
         x = MARGIN + number * 150
         yield f'<rect x="{x}" y="{y}" width="14" height="14" fill="{colour}"/>'
-        yield _text(x + 20, y + 12, state, 14)
+        yield written(x + 20, y + 12, state, 14)
 
 
 def _block(block: str, boxes: list[Box], top: int, single: bool, pages: str) -> tuple[list[str], int]:
@@ -95,7 +88,7 @@ def _block(block: str, boxes: list[Box], top: int, single: bool, pages: str) -> 
     if block:
         lines += [
             _panel(MARGIN, top, WIDTH - 2 * MARGIN, 22),
-            _text(MARGIN + 8, top + 16, f"switches above: {block}", 14),
+            written(MARGIN + 8, top + 16, f"switches above: {block}", 14),
         ]
         top += 22
     begin = top
@@ -129,7 +122,7 @@ def _box(box: Box, x: int, y: int, height: int, single: bool, pages: str) -> Ite
     uplinks = f"; uplinks {box.uplink_gbps} Gb/s" if box.uplink_gbps else ""
     yield f"<a href={quoteattr(f'{pages}?{box.query}')}><title>{escape(f'{box.name}: {said}{uplinks}')}</title>"
     yield _panel(x, y, _BOX, height)
-    yield _text(x + 8, y + 16, box.name if len(box.name) <= 18 else f"{box.name[:17]}…", 13)
+    yield written(x + 8, y + 16, box.name if len(box.name) <= 18 else f"{box.name[:17]}…", 13)
     yield "</a>"
     yield from _cells(box, x + 8, y + _HEAD, pages) if single else _bar(counts, x + 8, y + _HEAD)
 
@@ -164,14 +157,8 @@ def _colour(state: str) -> str:
 
 
 def _line(x1: int, y1: int, x2: int, y2: int, width: int) -> str:
-    return f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{_LINE}" stroke-width="{width}"/>'
+    return f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{LINE}" stroke-width="{width}"/>'
 
 
 def _panel(x: int, y: int, width: int, height: int) -> str:
-    return (
-        f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="4" fill="{_PANEL}" stroke="{_LINE}"/>'
-    )
-
-
-def _text(x: int, y: int, text: str, size: int) -> str:
-    return f'<text x="{x}" y="{y}" font-size="{size}" fill="{_TEXT}">{escape(text)}</text>'
+    return f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="4" fill="{_PANEL}" stroke="{LINE}"/>'

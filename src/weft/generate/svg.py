@@ -1,0 +1,22 @@
+"""What pictures as SVG have in common. Presentation attributes only: the console's policy allows no styles in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from xml.sax.saxutils import escape
+
+LINE, TEXT = "#6b7480", "#1b1f24"
+"""Colours of lines and of texts."""
+
+
+def drawing(title: str, width: int, height: float, body: Iterable[str]) -> str:
+    """The document, on white."""
+    size = f'viewBox="0 0 {width} {height}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif">'
+    ground = f'<rect width="{width}" height="{height}" fill="#ffffff"/>'
+    return "\n".join([head, f"<title>{escape(title)}</title>", ground, *body, "</svg>", ""])
+
+
+def written(x: int, y: int, text: str, size: int) -> str:
+    """A line of text that begins there."""
+    return f'<text x="{x}" y="{y}" font-size="{size}" fill="{TEXT}">{escape(text)}</text>'
