@@ -11,12 +11,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
 from weft.drivers.pace import next_at
-from weft.model.errors import OutsideError
+from weft.model.errors import OutsideError, UnknownError
 from weft.ports.fences import Fence, renew, unfenced
 
 log = logging.getLogger(__name__)
@@ -245,3 +245,36 @@ class Joined(Generic[P]):
         for one in refused:
             if one.future.set_running_or_notify_cancel():
                 one.future.set_exception(self._closed())
+
+
+class Queued(Generic[P]):
+    """Has a queue (`line`) with a thread of its own.
+
+    Args:
+        make, paced, fitting: as of `Joined`.
+        name: of the thread.
+        asked, whom: what is asked, and of whom, for errors.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[Sequence[P]], None],
+        name: str,
+        asked: str,
+        whom: str,
+        paced: bool = False,
+        fitting: Callable[[Sequence[P]], int] = len,
+    ) -> None:
+        self._asked, self._whom = asked, whom
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self.line = Joined[P](make, self._pool, self._closed, paced=paced, fitting=fitting)
+
+    def close(self) -> None:
+        """Refuse what waits."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _unknown(self, said: str) -> UnknownError:
+        return UnknownError(self._asked, self._whom, said)
+
+    def _closed(self) -> UnknownError:
+        return self._unknown("weft doesn't use this site any more")

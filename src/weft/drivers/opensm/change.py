@@ -11,10 +11,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from weft.drivers.joined import Joined, Submission, make_all, still_asked
+from weft.drivers.joined import Queued, Submission, make_all, still_asked
 from weft.drivers.opensm.agents import Agents, Files
 from weft.drivers.opensm.section import Base, Section, base_section, marks_of, section_of
 from weft.model.agentapi import PartitionsChange, PortMismatch, WeftPartitionDocument
@@ -74,7 +73,7 @@ class _Asked(Submission[Edit]):
     changed: Changed | None = None
 
 
-class Changer:
+class Changer(Queued[_Asked]):
     """Changes one fabric. Thread-safe: edits that wait for each other are combined into one change.
 
     Args:
@@ -92,15 +91,10 @@ class Changer:
         changed: Callable[[], None] = lambda: None,
         takes: float = 0.0,
     ) -> None:
+        super().__init__(self._make, "partitions", "change partitions", "the fabric agents", paced=True)
         self._site, self._agents, self._ledger, self._changed = site, agents, ledger, changed
         self.takes = takes
         self._repeated = ("", "", float("-inf"))  # the master, its file, and when it was last requested again
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="partitions")
-        self.line = Joined[_Asked](self._make, self._pool, _closed, paced=True)
-
-    def close(self) -> None:
-        """Refuse what waits."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def change(
         self, edit: Edit, keys: Collection[int], fence: Fence, patient: bool = False, once: bool = False
@@ -159,7 +153,10 @@ class Changer:
         return files
 
     def _make(self, parts: Sequence[_Asked]) -> None:
-        make_all(parts, self._attempt, _no_time, APART_SECONDS)
+        make_all(parts, self._attempt, self._no_time, APART_SECONDS)
+
+    def _no_time(self) -> UnknownError:
+        return self._unknown(f"others were changed one by one for {APART_SECONDS:.0f} s before it")
 
     def _attempt(self, parts: Sequence[_Asked]) -> None:
         try:
@@ -216,9 +213,7 @@ class Changer:
                 differ = _drifted(result.mismatches, one.keys, section) if one in repairs else ((), ())
                 one.changed = Changed(master.name, *differ)
             return
-        raise UnknownError(
-            "change partitions", "the fabric agents", f"the file changed {_TRIES} times meanwhile"
-        )
+        raise self._unknown(f"the file changed {_TRIES} times meanwhile")
 
     def _repeated_lately(self, master: str, digest: str) -> bool:
         """Whether this manager was asked for this very file again within the time that it has."""
@@ -301,15 +296,6 @@ def _drifted(
         guid for guid, numbers in differ.items() if not numbers & set(keys) and numbers - section.keys()
     ]
     return tuple(mine), tuple(strays)
-
-
-def _no_time() -> UnknownError:
-    said = f"others were changed one by one for {APART_SECONDS:.0f} s before it"
-    return UnknownError("change partitions", "the fabric agents", said)
-
-
-def _closed() -> UnknownError:
-    return UnknownError("change partitions", "the fabric agents", "weft doesn't use this site any more")
 
 
 def _check_kept(section: Mapping[int, WeftPartitionDocument], base: Base) -> None:

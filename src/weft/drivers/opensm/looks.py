@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from weft.drivers.joined import Joined, Submission, make_all
+from weft.drivers.joined import Queued, Submission, make_all
 from weft.drivers.opensm.observe import FabricReading
-from weft.model.errors import UnknownError
 
 
 @dataclass(slots=True, eq=False)
@@ -18,7 +16,7 @@ class _Look(Submission[tuple[int, ...]]):
     seen: FabricReading | None = field(default=None, kw_only=True)
 
 
-class Looks:
+class Looks(Queued[_Look]):
     """Queue of the looks at one fabric. Thread-safe.
 
     Args:
@@ -26,13 +24,8 @@ class Looks:
     """
 
     def __init__(self, fabric: str, read: Callable[[tuple[int, ...]], FabricReading]) -> None:
-        self._fabric, self._read = fabric, read
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="looks")
-        self.line = Joined[_Look](self._make, self._pool, self._closed, paced=True)
-
-    def close(self) -> None:
-        """Refuse what waits."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        super().__init__(self._make, "looks", "read ports' tables", f"the agents of {fabric}", paced=True)
+        self._read = read
 
     def look(self, ports: tuple[int, ...], patient: bool = False) -> FabricReading:
         """A reading of these ports that began after the call.
@@ -54,7 +47,3 @@ class Looks:
         seen = self._read(tuple(sorted({guid for look in looks for guid in look.edit})))
         for look in looks:
             look.seen = seen
-
-    def _closed(self) -> UnknownError:
-        said = "weft doesn't use this site any more"
-        return UnknownError("read ports' tables", f"the agents of {self._fabric}", said)

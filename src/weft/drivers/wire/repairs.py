@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from weft.drivers.joined import Joined, Submission, make_all, still_asked
+from weft.drivers.joined import Queued, Submission, make_all, still_asked
 from weft.drivers.wire.items import listing
 from weft.model.agentapi import RepairQuery, RepairResult
 from weft.model.errors import PermanentError, UnknownError, WeftError
@@ -44,7 +43,7 @@ class Drift:
     vacant: frozenset[int]
 
 
-class Repairs:
+class Repairs(Queued[Submission[Drift]]):
     """Queue of one agent's repairs. Thread-safe.
 
     Args:
@@ -60,15 +59,10 @@ class Repairs:
         agent: str,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
+        super().__init__(self._make, "repairs", "repair ports", f"fabric agent {agent}", fitting=_fitting)
         self._send, self._agent, self._changed = send, agent, changed
         self._turn, self._last = 0, dict[int, int]()  # port GUID -> its last turn
         self._unrepaired: Mapping[int, str] = {}
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="repairs")
-        self.line = Joined[Submission[Drift]](self._make, self._pool, self._closed, fitting=_fitting)
-
-    def close(self) -> None:
-        """Refuse what waits."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def repair(
         self,
@@ -133,12 +127,7 @@ class Repairs:
         self._unrepaired = {g: why for g, why in self._unrepaired.items() if g not in asked} | said
 
     def _no_time(self) -> UnknownError:
-        said = f"others' were repaired one by one for {APART_SECONDS:.0f} s before it"
-        return UnknownError("repair ports", f"fabric agent {self._agent}", said)
-
-    def _closed(self) -> UnknownError:
-        said = "weft doesn't use this site any more"
-        return UnknownError("repair ports", f"fabric agent {self._agent}", said)
+        return self._unknown(f"others' were repaired one by one for {APART_SECONDS:.0f} s before it")
 
 
 def _fitting(parts: Sequence[Submission[Drift]]) -> int:
