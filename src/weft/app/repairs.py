@@ -181,12 +181,10 @@ class Replacer:
 class Repairs(Periodic):
     """Any number may run: the database decides who tries to replace a node."""
 
-    def __init__(
-        self, replacer: Replacer, database: Database, pulse: Pulse | None = None, every: float = EVERY
-    ):
+    def __init__(self, replacer: Replacer, database: Database, pulse: Pulse | None = None) -> None:
         self._replacer, self._database = replacer, database
         super().__init__(
-            "repairs", self.tend, pulse, LIMIT, every=every, first=every, again=every, defect=2 * every
+            "repairs", self.tend, pulse, LIMIT, every=EVERY, first=EVERY, again=EVERY, defect=2 * EVERY
         )
 
     def tend(self) -> None:

@@ -70,11 +70,10 @@ class AdapterWatch(Periodic):
         world: Callable[[], World],
         site: Callable[[], Site],
         pulse: Pulse | None = None,
-        every: float = EVERY,
     ) -> None:
         self._database, self._world, self._site = database, world, site
         super().__init__(
-            "adapters", self.tend, pulse, LIMIT, every=every, first=every, again=every, defect=2 * every
+            "adapters", self.tend, pulse, LIMIT, every=EVERY, first=EVERY, again=EVERY, defect=2 * EVERY
         )
 
     def tend(self) -> None:

@@ -51,11 +51,10 @@ class HostWatch(Periodic):
         world: Callable[[], World],
         site: Callable[[], Site],
         pulse: Pulse | None = None,
-        every: float = EVERY,
     ) -> None:
         self._database, self._world, self._site = database, world, site
         super().__init__(
-            "hosts", self.tend, pulse, LIMIT, every=every, first=every, again=every, defect=2 * every
+            "hosts", self.tend, pulse, LIMIT, every=EVERY, first=EVERY, again=EVERY, defect=2 * EVERY
         )
 
     def tend(self) -> None:
