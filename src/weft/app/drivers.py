@@ -184,19 +184,15 @@ def open_machines(
     return opened
 
 
-def missing_extras(
-    site: Site,
-    fabrics: FabricDrivers = FABRIC_DRIVERS,
-    machines: Mapping[str, MachineDriverRow] = MACHINE_DRIVERS,
-) -> tuple[str, ...]:
+def missing_extras(site: Site) -> tuple[str, ...]:
     """A sentence for each fabric and manager of the site whose driver isn't installed here, with what installs it."""
     lacking = [
         f"{kind} {name}: {why}"
-        for kind, row in machines.items()
+        for kind, row in MACHINE_DRIVERS.items()
         for name in sorted(row.names(site))
         if (why := _lacking(row.extra)) is not None
     ]
-    return (*_lacking_fabrics(site, fabrics), *lacking)
+    return (*_lacking_fabrics(site, FABRIC_DRIVERS), *lacking)
 
 
 def _lacking_fabrics(site: Site, drivers: FabricDrivers) -> Iterator[str]:

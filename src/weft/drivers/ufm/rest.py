@@ -58,17 +58,10 @@ class Rest:
 
     Args:
         transport: for tests.
-        seconds: how long a whole answer may take.
     """
 
-    def __init__(
-        self,
-        fabric: str,
-        manager: FabricManager,
-        transport: Transport = lambda _: None,
-        seconds: float = ANSWER_SECONDS,
-    ) -> None:
-        self._fabric, self._manager, self._transport, self._seconds = fabric, manager, transport, seconds
+    def __init__(self, fabric: str, manager: FabricManager, transport: Transport = lambda _: None) -> None:
+        self._fabric, self._manager, self._transport = fabric, manager, transport
         self._prefix = PREFIXES[manager.authentication]
         self._sign_in = SignIn(manager.authentication)
         self._lock = threading.Lock()
@@ -188,7 +181,7 @@ class Rest:
     ) -> tuple[int, httpx.Headers, bytes]:
         """Status, headers and body, within limits of time and size. Raises `_AwayError`."""
         self._check_silence(address)
-        end = time.monotonic() + self._seconds
+        end = time.monotonic() + ANSWER_SECONDS
         form = isinstance(body, bytes)
         kind = {"Content-Type": "application/x-www-form-urlencoded" if form else "application/json"}
         raw = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
@@ -199,7 +192,7 @@ class Rest:
                 params=query,
                 content=raw,
                 headers={**headers, "Cache-Control": "no-cache", **({} if raw is None else kind)},
-                timeout=httpx.Timeout(self._seconds, connect=min(CONNECT_SECONDS, self._seconds)),
+                timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
             ) as answer:
                 return answer.status_code, answer.headers, read_body(answer, MAX_ANSWER, end)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
