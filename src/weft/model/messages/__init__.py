@@ -4,14 +4,9 @@
 
 from weft.model.messages.message import (
     CODES,
-    MESSAGE,
-    MESSAGES,
     OPERATORS,
-    REASON,
     Code,
-    Component,
     Message,
-    Several,
     for_tenant,
     message,
     same,

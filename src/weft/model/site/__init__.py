@@ -16,7 +16,7 @@ from weft.model.site.clouds import (
     ManagementNetwork,
     PciAffinity,
 )
-from weft.model.site.deployment import Deployment, DeploymentRole, Function, LdapDomain, PciDevice, cpus_of
+from weft.model.site.deployment import Deployment, DeploymentRole, Function, LdapDomain, cpus_of
 from weft.model.site.devices import PORT_NAME, PORT_PATTERN, Device, Interface, plain_port, port_names
 from weft.model.site.expected import ExpectedHost
 from weft.model.site.fabrics import Fabric, FabricAgent, FabricManager
@@ -38,8 +38,8 @@ from weft.model.site.ipus import (
     IpuMachine,
     IpuPod,
 )
-from weft.model.site.monitoring import OWN_JOBS, Exporter, Monitoring
-from weft.model.site.networks import PRIVILEGED, AddressRange, SiteNetwork, SiteSubnet, SubnetRole
+from weft.model.site.monitoring import Exporter, Monitoring
+from weft.model.site.networks import PRIVILEGED, SiteNetwork, SiteSubnet, SubnetRole
 from weft.model.site.policies import (
     AcceptancePolicy,
     LeasePolicy,

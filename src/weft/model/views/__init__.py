@@ -108,5 +108,5 @@ from weft.model.views.site import (
     SiteResources,
     SiteView,
 )
-from weft.model.views.use import UseBy, UseReport, UseRow, UseSearch, UseState
+from weft.model.views.use import UseReport, UseRow, UseSearch, UseState
 from weft.model.views.webhooks import NewWebhook, WebhookRequest, WebhookTest, WebhookView
