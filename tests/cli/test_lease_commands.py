@@ -12,6 +12,7 @@ import yaml
 from tests.helpers.desk import Desk
 from tests.helpers.doors import ORDER
 from tests.helpers.paths import EXAMPLES
+from weft.app.capacitykeeper import CapacityKeeper
 from weft.cli.capacity import capacity
 from weft.model.errors import PermanentError
 from weft.model.pod import PodState
@@ -60,7 +61,15 @@ class OlderServer:
 
 
 def test_capacity_of_an_older_server_is_one_sentence() -> None:
-    given: dict[str, object] = {"offline": False, "site": None, "accelerator": None, "level": None}
+    given: dict[str, object] = {
+        "offline": False,
+        "site": None,
+        "history": False,
+        "since": None,
+        "until": None,
+        "accelerator": None,
+        "level": None,
+    }
     with pytest.raises(PermanentError, match="the server is of an older version"):
         capacity(argparse.Namespace(client=OlderServer(), duration="24h", **given))
 
@@ -229,3 +238,28 @@ def test_operator_reserves_nodes(desk: Desk) -> None:
     assert desk.weft("reservation", "delete", "block", cloud="operator").code == 0
     assert desk.weft("reservation", "delete", "block", cloud="operator").code == 2
     assert desk.weft("reservation", "list", "--json", cloud="operator").json == []
+
+
+def test_history_of_capacity_is_listed(desk: Desk) -> None:
+    """A row for each type at each moment; it can't be combined with what asks about orders."""
+    CapacityKeeper(desk.house.store, lambda: desk.house.site).note()
+    asked = (
+        "capacity",
+        "--history",
+        "-f",
+        "value",
+        "-c",
+        "type",
+        "-c",
+        "total",
+        "-c",
+        "free",
+        "-c",
+        "waiting",
+    )
+    assert "h100 16 16 0" in desk.weft(*asked, cloud="operator").out.splitlines()
+    assert desk.weft("capacity", "--history", "--json", cloud="operator").json["points"][0]["waiting"] == 0
+    assert "h100" in desk.weft("capacity", "--history", "--from", "2026-01-01", cloud="operator").out
+    for wrong in (("--history", "--accelerator", "h100"), ("--from", "2026-01-01")):
+        refused = desk.weft("capacity", *wrong, cloud="operator")
+        assert refused.code == 2 and "--history" in refused.err

@@ -11,6 +11,7 @@ import pytest
 from tests.helpers.consoles import Browser, Console
 from tests.web.test_in_chromium import signed_in, tab
 from tests.web.test_orders import FIELDS, yaml_of
+from weft.app.capacitykeeper import CapacityKeeper
 from weft.app.orderfile import load_order
 from weft.app.verbs import Request
 
@@ -138,3 +139,18 @@ def test_actions_of_a_pod_follow_its_state(pods_console: Console, tab: tuple[Pag
 
 def _alice(console: Console) -> Request:
     return Request(console.keystone.users["alice"][1], "127.0.0.1", "req-1")
+
+
+def test_capacity_is_shown_over_time(pods_console: Console, browser: Browser) -> None:
+    """Nodes by state and the queue, for operators; the pages of the queue and of capacity now lead there and back."""
+    house = pods_console.house
+    browser.sign_in("olga")
+    assert "Nothing was noted in this period" in browser.get("/ui/site/capacity").text
+    CapacityKeeper(house.store, lambda: house.site).note()
+    browser.get("/ui/site/capacity?span=1d")
+    assert "h100 16" in browser.text and "Orders waiting" in browser.text
+    assert 'href="/ui/site/capacity"' in browser.get("/ui/site/queue").text
+    assert browser.get("/ui/site/capacity?span=2d").status_code == 400
+    browser.cookie = ""
+    browser.sign_in("alice")
+    assert browser.get("/ui/site/capacity").status_code == 403

@@ -23,7 +23,7 @@ from weft.api.threadshares import outside
 from weft.app.verbs import Request
 from weft.model.ids import Duration
 from weft.model.reservation import Reservation, ReservationView
-from weft.model.views import CapacityView
+from weft.model.views import CapacityHistory, CapacitySearch, CapacityView
 
 Domain = Literal["leaf", "block", "hall", "building", "site"]
 """Levels for which sizes are reported."""
@@ -49,6 +49,16 @@ def capacity(
 ) -> Response:
     """What can be ordered now, by locality level and accelerator, and when more will be available."""
     return answer(verbs.capacity.show(request, accelerator, level, duration))
+
+
+@router.get("/capacity/history", response_model=CapacityHistory)
+def capacity_history(
+    request: Annotated[Request, may("nodes:list")],
+    verbs: Backend,
+    search: Annotated[CapacitySearch, Query()],
+) -> Response:
+    """Nodes by type and state over time, and how many orders waited: workers note it every ten minutes."""
+    return answer(verbs.capacity.history(request, search))
 
 
 @router.get("/reservations", response_model=ReservationList)

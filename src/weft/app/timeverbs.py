@@ -8,13 +8,15 @@ from weft.app.desk import DeskVerbs, project_id
 from weft.app.offline import capacity_of, shown_shapes
 from weft.app.verbs import Request
 from weft.engine.book.reservations import reservations_of, reserve, unreserve
+from weft.engine.book.samples import capacity_noted
 from weft.engine.queue.gather import gather, health
 from weft.model.errors import InputError, NotFoundError, WeftError
 from weft.model.ids import Duration
 from weft.model.localityorder import Level
+from weft.model.messages.orders import instead
 from weft.model.reservation import Reservation, ReservationView
 from weft.model.site import Site
-from weft.model.views import CapacityView
+from weft.model.views import CapacityHistory, CapacitySearch, CapacityView
 from weft.planning.fabric.places import nodes_of_leaves
 from weft.planning.shapes.shape import all_of
 
@@ -54,6 +56,16 @@ class TimeVerbs(DeskVerbs):
             level,
         )
         return view.model_copy(update={"waiting": self._desk.store.count_waiting()})
+
+    def history(self, request: Request, search: CapacitySearch) -> CapacityHistory:
+        """What was free in a period, and how many orders waited, for operators."""
+        self._desk.policy.check("nodes:list", request.caller)
+        database, site = self._desk.store.database, self._desk.store.site().site
+        until = search.until or database.now()
+        if until <= search.since:
+            raise InputError("since", search.since, instead("must be before the end of the period"))
+        points = capacity_noted(database, search.since, until, search.points)
+        return CapacityHistory(since=search.since, until=until, kept=site.retention.use, points=tuple(points))
 
     def reservations(self, request: Request) -> list[ReservationView]:
         """All reservations, for operators."""

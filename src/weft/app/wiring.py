@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from weft.app.capacitykeeper import CapacityKeeper
 from weft.app.certificatekeeper import CertificateKeeper
 from weft.app.desk import Desk
 from weft.app.drivers import open_fabrics, open_machines, open_probers
@@ -230,7 +231,8 @@ def _parts(settings: ServeSettings, url: str, pulse: Pulse) -> Generator[SharedS
         hooks = WebhookKeeper(store, keeper.site, HttpsReceivers(), pulse)
         renewals = CertificateKeeper(store, keeper.site, settings.authority_key, pulse)
         outside = (tenants, machines, boots, hosts, adapters, repairs, fabrics, renewals)
-        keepers = (*outside, sweeper, retention, hooks)
+        noted = CapacityKeeper(store, keeper.site, pulse)
+        keepers = (*outside, sweeper, retention, hooks, noted)
         if settings.worker:
             listener.add_follower(tenants)
             for one in keepers:

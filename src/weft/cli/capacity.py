@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any, cast
 
-from weft.cli.common import Json, Subparsers, add_revision, client_of, group, leaf, say, write_done
+from weft.cli.common import Json, Subparsers, add_revision, client_of, day, group, leaf, say, write_done
 from weft.cli.output import Listing, Record, listed, shown, write
 from weft.model.errors import InputError, PermanentError
 from weft.planning.words import some
@@ -17,6 +17,9 @@ COLUMNS = (
 )
 """`free` and `total` count the unit; `largest` and `later` what orders count, within one domain of a level, or with a
 flavor (`inside`)."""
+
+STATES = ("free", "busy", "held", "drained", "failed", "maintenance", "quarantined")
+"""Of nodes, in the columns of `--history`."""
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -41,6 +44,16 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--offline", action="store_true", help="for an empty site, without a server")
     parser.add_argument("--site", metavar="FILE", type=Path, help="site file for --offline")
+    parser.add_argument(
+        "--history", action="store_true", help="show nodes by type and state over time instead (operators)"
+    )
+    parser.add_argument(
+        "--from",
+        dest="since",
+        metavar="TIME",
+        help="begin of --history, such as 2027-01-31; default: a week ago",
+    )
+    parser.add_argument("--to", dest="until", metavar="TIME", help="its end; default: now")
     commands = group(subparsers, "reservation", "reserve nodes for a project (operators)")
     parser = leaf(commands, "create", create, "reserve nodes for a project")
     parser.add_argument("name", metavar="NAME", help="name of the reservation")
@@ -72,6 +85,10 @@ def capacity(args: argparse.Namespace) -> Listing:
         raise InputError(
             "--site", args.site and str(args.site), "--offline and --site FILE require each other"
         )
+    if args.history:
+        return _history(args)
+    if args.since or args.until:
+        raise InputError("--from, --to", args.since or args.until, "a period of --history")
     found = _offline(args) if args.offline else _asked(args)
     if not all("shape" in row for row in found["rows"]):
         said = "the server is of an older version, whose answer this client doesn't know"
@@ -83,6 +100,8 @@ def show_capacity(args: argparse.Namespace) -> int:
     """The list, with explanations below a table."""
     found = capacity(args)
     code = write(found, args)
+    if args.history:
+        return code
     if args.formatter == "table" and not args.json:
         document = cast(Json, found.document)
         waiting = document["waiting"]
@@ -90,6 +109,24 @@ def show_capacity(args: argparse.Namespace) -> int:
         nothing = "" if found.rows else "nothing can be ordered "
         say(f"{nothing}for orders that run for {document['duration']}; {queue}")
     return code
+
+
+def _history(args: argparse.Namespace) -> Listing:
+    from datetime import UTC, datetime, timedelta
+
+    if args.offline or args.accelerator or args.level:
+        raise InputError("--history", "with --offline, --accelerator or --level", "without these")
+    week = (datetime.now(UTC) - timedelta(days=7)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    found = client_of(args).capacity.history(
+        day(args.since) if args.since else week, args.until and day(args.until)
+    )
+    rows = [
+        {"at": one["at"], "type": of["type"], "total": of["total"], **dict.fromkeys(STATES, 0), **of["states"],
+         "waiting": one["waiting"]}
+        for one in found["points"]
+        for of in one["nodes"]
+    ]  # fmt: skip
+    return Listing(("at", "type", "total", *STATES, "waiting"), rows, found)
 
 
 def _asked(args: argparse.Namespace) -> Json:

@@ -103,6 +103,11 @@ def client_of(args: argparse.Namespace) -> Client:
     )
 
 
+def day(text: str) -> str:
+    """A time; a day is its begin in UTC."""
+    return f"{text}T00:00:00Z" if len(text) == 10 else text
+
+
 def add_revision(parser: argparse.ArgumentParser, seen: str) -> None:
     """`--revision`. Args: seen: the command that shows it."""
     parser.add_argument(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from weft.cli.common import Subparsers, client_of
+from weft.cli.common import Subparsers, client_of, day
 from weft.cli.output import Listing, listed
 
 
@@ -30,21 +30,16 @@ def add_site_commands(commands: Subparsers) -> None:
 
 def use(args: argparse.Namespace) -> Listing:
     """`weft site use`."""
-    since = _time(args.since) if args.since else _begin_of_month()
+    since = day(args.since) if args.since else _begin_of_month()
     found = client_of(args).use(
         since,
-        _time(args.until) if args.until else None,
+        day(args.until) if args.until else None,
         by=args.by,
         all_projects=args.all_projects,
         project=args.project,
     )
     named = {"pod": ("project_id", "pod", "pod_id"), "project": ("project_id",), "type": ()}[args.by]
     return Listing((*named, "type", "state", "node_hours", "accelerator_hours"), found["rows"], found)
-
-
-def _time(text: str) -> str:
-    """A day as its begin in UTC."""
-    return f"{text}T00:00:00Z" if len(text) == 10 else text
 
 
 def _begin_of_month() -> str:

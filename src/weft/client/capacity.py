@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from weft.client.asking import listed, matching, part
+from weft.client.asking import listed, matching, part, with_query
 from weft.client.transport import Json, Transport
 
 
@@ -30,6 +30,12 @@ class Capacity:
         given = {"accelerator": accelerator, "level": level, "duration": duration}
         query = urlencode({k: v for k, v in given.items() if v is not None})
         return self.weft.ask("GET", "/v1/capacity" + (f"?{query}" if query else ""))
+
+    def history(self, since: str, until: str | None = None, points: int | None = None) -> Json:
+        """Nodes by state over time; for operators. Args: since, until: ISO 8601 with time zone."""
+        return self.weft.ask(
+            "GET", with_query("/v1/capacity/history", since=since, until=until, points=points)
+        )
 
     def reservations(self) -> list[Json]:
         """All reservations."""

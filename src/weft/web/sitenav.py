@@ -37,6 +37,7 @@ PAGES = (
     SitePage("/site/health", "Health", "nodes:list"),
     SitePage("/site/picture", "Picture", "nodes:list"),
     SitePage("/site/stops", "Holds and drains", "nodes:list_holds"),
+    SitePage("/site/capacity", "Capacity over time", "nodes:list"),
     SitePage("/site/reservations", "Reservations", "reservations:list"),
     SitePage("/site/links", "Links", "links:show"),
     SitePage("/site/resources", "Resources", "site:plan"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Query, Response
@@ -19,7 +19,7 @@ from weft.model.errors import InputError
 from weft.model.ids import Duration
 from weft.model.pod import PodState
 from weft.model.reservation import Reservation, ReservationView
-from weft.model.views import PodSearch
+from weft.model.views import CapacitySearch, NodeState, PodSearch
 from weft.web.confirming import AskedField, Confirmation, check_unchanged, confirmation, print_of, require
 from weft.web.pods import checked
 from weft.web.visits import Visit, Visitor
@@ -32,6 +32,10 @@ _LIST = "/site/reservations"
 WEEKS = (1, 4, 13, 52)
 """Weeks that the calendar of reservations shows at once."""
 _EARLIEST, _LATEST = date(2000, 1, 1), date(2200, 1, 1)
+SPANS = {"1d": timedelta(1), "7d": timedelta(7), "30d": timedelta(30), "365d": timedelta(365)}
+"""Periods of capacity over time."""
+POINTS = 48
+"""Moments on the page of capacity over time."""
 Day = Annotated[str, Query(max_length=20)]
 Weeks = Annotated[int, Query(ge=1, le=52)]
 _DURATION: TypeAdapter[str] = TypeAdapter(Duration)
@@ -59,6 +63,20 @@ async def capacity(
     )
     given = {"accelerator": accelerator, "level": level, "duration": duration}
     return visit.page("capacity.html", view=view, given=given, levels=DOMAINS)
+
+
+@router.get("/site/capacity")
+async def capacity_history(visit: Visitor, span: Annotated[str, Query(max_length=4)] = "7d") -> Response:
+    """Nodes by type and state over time, and how many orders waited."""
+    if span not in SPANS:
+        raise InputError("span", span, f"one of: {', '.join(SPANS)}")
+    request = await visit.caller("GET", "/v1/capacity/history")
+    search = CapacitySearch(since=datetime.now(UTC) - SPANS[span], points=POINTS)
+    found = await run_in_threadpool(visit.verbs.capacity.history, request, search)
+    states = [
+        one for one in get_args(NodeState) if any(one in of.states for p in found.points for of in p.nodes)
+    ]
+    return visit.page("site_capacity.html", found=found, span=span, spans=list(SPANS), states=states)
 
 
 @router.get("/site/queue")

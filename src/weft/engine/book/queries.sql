@@ -234,3 +234,16 @@ SELECT project_id, pod_id, pod, node, devices, spare, type, accelerators,
 FROM use_span
 WHERE since < %(until)s AND (until IS NULL OR until > %(since)s) AND (%(project)s::text IS NULL OR project_id = %(project)s)
 GROUP BY project_id, pod_id, pod, node, devices, spare, type, accelerators LIMIT %(limit)s;
+
+-- name: note_capacity
+-- The first of a period stays.
+INSERT INTO capacity_sample (period, at, nodes, waiting)
+SELECT date_bin(%(every)s, now(), '2000-01-01T00:00Z'), now(), %(nodes)s, count(*)
+FROM pod WHERE plan IS NULL AND state = 'PENDING' AND NOT fixed
+ON CONFLICT (period) DO NOTHING;
+
+-- name: capacity_noted
+-- Of each step the last one, and the most that waited in it.
+SELECT DISTINCT ON (bin) at, nodes, max(waiting) OVER (PARTITION BY bin) AS waiting
+FROM capacity_sample, date_bin(%(step)s, period, %(since)s) AS bin
+WHERE period >= %(since)s AND period < %(until)s ORDER BY bin, period DESC;

@@ -197,6 +197,10 @@ UPDATE webhook SET held_until = NULL, failures = failures + 1, failing_since = c
     disabled_at = CASE WHEN %(disable)s THEN now() END
 WHERE id = %(id)s AND token = %(token)s RETURNING failing_since, now() AS at;
 
+-- name: prune_capacity_samples
+DELETE FROM capacity_sample WHERE period IN
+    (SELECT period FROM capacity_sample WHERE period < %(before)s ORDER BY period LIMIT %(limit)s);
+
 -- name: prune_use
 DELETE FROM use_span WHERE id IN (SELECT id FROM use_span WHERE until < %(before)s ORDER BY until LIMIT %(limit)s);
 

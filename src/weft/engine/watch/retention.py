@@ -162,6 +162,7 @@ def _work(policy: RetentionPolicy, now: datetime) -> list[tuple[str, str, dict[s
         ("entries of nodes' histories", "prune_node_history", {"before": now - span(policy.node_history)}),
         ("results of nodes' checks", "prune_node_checks", {"before": now - span(policy.node_history)}),
         ("hours of use", "prune_use", {"before": now - span(policy.use)}),
+        ("records of capacity", "prune_capacity_samples", {"before": now - span(policy.use)}),
         ("failures of parts", "prune_part_failures", {"before": now - span(policy.node_history)}),
         ("stays of parts", "prune_part_stays", {"before": now - span(policy.node_history)}),
         ("site generations", "prune_sites", {"before": now - span(policy.site_generations)}),

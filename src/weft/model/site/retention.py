@@ -43,7 +43,7 @@ class RetentionPolicy(Document):
     use: Duration = Field(
         default="1095d",
         description="Who had which nodes from when to when (`weft site use`), counted from the end of each; what goes "
-        "on is kept.",
+        "on is kept. What was free, and how many orders waited (`weft capacity --history`).",
     )
     site_generations: Duration = Field(
         default="365d", description="Earlier generations of the site, counted from when they were replaced."

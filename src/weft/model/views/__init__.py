@@ -7,11 +7,15 @@ Tenants see their own pods with node, rack and leaf names; GUIDs, hosts' address
 
 from weft.model.views.audit import AuditLogEntry, AuditLogSearch, AuditReport, Finding
 from weft.model.views.capacity import (
+    CapacityHistory,
+    CapacityPoint,
     CapacityRowView,
+    CapacitySearch,
     CapacityView,
     CountView,
     LargestView,
     SoonView,
+    TypeStates,
 )
 from weft.model.views.checks import (
     CheckJudgement,

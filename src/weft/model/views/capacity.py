@@ -7,6 +7,7 @@ from datetime import datetime
 from pydantic import Field
 
 from weft.model.base import Document
+from weft.model.ids import Instant
 from weft.model.localityorder import Level
 from weft.model.site import AcceleratorCount
 
@@ -75,3 +76,39 @@ class CapacityView(Document):
         description="Without those of shapes that have no levels, if a level is given."
     )
     waiting: int = Field(default=0, description="Number of orders in the queue, of all projects.")
+
+
+class CapacitySearch(Document):
+    """Which period of what was free."""
+
+    since: Instant = Field(description="Begin of the period.")
+    until: Instant | None = Field(default=None, description="Its end. Default: now.")
+    points: int = Field(default=100, ge=1, le=500, description="At most so many, at equal steps.")
+
+
+class TypeStates(Document):
+    """Nodes of one type by state."""
+
+    type: str = Field(description="Of the accelerators; none: nodes without; ipu: IPU-Machines.")
+    total: int
+    states: dict[str, int] = Field(
+        description="Nodes by state, as `GET /v1/nodes` has them; one of which pods have parts is busy. Without those "
+        "that only the cloud knows of: servers that weft didn't make."
+    )
+
+
+class CapacityPoint(Document):
+    """How it was at one moment."""
+
+    at: datetime
+    waiting: int = Field(description="The most orders that waited in the queue since the point before.")
+    nodes: tuple[TypeStates, ...]
+
+
+class CapacityHistory(Document):
+    """What was free over time, and how many orders waited."""
+
+    since: datetime
+    until: datetime
+    kept: str = Field(description="For how long the site keeps it.")
+    points: tuple[CapacityPoint, ...] = Field(description="The oldest first; none where no worker ran.")
