@@ -40,7 +40,8 @@ class Imported:
     rows: table -> number of rows.
     given: (interface, address) that weft chose.
     uncabled: adapters without a cable in the list.
-    without_rack: hosts without one, if others have one: a merged cell of a spreadsheet is only in its first row.
+    without_rack: compute hosts and Poplar servers without one, if others have one: a merged cell of a spreadsheet is
+        only in its first row.
     """
 
     site: Site
@@ -90,13 +91,14 @@ def import_site(
     wired = {end for link in site.links for end in (link.a, link.b)}
     by_port = {n for n, f in site.fabrics.items() if f.manager.switching is not None}
     adapters = [f"{n.name}/{h.name}" for n in site.nodes for h in n.hcas if h.fabric not in by_port]
+    placed = any(n.rack for n in site.nodes)
     return Imported(
         site,
         _files(site_file, tables),
         {table: len(rows) for table, rows in tables.rows.items()},
         tables.given,
         sum(a not in wired for a in adapters),
-        [n.name for n in site.nodes if n.rack is None] if any(n.rack for n in site.nodes) else [],
+        [n.name for n in site.nodes if placed and n.rack is None and n.role in ("compute", "poplar")],
     )
 
 
