@@ -45,6 +45,7 @@ def test_plan_says_what_keeps_the_tenant_from_logging_in(pods_console: Console, 
     browser.post("/ui/order", {"do": "plan", "yaml": yaml_of(browser.page), **FIELDS})
     assert "you can't log in" in browser.text and "No floating IP (access.floating_ip)" in browser.text
     assert "2 networks" in browser.text and "1 security group" in browser.text
+    assert "no VXLAN network can be on them, and" in browser.text, "lines for terminals are one sentence"
     access = {
         "access.ssh_key": KEY,
         "access.floating_ip": "first",

@@ -102,7 +102,8 @@ def _plan(visit: Visit, request: Request, text: str, document: dict[str, Any]) -
         plan = visit.verbs.pods.plan(request, load_order(text, orderforms.NAME))
     except WeftError as error:
         return refused(error, document)
-    said = (*plan.limits, *shape_of(plan.order).limits(plan), *notes(plan))
+    limits = " ".join(line.strip() for line in shape_of(plan.order).limits(plan))  # wrapped for terminals
+    said = (*plan.limits, *([limits] if limits else ()), *notes(plan))
     return Answered(plan, counts(plan.graph.resources), said)
 
 
