@@ -21,7 +21,7 @@ from weft.drivers.switches.limits import Limits
 from weft.drivers.switches.linkstates import Links, eos_links
 from weft.drivers.switches.parts import UndoneError
 from weft.drivers.switches.switch import CONFIRM_SECONDS, Session
-from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState, from_ranges, ranges
+from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState, from_ranges, ranges, vlan_of
 from weft.model.errors import OutsideError, PermanentError, UnknownError
 from weft.model.fabrictypes import Level
 from weft.model.portcounters import PortCounters
@@ -54,7 +54,9 @@ class Eos(Session):
             defined = {int(n): row for n, row in vlans["vlans"].items()}
             if not defined or not ports["switchports"]:  # VLAN 1 is always there
                 raise ValueError("no VLAN or no port is in it")
-            suspended = frozenset(n for n, row in defined.items() if row["status"] != "active")
+            suspended = frozenset(
+                n for n, row in defined.items() if str(row["status"]).lower() == "suspended"
+            )
             there, unfit = self._ports(ports["switchports"])
             open_parking = self.limits.parking in defined.keys() - suspended
             parked = frozenset(p for p, vlans in there.items() if vlans == PortVlans() and p not in unfit)
@@ -75,7 +77,7 @@ class Eos(Session):
         """Active members of VLANs that their switchport settings don't name, e.g. by 802.1X."""
         found: dict[str, set[int]] = {}
         for number, row in vlans.items():
-            for port in row.get("interfaces") or ():
+            for port in row["interfaces"]:
                 if port in there and number not in there[port].numbers and self._forwards(number):
                     found.setdefault(port, set()).add(number)
         return {port: frozenset(numbers) for port, numbers in found.items()}
@@ -89,6 +91,8 @@ class Eos(Session):
         unfit: dict[str, str] = {}
         for port, row in rows.items():
             named = port in self.limits.ports
+            if not isinstance(row["enabled"], bool):
+                raise ValueError(f"port {port}: enabled {row['enabled']!r}")
             if not row["enabled"]:
                 if named:
                     there[port], unfit[port] = PortVlans(), "as a routed one"
@@ -102,10 +106,10 @@ class Eos(Session):
 
     def _port(self, row: dict[str, Any]) -> PortVlans:
         if not str(row["mode"]).startswith("trunk"):
-            return PortVlans(self._forwards(row["accessVlanId"]))
-        text = row["trunkAllowedVlans"]
+            return PortVlans(self._forwards(_number(row["accessVlanId"])))
+        text = row["trunkAllowedVlans"].upper()
         tagged = EVERY if text == "ALL" else frozenset[int]() if text == "NONE" else from_ranges(text)
-        native = row["trunkingNativeVlanId"]
+        native = _number(row["trunkingNativeVlanId"])
         # A native VLAN that isn't allowed forwards nothing; an allowed one is untagged.
         untagged = self._forwards(native) if native in tagged else None
         return PortVlans(untagged, tagged if tagged == EVERY else tagged - {native}, True)
@@ -248,6 +252,11 @@ def _port_of(port: dict[str, Any]) -> tuple[str, str | None]:
     name = str(port.get("interfaceId_v2") or port["interfaceId"]).strip('"')
     described = port.get("interfaceDescription")
     return name, str(described).strip('"') if described else None
+
+
+def _number(value: object) -> int:
+    """A VLAN, or 0. Raises ValueError for anything else: null isn't a port without a VLAN."""
+    return 0 if value == 0 and not isinstance(value, bool) else vlan_of(value)
 
 
 def _name(number: int, name: str) -> str:

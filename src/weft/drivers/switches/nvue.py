@@ -94,12 +94,14 @@ class Nvue(Session):
                 raise ValueError("no interface is in it")
             own = tree.get("bridge", {}).get("domain", {}).get(BRIDGE, {})
             vlans = {n: "" for key in own.get("vlan", {}) for n in from_ranges(key)}
-            rows = {p: _bridged(row or {}) for p, row in tree["interface"].items()}
+            rows = {p: _bridged(row) for p, row in tree["interface"].items()}
             there = {p: self._port(row, own) for p, row in rows.items()}
+            unfit = _unfit(tree["interface"])
             exposed = frozenset(p for p, row in rows.items() if self._is_exposed(row))
         if bare := self.limits.ports - there.keys():  # an interface without configuration isn't in the tree
             there |= dict.fromkeys(bare & self._interfaces(), PortVlans())
-        return SwitchState(vlans, there, reply.date, exposed=exposed)
+        there = {p: vlans for p, vlans in there.items() if p not in unfit}
+        return SwitchState(vlans, there, reply.date, exposed=exposed, unfit=unfit)
 
     def _interfaces(self) -> frozenset[str]:
         """Every interface that the switch has."""
@@ -300,8 +302,19 @@ class Nvue(Session):
 
 def _bridged(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """A port's settings in the bridge; None if it isn't in it."""
-    domains = (row.get("bridge") or {}).get("domain") or {}
-    return (domains[BRIDGE] or {}) if BRIDGE in domains else None
+    domains = row.get("bridge", {}).get("domain", {})
+    return dict(domains[BRIDGE]) if BRIDGE in domains else None
+
+
+def _unfit(interfaces: Mapping[str, Any]) -> dict[str, str]:
+    """Ports whose VLANs aren't among their own settings in the bridge -> why."""
+    found: dict[str, str] = {}
+    for name, row in interfaces.items():
+        others = sorted(row.get("bridge", {}).get("domain", {}).keys() - {BRIDGE})
+        if others:
+            found[name] = f"in bridge {others[0]}"
+        found |= dict.fromkeys(row.get("bond", {}).get("member", {}), f"as a member of {name}")
+    return found
 
 
 def _listed(listed: Mapping[str, Any]) -> frozenset[int]:

@@ -26,6 +26,7 @@ from weft.drivers.switches.sonicmodels import (
     is_busy,
     is_empty,
     is_refused,
+    is_untagged,
     member,
     member_leaf,
     own_name,
@@ -103,7 +104,7 @@ class Sonic(Session):
             for row in tree.get("VLAN_MEMBER", {}).get("VLAN_MEMBER_LIST", []):
                 port, number = member(row), int(str(row["name"]).removeprefix("Vlan"))
                 self._leaf = member_leaf(row)
-                rows.setdefault(port, []).append((number, str(row["tagging_mode"])))
+                rows.setdefault(port, []).append((number, "untagged" if is_untagged(row) else "tagged"))
             for row in tree.get("VLAN_MEMBER_TABLE", {}).get("VLAN_MEMBER_TABLE_LIST", []):
                 passed.setdefault(member(row), set()).add(int(str(row["name"]).removeprefix("Vlan")))
         parking = self.limits.parking  # it forwards: ports in it aren't isolated

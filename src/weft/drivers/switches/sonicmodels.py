@@ -24,7 +24,7 @@ Entry = Mapping[str, Any]
 
 def own_name(row: Entry) -> str:
     """A port's name, from its row. Raises KeyError, TypeError."""
-    return str(row["ifname"] if "ifname" in row else row["name"])
+    return _text(row["ifname"] if "ifname" in row else row["name"])
 
 
 def member_leaf(row: Entry) -> Leaf:
@@ -34,7 +34,22 @@ def member_leaf(row: Entry) -> Leaf:
 
 def member(row: Entry) -> str:
     """The port that a row refers to. Raises KeyError, TypeError."""
-    return str(row[member_leaf(row)])
+    return _text(row[member_leaf(row)])
+
+
+def is_untagged(row: Entry) -> bool:
+    """Whether a row of VLAN_MEMBER has untagged frames. Raises KeyError, ValueError."""
+    mode = str(row["tagging_mode"]).lower()
+    if mode not in ("tagged", "untagged", "priority_tagged"):
+        raise ValueError(f"tagging_mode {mode[:40]!r}")
+    return mode == "untagged"
+
+
+def _text(name: object) -> str:
+    """Raises TypeError: null is no port's name."""
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"{name!r} instead of a port's name")
+    return name
 
 
 def error_of(body: Any) -> tuple[str, str]:

@@ -197,6 +197,14 @@ def inverse(batch: Batch, before: SwitchState) -> Batch:
     return Batch(define, frozenset(n for n in batch.define if n not in before.vlans), ports)
 
 
+def vlan_of(value: object) -> int:
+    """A VLAN's number, which some versions write as text. Raises ValueError for anything else, such as null."""
+    number = value if isinstance(value, int) else int(value) if isinstance(value, str) else 0
+    if isinstance(value, bool) or not 1 <= number <= 4094:
+        raise ValueError(f"{str(value)[:40]!r}: VLANs are 1 to 4094")
+    return number
+
+
 def ranges(numbers: Iterable[int]) -> str:
     """`11,13-15`, as switches write lists of VLANs."""
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in consecutive(numbers))

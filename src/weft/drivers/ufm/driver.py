@@ -21,7 +21,7 @@ from weft.drivers.ufm.credentials import credentials_problems
 from weft.drivers.ufm.evidence import clean_items, default_problem, problems
 from weft.drivers.ufm.eyes import Eyes
 from weft.drivers.ufm.functions import function_problems
-from weft.drivers.ufm.inventory import QUIET_SECONDS, Inventory, UfmPort
+from weft.drivers.ufm.inventory import QUIET_SECONDS, Inventory, UfmPort, by_guid
 from weft.drivers.ufm.observe import observe
 from weft.drivers.ufm.partitions import Listing, members_of
 from weft.drivers.ufm.rest import Rest, Transport
@@ -288,7 +288,7 @@ class Ufm(OneByOne[UfmSnapshot]):
         return UfmSnapshot(self._site, self._fabric, began, listing, looked, ports, later, wanted)
 
     def _host_ports(self) -> Mapping[int, UfmPort]:
-        return {p.guid: p for p in self._inventory.ports(hosts=True) if p.host}
+        return by_guid(p for p in self._inventory.ports(hosts=True) if p.host)
 
     def _put(self, scope: Scope, resource: Resource) -> None:
         spec, mark = segment_of(resource), scope.mark(resource.key)

@@ -66,7 +66,7 @@ def unproved(segment: SegmentSpec, seen: UfmSnapshot) -> dict[int, tuple[str, tu
 
 
 def still_up(segment: SegmentSpec, seen: UfmSnapshot) -> dict[int, tuple[int, ...]]:
-    """GUIDs of former members that are up behind their own node, and in no partition of weft's range -> the
+    """GUIDs of former members that may be up behind their own node, and in no partition of weft's range -> the
     ports."""
     mine = seen.site.fabrics[seen.fabric].segments
     found: dict[int, tuple[int, ...]] = {}
@@ -74,7 +74,7 @@ def still_up(segment: SegmentSpec, seen: UfmSnapshot) -> dict[int, tuple[int, ..
         guid, behind = parse_guid(member.port), {parse_guid(p) for p in member.behind}
         if not behind or any(k in mine for k in seen.listing.of_port.get(guid, ())):
             continue  # listed: it has the next owner's P_Key by now
-        up = {v.physical for v in seen.virtual.get(guid, ()) if v.active and v.physical in behind}
+        up = {v.physical for v in seen.virtual.get(guid, ()) if not v.idle and v.physical in behind}
         if up:
             found[guid] = tuple(sorted(up))
     return found

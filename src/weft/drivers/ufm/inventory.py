@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from weft.drivers.ufm.partitions import guid_of
 from weft.drivers.ufm.rest import Rest
 from weft.model.errors import UnknownError
 from weft.model.ids import parse_guid
@@ -28,6 +29,8 @@ _CLOSE = 4.0
 restarted."""
 _COUNTS = ("num_of_pages", "total_resources", "filtered_resources")
 _NONE = ("", "N/A", "None")
+_IDLE = frozenset({"down", "init", "initialize", "initializing", "armed"})
+"""States of a virtual port that carries nothing, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,11 @@ class VirtualPort:
         """Whether the subnet manager has activated the port."""
         return self.state.lower() == "active"
 
+    @property
+    def idle(self) -> bool:
+        """Whether UFM says that it isn't active; a state that no UFM is known to show doesn't say so."""
+        return self.state.lower() in _IDLE
+
 
 @dataclass(frozen=True, slots=True)
 class VirtualPorts:
@@ -92,17 +100,29 @@ def read_virtual(rows: list[Any]) -> dict[int, tuple[VirtualPort, ...]]:
     """Virtual ports by GUID, which may be assigned twice. Raises ValueError for a row that names no port."""
     found: dict[int, tuple[VirtualPort, ...]] = {}
     for row in rows:
-        virtual, physical = (str(row.get(n) or "") for n in ("virtual_port_guid", "port_guid"))
-        if not int(virtual or "0", 16) or not physical:  # VFs without a GUID have zeros
+        if not _has_guid(row):
             continue
         one = VirtualPort(
-            parse_guid(virtual),
-            parse_guid(physical),
+            guid_of(row["virtual_port_guid"]),
+            guid_of(row.get("port_guid")),
             str(row.get("virtual_port_state") or "no state"),
             str(row.get("virtual_port_lid") or ""),
         )
         found[one.guid] = (*found.get(one.guid, ()), one)
     return found
+
+
+def _has_guid(row: Mapping[str, Any]) -> bool:
+    """Whether a virtual port has a GUID; one without it has zeros. Raises ValueError for a row that doesn't say."""
+    virtual = row.get("virtual_port_guid")
+    if not isinstance(virtual, str):
+        raise ValueError(f"virtual_port_guid {virtual!r}: text of 16 hex digits")
+    return bool(int(virtual or "0", 16))
+
+
+def by_guid(ports: Iterable[UfmPort]) -> dict[int, UfmPort]:
+    """Ports by GUID. Of two rows with one GUID the livelier: the other one doesn't show that the port is down."""
+    return {p.guid: p for p in sorted(ports, key=lambda p: (p.active, not p.down))}
 
 
 def topology(ports: list[UfmPort]) -> ObservedFabric:
@@ -264,7 +284,7 @@ def _twice(rows: list[Any]) -> bool:
     """Whether a row occurs twice. Virtual ports without a GUID can't be distinguished."""
     known: set[tuple[str, ...]] = set()
     for row in rows:
-        if "virtual_port_guid" in row and not int(row["virtual_port_guid"] or "0", 16):
+        if "virtual_port_guid" in row and not _has_guid(row):
             continue
         names = ("name", "virtual_port_guid", "port_guid", "virtual_port_lid")
         one = tuple(str(row.get(n)) for n in names)
@@ -276,11 +296,11 @@ def _twice(rows: list[Any]) -> bool:
 
 def _port(row: dict[str, Any]) -> UfmPort:
     name = str(row.get("name") or "")
-    node = parse_guid(str(row.get("systemID") or name.rpartition("_")[0]))
+    node = guid_of(row.get("systemID") or name.rpartition("_")[0])
     number = int(row.get("number") or name.rpartition("_")[2])
     logical = str(row.get("logical_state") or "")
     return UfmPort(
-        guid=parse_guid(str(row.get("guid") or f"{node:016x}")),
+        guid=guid_of(row.get("guid") or f"{node:016x}"),
         node=parse_guid(name.rpartition("_")[0]) if "_" in name else node,
         number=number,
         host=str(row.get("description") or "").startswith("Computer"),

@@ -149,13 +149,13 @@ def _partition(number: int, entry: object) -> UfmPartition:
         if not isinstance(member, dict):
             raise ValueError(f"P_Key {format_pkey(number)}: a member that is a {type(member).__name__}")
         row = cast(dict[str, Any], member)
-        guid = parse_guid(str(row.get("guid", "")))
+        guid = guid_of(row.get("guid"))
         if guid in members and members[guid] is not _mode(row.get("membership")):
             raise ValueError(f"P_Key {format_pkey(number)}: member {guid:016x} twice")
         members[guid] = _mode(row.get("membership"))
-        if row.get("index0") is True:
+        if _flag(row, "index0", False):
             first.add(guid)
-    ip_over_ib = found.get("ip_over_ib") is not False
+    ip_over_ib = _flag(found, "ip_over_ib", True)
     return UfmPartition(number, str(found.get("partition") or ""), members, ip_over_ib, frozenset(first))
 
 
@@ -164,9 +164,25 @@ def _key(text: str) -> int:
     return parse_pkey(text if text.lower().startswith("0x") else f"0x{text}")
 
 
+def guid_of(value: object) -> int:
+    """A GUID as UFM writes it. A number may be decimal, and would be read as another GUID: raises ValueError."""
+    if not isinstance(value, str):
+        raise ValueError(f"GUID {value!r}: text of 16 hex digits")
+    return parse_guid(value)
+
+
+def _flag(row: Mapping[str, Any], name: str, default: bool) -> bool:
+    value = row.get(name)
+    word = default if value is None else {"true": True, "false": False}.get(str(value).lower())
+    if word is None:
+        raise ValueError(f"{name} {value!r}: true or false")
+    return word
+
+
 def _mode(word: object) -> Mode:
-    if word == "full":
+    text = str(word).lower()
+    if text == "full":
         return Mode.FULL
-    if word == "limited":
+    if text == "limited":
         return Mode.LIMITED
     raise ValueError(f"membership {word!r}: full or limited")

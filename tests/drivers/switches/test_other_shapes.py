@@ -1,0 +1,164 @@
+"""Answers in another spelling or shape in one place: read as what they mean, or unknown, never as an idle port."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.drivers.switches.onefront import VLAN, One
+from weft.drivers.switches.vlans import PortVlans
+from weft.model.errors import OutsideError
+from weftlab.switches.front import Answer, Request
+
+Change = Callable[[Any, str], None]
+"""Changes the body of an answer; gets the port as well."""
+
+
+def changed(one: One, change: Change) -> None:
+    """From now on, answers are changed where they have what is changed."""
+
+    def instead(request: Request, answer: Answer) -> Answer:
+        body = copy.deepcopy(answer.body)
+        try:
+            change(body, one.ports[0])
+        except (KeyError, TypeError, IndexError, AttributeError):
+            return answer
+        return Answer(answer.status, body)
+
+    one.front.faults.instead = instead
+
+
+def unread(one: One) -> bool:
+    """Whether the first port can't be read."""
+    try:
+        state = one.session.read()
+    except OutsideError:
+        return True
+    return one.ports[0] not in state.ports
+
+
+def eos_info(**values: object) -> Change:
+    def change(body: Any, port: str) -> None:
+        body["result"][0]["switchports"][port]["switchportInfo"].update(values)
+
+    return change
+
+
+def eos_row(**values: object) -> Change:
+    return lambda body, port: body["result"][0]["switchports"][port].update(values)
+
+
+def eos_vlan(**values: object) -> Change:
+    return lambda body, port: body["result"][1]["vlans"][str(VLAN)].update(values)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        eos_info(accessVlanId=None),
+        eos_info(accessVlanId="none"),
+        eos_info(accessVlanId=True),
+        eos_info(accessVlanId=4095),
+        eos_info(mode="trunk", trunkAllowedVlans=None),
+        eos_info(mode="trunk", trunkAllowedVlans=str(VLAN), trunkingNativeVlanId=None),
+        eos_row(enabled=None),
+        eos_row(enabled="false"),
+        eos_vlan(interfaces=None),
+    ],
+)
+def test_eos_port_of_another_shape_is_unknown(eos: One, change: Change) -> None:
+    eos.put(0, VLAN)
+    changed(eos, change)
+    assert unread(eos)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        eos_info(accessVlanId=str(VLAN)),
+        eos_info(mode="trunk", trunkAllowedVlans=f" {VLAN}", trunkingNativeVlanId=str(VLAN)),
+    ],
+)
+def test_eos_numbers_as_text_are_numbers(eos: One, change: Change) -> None:
+    eos.put(0, VLAN)
+    changed(eos, change)
+    assert eos.untagged(0) == VLAN
+
+
+def test_eos_trunk_of_every_vlan_in_lower_case_is_read(eos: One) -> None:
+    for text in ("all", "ALL", "1-4094"):
+        changed(eos, eos_info(mode="trunk", trunkAllowedVlans=text))
+        assert VLAN in eos.session.read().ports[eos.ports[0]].numbers
+
+
+def test_eos_vlan_in_an_unknown_state_may_forward(eos: One) -> None:
+    eos.put(0, VLAN)
+    for status in ("Active", "act/unsup"):
+        changed(eos, eos_vlan(status=status))
+        assert VLAN not in eos.session.read().suspended
+
+
+def nvue_row(row: object) -> Change:
+    def change(body: Any, port: str) -> None:
+        body["interface"][port] = row
+
+    return change
+
+
+def nvue_bond(body: Any, port: str) -> None:
+    body["interface"].pop(port)
+    domain = {"br_default": {"access": VLAN}}
+    body["interface"]["bond7"] = {"bond": {"member": {port: {}}}, "bridge": {"domain": domain}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        nvue_row(None),
+        nvue_row([]),
+        nvue_row({"bridge": None}),
+        nvue_row({"bridge": {"domain": []}}),
+        nvue_row({"bridge": {"domain": {"br_default": None}}}),
+        nvue_row({"bridge": {"domain": {"br_default": {"access": "none"}}}}),
+        nvue_row({"bridge": {"domain": {"br_tenants": {"access": VLAN}}}}),
+        nvue_bond,
+    ],
+)
+def test_nvue_port_of_another_shape_is_unknown(nvue: One, change: Change) -> None:
+    """Also one whose VLANs are another bridge's, or those of a bond that it is a member of."""
+    nvue.put(0, VLAN)
+    changed(nvue, change)
+    assert unread(nvue)
+
+
+def sonic_member(**values: object) -> Change:
+    def change(body: Any, port: str) -> None:
+        rows = body["sonic-vlan:sonic-vlan"]["VLAN_MEMBER"]["VLAN_MEMBER_LIST"]
+        next(r for r in rows if port in r.values()).update(values)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        sonic_member(port=None, ifname=None),
+        sonic_member(name=None),
+        sonic_member(name=f"Vlan {VLAN}x"),
+        sonic_member(tagging_mode=None),
+        sonic_member(tagging_mode="access"),
+    ],
+)
+def test_sonic_member_of_another_shape_is_unknown(sonic: One, change: Change) -> None:
+    sonic.put(0, VLAN)
+    changed(sonic, change)
+    assert unread(sonic)
+
+
+def test_sonic_tagging_mode_in_capitals_is_read(sonic: One) -> None:
+    sonic.put(0, VLAN)
+    changed(sonic, sonic_member(tagging_mode="UNTAGGED"))
+    assert sonic.session.read().ports[sonic.ports[0]] == PortVlans(VLAN)
