@@ -53,7 +53,24 @@ async def verbs_of(http: HttpRequest) -> Service:  # async: FastAPI sends what i
 
 async def asker(http: HttpRequest, token: Annotated[str | None, Depends(_token)]) -> Request:
     """The caller. Raises `UnauthenticatedError` without a valid token, `UnknownError` if Keystone is unreachable."""
-    return await asker_as(http, token, http.method, http.scope["path"])
+    request = await asker_as(http, token, http.method, http.scope["path"])
+    _check_once(http)
+    return request
+
+
+LISTS = frozenset({"node", "remove"})
+"""Parameters that may be given several times."""
+
+
+def _check_once(http: HttpRequest) -> None:
+    """Raise `InputError` for a parameter or condition given twice: one of the values would be left out silently."""
+    given = http.query_params
+    for name in given.keys() - LISTS:
+        if len(values := given.getlist(name)) > 1:
+            raise InputError(name, ", ".join(values), "one value")
+    for name in ("If-Match", "If-None-Match"):
+        if len(values := http.headers.getlist(name)) > 1 and http.method not in ("GET", "HEAD"):
+            raise InputError(name, ", ".join(values), "one value")
 
 
 async def asker_as(
@@ -176,6 +193,11 @@ async def json_body(http: HttpRequest, limit: int, most: int) -> bytes:
     kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise HTTPException(415, f"send the body as application/json, not as {kind or 'nothing'}")
+    encoding = http.headers.get("content-encoding", "identity").strip().lower()
+    if encoding != "identity":
+        raise HTTPException(
+            415, f"send the body without Content-Encoding, not as {encoding[:40] or 'nothing'}"
+        )
     body = await limited_body(http, limit)
     if _signs(body) > most and await run_in_threadpool(_signs, _STRING.sub(b"", body)) > most:
         raise HTTPException(413, f"the body has more than {most} values, the limit here")
@@ -232,7 +254,10 @@ def json_object(body: bytes) -> dict[str, object]:
 
 def _json(body: bytes) -> object:
     try:
-        return json.loads(body, object_pairs_hook=_no_duplicate_names, parse_constant=_no_constant)
+        # As text: the parser would guess UTF-16 and UTF-32, whose bytes `_signs` can't count.
+        return json.loads(
+            str(body, "utf-8-sig"), object_pairs_hook=_no_duplicate_names, parse_constant=_no_constant
+        )
     except RecursionError:
         raise InputError("body", "…", "JSON with less nesting") from None
     except json.JSONDecodeError as error:

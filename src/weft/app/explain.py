@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -119,10 +119,48 @@ def validate(model: type[D], data: Mapping[str, Any], where: Positions, under: P
         under: path of the document in the given one.
     """
     try:
-        return model.model_validate(data)
+        found = model.model_validate(data)
     except ValidationError as error:
         errors, more = _errors(model, error, where, under)
         raise InputErrors(errors, more) from None
+    errors, more = _no_numbers(data, found, where, under)
+    if errors:
+        raise InputErrors(errors, more)
+    return found
+
+
+def _no_numbers(
+    data: object, found: object, where: Positions, under: Path, first: int = 0
+) -> tuple[list[InputError], int]:
+    """Errors of booleans that were read as numbers, and the number of further ones.
+
+    Args:
+        first: see `validate_rows`.
+    """
+    wrong = list(_booleans_as_numbers(data, found))
+    errors: list[InputError] = []
+    for path, value in wrong[:MOST_ERRORS]:
+        inside = (first + path[0], *path[1:]) if isinstance(path[0], int) else path
+        at = where.written((*under, *inside))
+        errors.append(InputError(dotted(at), value, "a number, not true or false", where.at(at)))
+    return by_line(errors), len(wrong) - len(errors)
+
+
+def _booleans_as_numbers(data: object, found: object, path: Path = ()) -> Iterator[tuple[Path, bool]]:
+    """Booleans that pydantic has read as the numbers 0 and 1. Args: found: what the data was read as."""
+    if isinstance(data, bool):
+        if isinstance(found, int | float) and not isinstance(found, bool):
+            yield path, data
+    elif isinstance(data, Mapping) and isinstance(found, BaseModel):
+        given = cast(Mapping[str, object], data)
+        for name, field in type(found).model_fields.items():
+            key = field.alias or name
+            if key in given:
+                yield from _booleans_as_numbers(given[key], getattr(found, name), (*path, key))
+    elif isinstance(data, list) and isinstance(found, tuple | list) and len(data) == len(found):  # pyright: ignore[reportUnknownArgumentType]
+        rows = zip(cast(list[object], data), cast(Sequence[object], found), strict=True)
+        for index, (one, read) in enumerate(rows):
+            yield from _booleans_as_numbers(one, read, (*path, index))
 
 
 def validate_rows(
@@ -134,13 +172,15 @@ def validate_rows(
         first: index in the table of the first of these rows.
     """
     try:
-        return _rows_of(model).validate_python(rows), [], 0
+        found: tuple[D, ...] = _rows_of(model).validate_python(rows)
     except ValidationError as error:
         return (), *_errors(model, error, Positions(), (table,), first)
+    errors, more = _no_numbers(rows, found, Positions(), (table,), first)
+    return ((), errors, more) if errors else (found, [], 0)
 
 
 @cache
-def _rows_of(model: type[D]) -> TypeAdapter[tuple[D, ...]]:
+def _rows_of(model: type[D]) -> TypeAdapter[Any]:
     rows: Any = tuple[model, ...]  # pyright: ignore[reportInvalidTypeForm]
     return TypeAdapter(rows)
 

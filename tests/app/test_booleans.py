@@ -1,0 +1,42 @@
+"""`true` where a number belongs is refused: it would be read as 1."""
+
+from __future__ import annotations
+
+import pytest
+
+from weft.app.explain import validate, validate_rows
+from weft.app.yamltext import Positions
+from weft.model.base import Document
+from weft.model.errors import InputErrors
+
+
+class Row(Document):
+    name: str
+    count: int = 1
+    share: float | None = None
+    flag: bool | int = False
+
+
+class Table(Document):
+    rows: tuple[Row, ...]
+    sized: int | None = None
+
+
+def test_boolean_in_place_of_a_number_is_named() -> None:
+    """In JSON: YAML is read as text."""
+    rows = [{"name": "a", "flag": True}, {"name": "b", "count": True, "share": False}]
+    with pytest.raises(InputErrors) as refused:
+        validate(Table, {"sized": False, "rows": rows}, Positions(), ("site",))
+    assert [(e.field, e.value) for e in refused.value.errors] == [
+        ("site.rows[1].count", True),
+        ("site.rows[1].share", False),
+        ("site.sized", False),
+    ]
+    assert {e.allowed for e in refused.value.errors} == {"a number, not true or false"}
+
+
+def test_boolean_in_a_row_is_named_with_its_index() -> None:
+    rows = [{"name": "a"}, {"name": "b", "count": True}]
+    assert validate_rows(Row, "rows", rows[:1], 10) == ((Row(name="a"),), [], 0)
+    found, [error], more = validate_rows(Row, "rows", rows, 10)
+    assert (found, error.field, more) == ((), "rows[11].count", 0)
