@@ -142,9 +142,21 @@ def sonic_member(**values: object) -> Change:
     return change
 
 
+def sonic_below(body: Any, port: str) -> None:
+    tree = body["sonic-vlan:sonic-vlan"]
+    tree["sonic-vlan:VLAN_MEMBER"] = tree.pop("VLAN_MEMBER")
+
+
+def sonic_list(body: Any, port: str) -> None:
+    table = body["sonic-vlan:sonic-vlan"]["VLAN_MEMBER"]
+    table["sonic-vlan:VLAN_MEMBER_LIST"] = table.pop("VLAN_MEMBER_LIST")
+
+
 @pytest.mark.parametrize(
     "change",
     [
+        sonic_below,
+        sonic_list,
         sonic_member(port=None, ifname=None),
         sonic_member(name=None),
         sonic_member(name=f"Vlan {VLAN}x"),

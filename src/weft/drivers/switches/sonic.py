@@ -100,12 +100,12 @@ class Sonic(Session):
         passed: dict[str, set[int]] = {}
         with self.reading("read the configuration"):
             tree = _inside(reply.body, "sonic-vlan:sonic-vlan")
-            vlans = {int(row["vlanid"]): "" for row in tree.get("VLAN", {}).get("VLAN_LIST", [])}
-            for row in tree.get("VLAN_MEMBER", {}).get("VLAN_MEMBER_LIST", []):
+            vlans = {int(row["vlanid"]): "" for row in _listed(tree, "VLAN")}
+            for row in _listed(tree, "VLAN_MEMBER"):
                 port, number = member(row), int(str(row["name"]).removeprefix("Vlan"))
                 self._leaf = member_leaf(row)
                 rows.setdefault(port, []).append((number, "untagged" if is_untagged(row) else "tagged"))
-            for row in tree.get("VLAN_MEMBER_TABLE", {}).get("VLAN_MEMBER_TABLE_LIST", []):
+            for row in _listed(tree, "VLAN_MEMBER_TABLE"):
                 passed.setdefault(member(row), set()).add(int(str(row["name"]).removeprefix("Vlan")))
         parking = self.limits.parking  # it forwards: ports in it aren't isolated
         exposed = frozenset(name for name, mine in rows.items() if (parking, "untagged") in mine)
@@ -261,6 +261,18 @@ def _inside(body: Any, name: str) -> Mapping[str, Any]:
     """A table's contents; a missing table or an empty object is empty. Raises KeyError or TypeError for
     anything else."""
     return {} if body in (None, {}) else body[name]
+
+
+def _listed(tree: Mapping[str, Any], table: str) -> Sequence[Mapping[str, Any]]:
+    """Rows of a table of `sonic-vlan`; none if it isn't there. Raises ValueError for names that the models don't have:
+    the rows may be below them.
+    """
+    inside: Mapping[str, Any] = tree.get(table, {})
+    other = [name for name in tree if ":" in name] + [name for name in inside if name != f"{table}_LIST"]
+    if other:
+        raise ValueError(f"{other[0][:40]!r} in the answer")
+    rows: Sequence[Mapping[str, Any]] = inside.get(f"{table}_LIST", [])
+    return rows
 
 
 def _port(rows: Sequence[tuple[int, str]]) -> PortVlans:
