@@ -37,7 +37,7 @@ END $$;
 _FIELD = """class Order(Document):
     \"\"\"A pod as a tenant orders it.\"\"\"
 """
-_SITE = """class Site(Document):
+_SITE = """class Site(SiteHead):
     \"\"\"The whole site. Equal sites give equal plans.\"\"\"
 """
 
