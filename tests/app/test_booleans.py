@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import Field
 
 from weft.app.explain import validate, validate_rows
 from weft.app.yamltext import Positions
@@ -20,14 +21,21 @@ class Row(Document):
 class Table(Document):
     rows: tuple[Row, ...]
     sized: int | None = None
+    named: dict[str, Row] = Field(default_factory=dict[str, Row])
 
 
 def test_boolean_in_place_of_a_number_is_named() -> None:
     """In JSON: YAML is read as text."""
     rows = [{"name": "a", "flag": True}, {"name": "b", "count": True, "share": False}]
     with pytest.raises(InputErrors) as refused:
-        validate(Table, {"sized": False, "rows": rows}, Positions(), ("site",))
-    assert [(e.field, e.value) for e in refused.value.errors] == [
+        validate(
+            Table,
+            {"sized": False, "rows": rows, "named": {"c": {"name": "c", "count": False}}},
+            Positions(),
+            ("site",),
+        )
+    assert sorted((e.field, e.value) for e in refused.value.errors) == [
+        ("site.named.c.count", False),
         ("site.rows[1].count", True),
         ("site.rows[1].share", False),
         ("site.sized", False),
