@@ -17,7 +17,8 @@ from tests.helpers.desk import Desk
 from weft.cli.signin import OPTIONS, taken
 from weft.client import SERVICE_TYPE
 from weft.client.transport import outside
-from weft.model.errors import UnauthenticatedError
+from weft.model.errors import InputError, UnauthenticatedError
+from weft.planning.cloudsfile import check_clouds
 from weft.testing.serving import free_port, served
 
 
@@ -240,6 +241,22 @@ def test_password_that_yaml_reads_otherwise_is_reported(desk: Desk, password: st
     bad = desk.weft("pod", "list")
     assert (bad.code, "auth.password: this value is not allowed: a text in quotes" in bad.err) == (2, True)
     assert "0012" not in bad.err and "1_000" not in bad.err and "0x1f" not in bad.err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "base: &base\n  auth: {auth_url: http://k, password: '0012'}\nclouds:\n  a:\n    <<: *base\n",
+        "base: &base {auth_url: http://k, password: 12}\nclouds:\n  a:\n    auth:\n      <<: *base\n",
+        "clouds:\n  0x1:\n    auth: {auth_url: http://k, password: x}\n  b: ~\n",
+    ],
+)
+def test_merged_profiles_of_clouds_yaml_are_read(text: str) -> None:
+    """YAML's `<<` is usual in clouds.yaml: what it merges was not found, an internal error."""
+    check_clouds([("clouds.yaml", text.encode)])
+    if "'0012'" in text:
+        with pytest.raises(InputError, match=r"clouds\.a\.auth\.password: .* a text in quotes"):
+            check_clouds([("clouds.yaml", text.replace("'", "").encode)])
 
 
 def test_password_of_digits_is_sent_as_written(desk: Desk) -> None:

@@ -47,10 +47,20 @@ def check_profile(profile: Mapping[str, Any]) -> None:
         raise InputError("auth.password", None, where)
 
 
+class _Texts(yaml.SafeLoader):
+    """Every value is a text as it is written; what `<<` merges is merged."""
+
+
+_Texts.yaml_implicit_resolvers = {
+    first: [one for one in resolvers if one[0] == "tag:yaml.org,2002:merge"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
 def _check(content: bytes, file: str) -> None:
     try:
         document: object = yaml.safe_load(content.decode())
-        written: object = yaml.load(content.decode(), Loader=yaml.BaseLoader)
+        written: Any = yaml.load(content.decode(), Loader=_Texts)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         # The parser's own message quotes the line, which may contain a password.
         mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
@@ -67,9 +77,11 @@ def _check(content: bytes, file: str) -> None:
         auth = _mapping(
             f"clouds.{name}.auth", inner.get("auth") or {}, "with `auth_url` and what signs in", file
         )
-        texts: Any = cast(Any, written)["clouds"][str(name)]["auth"] if auth else {}
+        # A cloud whose name is a number to YAML is named otherwise here: openstacksdk doesn't find it either.
+        texts: Any = written["clouds"].get(str(name), {}).get("auth", {}) if auth else {}
         for key, value in auth.items():
-            if isinstance(value, bool | int | float) and str(value) != texts.get(str(key)):
+            text = texts.get(str(key))
+            if isinstance(value, bool | int | float) and text is not None and str(value) != text:
                 allowed = (
                     "a text in quotes: YAML reads a number, or yes or no, and another text would be sent"
                 )
