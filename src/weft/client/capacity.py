@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
 
 from weft.client.asking import listed, matching, part, with_query
 from weft.client.transport import Json, Transport
@@ -27,9 +26,8 @@ class Capacity:
             level: only sizes within one domain of it: nvlink_domain, leaf, block, hall, building, site.
             duration: how long an order must be able to run, such as 24h.
         """
-        given = {"accelerator": accelerator, "level": level, "duration": duration}
-        query = urlencode({k: v for k, v in given.items() if v is not None})
-        return self.weft.ask("GET", "/v1/capacity" + (f"?{query}" if query else ""))
+        path = with_query("/v1/capacity", accelerator=accelerator, level=level, duration=duration)
+        return self.weft.ask("GET", path)
 
     def history(self, since: str, until: str | None = None, points: int | None = None) -> Json:
         """Nodes by state over time; for operators. Args: since, until: ISO 8601 with time zone."""

@@ -15,8 +15,7 @@ EVERY = timedelta(minutes=10)
 
 def note_capacity(database: Database, nodes: Mapping[str, Mapping[str, int]]) -> None:
     """Keep what is so now, unless this period of `EVERY` has its record. Args: nodes: type -> state -> number."""
-    with database.statement() as tx:
-        tx.run("note_capacity", every=EVERY, nodes=Jsonb(nodes))
+    database.run("note_capacity", every=EVERY, nodes=Jsonb(nodes))
 
 
 def capacity_noted(database: Database, since: datetime, until: datetime, most: int) -> list[CapacityPoint]:
@@ -26,8 +25,7 @@ def capacity_noted(database: Database, since: datetime, until: datetime, most: i
         most: points; of more records the last one of each equal step is shown, with the most orders that waited in it.
     """
     step = max(EVERY, (until - since) / most)
-    with database.statement() as tx:
-        rows = tx.rows("capacity_noted", since=since, until=until, step=step)
+    rows = database.rows("capacity_noted", since=since, until=until, step=step)
     return [
         CapacityPoint(
             at=row["at"].astimezone(UTC),
