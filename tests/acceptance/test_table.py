@@ -31,7 +31,7 @@ def row(line: str, answer: Mapping[str, object], check: Check = CHECK) -> tuple[
     return found.state, found.reason
 
 
-def test_pass_without_anything_read_is_false() -> None:
+def test_step_is_passed_only_if_something_was_read() -> None:
     """Of a step that was skipped, failed or never asked; and of checks that are known to pass so."""
     assert row("PASSED - all", {"success": True}) == ("passed", "")
     assert row("PASSED - all", {"success": True, "skipped": True, "skip_reason": "none"})[0] == "false pass"

@@ -86,7 +86,7 @@ def test_old_records_are_removed(api: Client, doors: DoorsHouse) -> None:
         ({"since": "2026-01-01T00:00Z", "points": "0"}, "points"),
     ],
 )
-def test_odd_period_is_refused(still_api: Client, given: dict[str, str], said: str) -> None:
+def test_invalid_period_is_refused(still_api: Client, given: dict[str, str], said: str) -> None:
     answer = still_api.get(PATH, params=given, headers=OLGA)
     assert answer.status_code == 400 and said in answer.text
 

@@ -29,7 +29,7 @@ def messages(api: Client, node: str = "gpu01") -> list[str]:
     return [entry["message"] for entry in entries if entry["type"] == "check"]
 
 
-def test_state_follows_the_last_result_and_its_age(api: Client, doors: DoorsHouse) -> None:
+def test_state_of_a_check_follows_its_last_result_and_age(api: Client, doors: DoorsHouse) -> None:
     """never, ok, failed, unknown, old; what failed stays failed, however old, until it is ok."""
     assert state(api) == "never" and checks(api)["document"] is None
     token = make_token(api)["token"]

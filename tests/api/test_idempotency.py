@@ -66,7 +66,7 @@ def test_key_of_another_order_is_refused(api: Client, doors: DoorsHouse) -> None
     assert count(doors) == 1
 
 
-def test_keys_of_projects_and_users_do_not_meet(api: Client, doors: DoorsHouse) -> None:
+def test_one_key_of_two_projects_or_users_makes_two_pods(api: Client, doors: DoorsHouse) -> None:
     """A stranger with the same key gets a pod of its own, and sees nothing of the first."""
     mine, theirs = send(api), send(api, who="b-member")
     assert mine.status_code == theirs.status_code == 202

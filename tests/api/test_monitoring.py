@@ -176,7 +176,7 @@ def test_metrics_answer_head_and_have_no_created_series(monitored: httpx.Client)
     assert "_created" not in monitored.get("/metrics").text
 
 
-def test_many_readers_at_once_get_the_same(monitored: httpx.Client) -> None:
+def test_concurrent_readers_get_the_same_targets(monitored: httpx.Client) -> None:
     found: list[bytes] = []
     threads = [
         threading.Thread(target=lambda: found.append(targets(monitored, "node").content)) for _ in range(16)

@@ -110,7 +110,7 @@ def test_operator_abandons_a_release_and_reads_its_receipt(house: TenantHouse, a
     assert api.get(f"{path}/receipt", headers=by(house, "team-b")).status_code == 403
 
 
-def test_networks_of_others_do_not_exist(house: TenantHouse, api: httpx.Client) -> None:
+def test_networks_of_other_projects_are_404(house: TenantHouse, api: httpx.Client) -> None:
     house.ready(house.network())
     other = by(house, "team-a")
     assert api.get("/v1/networks", headers=other).json() == {"networks": []}

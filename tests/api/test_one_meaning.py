@@ -19,7 +19,7 @@ BODY = json.dumps(ORDER).encode()
 
 
 @pytest.mark.parametrize("value", [True, False])
-def test_boolean_is_no_number(still_api: Client, value: bool) -> None:
+def test_boolean_in_place_of_a_number_is_refused(still_api: Client, value: bool) -> None:
     order = {**ORDER, "nodes": {**ORDER["nodes"], "count": 2, "spare": value}}
     answer = still_api.post("/v1/pods/plan", json=order)
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "nodes.spare"), answer.text

@@ -84,7 +84,7 @@ def test_client_reads_page_after_page() -> None:
     assert asked == ["/v1/check-tokens?node=gpu01", "/v1/check-tokens?node=gpu01&marker=a%2Fb"]
 
 
-def test_page_that_comes_twice_ends_the_reading() -> None:
+def test_repeated_page_fails_the_listing() -> None:
     """Something in front of the API that drops the query would be asked without an end."""
     asked: list[str] = []
 

@@ -99,7 +99,7 @@ def test_hold_of_another_revision_is_not_ended(api: Client, doors: DoorsHouse) -
         ("DELETE", "/v1/nodes/gpu01/hold"),
     ],
 )
-def test_odd_condition_is_refused(still_api: Client, method: str, path: str) -> None:
+def test_malformed_if_match_is_refused(still_api: Client, method: str, path: str) -> None:
     """Before anything is looked for."""
     who = OLGA if "webhooks" not in path else by("a-member")
     odd = still_api.request(method, path, headers={**who, "If-Match": '"x"'})

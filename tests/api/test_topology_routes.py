@@ -64,7 +64,9 @@ def test_topology_is_refused_with_code_and_allowed_values(api: Client, doors: Do
     assert late.status_code == 409 and "being released" in late.json()["detail"]
 
 
-def test_growing_and_shrinking_pods_name_what_is_left_out(api: Client, doors: DoorsHouse) -> None:
+def test_files_of_a_changing_pod_omit_servers_that_are_not_built_or_leave(
+    api: Client, doors: DoorsHouse
+) -> None:
     """A server that isn't built yet isn't in the file, nor is one that leaves; the ETag changes each time."""
     api.post("/v1/pods", json=ORDER)
     doors.finish("train")

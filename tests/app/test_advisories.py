@@ -36,12 +36,12 @@ def test_stated_version_has_exactly_its_advisories(stated: str, named: set[str])
 
 
 @pytest.mark.parametrize("stated", ["nova=30.2.2", "nova=34.0.0", "keystone=29.0.1", "neutron=22.9.9"])
-def test_mended_version_has_none(stated: str) -> None:
+def test_version_with_the_fix_has_no_advisories(stated: str) -> None:
     (service,) = [name for name, product in PRODUCTS.items() if product == stated.partition("=")[0]]
     assert list(codes(service, "", stated)) == ["ADVISORIES_NONE"]
 
 
-def test_series_alone_decides_only_what_holds_for_all_of_it() -> None:
+def test_version_known_by_its_series_alone_is_judged_by_what_all_of_it_shares() -> None:
     """Nova 2.96 is 29 or 30: it may be mended; 2.90 is 24 or 25, before every mend of later advisories."""
     assert list(codes("compute", "2.1 (up to 2.96)")) == ["ADVISORY_UNKNOWN"]
     old = codes("compute", "2.1 (up to 2.90)")
@@ -58,7 +58,7 @@ def test_unknown_version_is_never_ok(service: str, offered: str) -> None:
     assert list(codes(service, offered)) == ["ADVISORY_UNKNOWN"]
 
 
-def test_statement_about_one_cloud_is_not_about_others() -> None:
+def test_version_stated_for_one_cloud_does_not_count_for_others() -> None:
     assert list(codes("compute", "", "main/nova=34.0.0")) == ["ADVISORIES_NONE"]
     assert list(codes("compute", "", "main/nova=34.0.0", label="cloud other")) == ["ADVISORY_UNKNOWN"]
     assert list(codes("compute", "", "main/nova=34.0.0", "nova=29.0.0", label="cloud other")) == [

@@ -55,7 +55,7 @@ def test_valid_list_gives_no_errors(hardware: HardwareList) -> None:
 
 
 @pytest.mark.parametrize("address", ["10.3.0.4/garbage", "10.3.0.4/", "10.3.0.4/33"])
-def test_text_that_begins_like_an_address_is_refused(hardware: HardwareList, address: str) -> None:
+def test_address_with_other_text_after_it_is_refused(hardware: HardwareList, address: str) -> None:
     """A prefix length may follow, as inventories write it, and nothing else."""
     hardware.spoil("pdu1", eth0_address=address, eth0_network="infra")
     hardware.write()

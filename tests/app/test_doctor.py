@@ -140,7 +140,9 @@ def test_clocks_that_differ_are_a_warning(tmp_path: Path, cloud: TinyCloud, data
     assert keystone.of == "profile weft: identity" and "behind this host's" in keystone.what
 
 
-def test_odd_answers_are_errors_and_never_ok(tmp_path: Path, cloud: TinyCloud, database: Database) -> None:
+def test_malformed_answers_of_services_are_findings_and_never_ok(
+    tmp_path: Path, cloud: TinyCloud, database: Database
+) -> None:
     """A proxy's page, an error, and a listing of another shape."""
     cloud.lies += [
         ("GET /network/networks", Reply(200, "<html>", "text/html")),

@@ -161,7 +161,7 @@ def test_immutable_difference_is_refused_and_nothing_is_written(
         ("[1, 2]", "a mapping"),
     ],
 )
-def test_a_broken_clouds_yaml_is_one_sentence(
+def test_broken_clouds_yaml_gives_one_sentence(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

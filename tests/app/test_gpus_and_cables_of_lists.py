@@ -156,7 +156,7 @@ def test_invalid_cable_is_reported_by_cell(hardware: HardwareList, row: str, exp
     assert wrong(hardware, switches=LEAVES, cables=f"a,a_port,b,b_port,rate_gbps\n{row}\n") == [expected]
 
 
-def test_columns_of_other_hardware_in_a_cable_are_refused(hardware: HardwareList) -> None:
+def test_column_that_a_cable_does_not_have_is_refused(hardware: HardwareList) -> None:
     """A cable has ends and a rate; a name (its label) and a kind are fine."""
     cables = "name,kind,rack,a,a_port,b,b_port\nc1,cable,,leaf01,5,leaf02,5\nc2,link,r1,leaf01,6,leaf02,6\n"
     assert wrong(hardware, switches=LEAVES, cables=cables) == [

@@ -40,7 +40,7 @@ def test_cell_that_says_nothing_is_empty(hardware: HardwareList, nothing: str) -
 
 
 @pytest.mark.parametrize("said", ["no", "No", "false", "FALSE", "0", "off"])
-def test_maintenance_that_is_denied_is_none(hardware: HardwareList, said: str) -> None:
+def test_maintenance_reason_no_withholds_no_node(hardware: HardwareList, said: str) -> None:
     """In a list as in the site file: a node is not withheld for the reason `no`."""
     hardware.spoil("gpu1", maintenance=said)
     hardware.spoil("ipum1", maintenance=said)
@@ -99,7 +99,7 @@ def test_bond_is_read_with_any_separator(hardware: HardwareList) -> None:
     assert nas.bond_ports == ("tor1/Ethernet30/1",)
 
 
-def test_cables_may_go_from_and_to(hardware: HardwareList) -> None:
+def test_columns_from_and_to_are_read_as_ends_of_a_cable(hardware: HardwareList) -> None:
     """The commonest headings of cabling lists."""
     (hardware.folder / "cables.csv").write_text("From,From Port,To,To Port\nleaf1,1,gpu1,mlx5_0\n")
     errors: list[InputError] = []

@@ -62,7 +62,7 @@ def test_driver_that_is_not_installed_covers_its_kinds(driver: MachineDriver) ->
     assert driver.kinds == kinds_at(Home.MACHINES) and isinstance(driver, Acceptance)
 
 
-def test_missing_extra_of_a_manager_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_of_a_manager_gives_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     """`site check` names the IPU-POD, the module and the command; a site without one says nothing."""
     monkeypatch.setitem(sys.modules, "grpc", None)
     ipus = load_site(EXAMPLES / "sites/ipupod64/site.yaml")

@@ -79,7 +79,7 @@ def test_all_mistakes_are_reported_with_their_lines() -> None:
         ("nodes: {}", "nodes: 'nodes' is not allowed: it is given twice; first at pod.yaml:2"),
     ],
 )  # fmt: skip
-def test_one_mistake_is_one_sentence(more: str, sentence: str) -> None:
+def test_one_mistake_gives_one_sentence(more: str, sentence: str) -> None:
     """Each names its line and says what is allowed."""
     (only,) = sentences(SMALLEST + more + "\n")
     assert sentence in only
@@ -95,7 +95,7 @@ def test_flavor_and_accelerators_exclude_each_other(nodes: str) -> None:
     ]
 
 
-def test_a_lease_end_keeps_its_instant() -> None:
+def test_lease_end_with_a_zone_is_converted_to_utc() -> None:
     """A time with a zone is that instant, wherever it is read."""
     order = load_order(SMALLEST + "lease: {end: 2027-01-31T18:00:00+02:00}\n")
     assert order.lease.end is not None

@@ -85,7 +85,7 @@ def test_topology_format_is_recognized_by_contents(tmp_path: Path, text: str) ->
         ("ip,ASW,PSW\n\nh1,a,b\nh1,a,b\n", "fabric:4: ip: 'h1' is not allowed: each host once"),
     ],
 )
-def test_invalid_topology_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+def test_invalid_topology_gives_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
     """Cut off, empty, something else."""
     path = tmp_path / "fabric"
     path.write_text(text)
@@ -107,7 +107,7 @@ def test_invalid_topology_is_one_sentence(tmp_path: Path, text: str, sentence: s
         ),
     ],
 )
-def test_invalid_columns_are_one_sentence(tmp_path: Path, text: str, columns: str, sentence: str) -> None:
+def test_invalid_columns_give_one_sentence(tmp_path: Path, text: str, columns: str, sentence: str) -> None:
     """They are the table's, each once, and belong to a table."""
     path = tmp_path / "fabric"
     path.write_text(text)
@@ -169,7 +169,7 @@ def test_hosts_with_only_non_locating_adapters_stand_where_cabled(tmp_path: Path
         (TABLE, "mlx5_1", "only with cables"),
     ],
 )
-def test_invalid_adapters_are_one_sentence(tmp_path: Path, text: str, names: str, sentence: str) -> None:
+def test_invalid_adapters_give_one_sentence(tmp_path: Path, text: str, names: str, sentence: str) -> None:
     """A typing error would leave them where they join leaves."""
     path = tmp_path / "fabric"
     path.write_text(text)
@@ -206,7 +206,7 @@ HEAD = "pod,submitted,duration,count"
         (f"{HEAD},accelerators\na,0,1h,1,h100:x\n", "accelerators: 'x' is not allowed"),
     ],
 )
-def test_invalid_orders_are_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+def test_invalid_orders_give_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
     """What a spreadsheet, a script or a slip of the hand may write."""
     path = tmp_path / "orders.csv"
     path.write_text(text)

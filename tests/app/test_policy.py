@@ -108,7 +108,7 @@ def test_every_rule_is_documented() -> None:
 
 
 @pytest.mark.parametrize("check", ["role:admin and", "role:a || role:b", "rule:operater"])
-def test_refused_check_is_one_sentence_without_a_traceback(
+def test_refused_check_gives_one_sentence_without_a_traceback(
     tmp_path: Path, check: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """oslo.policy logs what it can't parse, with its frames, to stderr where no log is set up."""

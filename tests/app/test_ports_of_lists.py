@@ -81,13 +81,13 @@ def test_other_ports_stay_apart(roce: RoceList) -> None:
     assert [h.switch_port for n in site.nodes for h in n.hcas] == [f"leaf1/{p}" for p in ports]
 
 
-def test_port_with_its_switch_is_that_port(roce: RoceList) -> None:
+def test_port_written_with_its_switchs_name_is_read_without_it(roce: RoceList) -> None:
     """Cabling lists write both into one cell; the switch has its own column here."""
     site = roce.site("LEAF1/Ethernet16", "Ethernet1/7")
     assert [h.switch_port for n in site.nodes for h in n.hcas] == ["leaf1/Ethernet16", "leaf1/Ethernet1/7"]
 
 
-def test_letter_that_no_switch_has_is_reported(roce: RoceList) -> None:
+def test_letter_that_no_port_name_has_is_reported(roce: RoceList) -> None:
     """A spreadsheet's dash looks like one in `ge-0/0/1`; the switch would never find the port."""
     [line] = roce.errors("ge\u20110/0/1")
     assert "e0_port" in line and "in ASCII" in line

@@ -467,7 +467,7 @@ def _check_fields(shown: Resource, whole: Resource, table: frozenset[str]) -> No
         )
 
 
-def test_times_of_others_are_rounded() -> None:
+def test_times_of_other_projects_are_rounded() -> None:
     """To a quarter of an hour, never to the microsecond of another order; the tenant's own times stay exact."""
     view = examples.waiting(examples.pod(str(uuid.uuid4()), examples.order(), "id-of-team-a", "alice"))
     at = datetime(2026, 11, 21, 16, 0, 0, 1, tzinfo=UTC)

@@ -172,7 +172,7 @@ def test_only_listed_verbs_bypass_the_tables() -> None:
     } == UNTOUCHED
 
 
-def test_member_of_a_part_that_is_no_verb_is_not_reached() -> None:
+def test_only_verbs_of_a_part_can_be_reached() -> None:
     """Members that aren't verbs are reached through no part."""
     verbs: Any = redacted(_SERVICE, Policy())
     for part in (verbs, verbs.pods, verbs.webhooks):

@@ -176,7 +176,7 @@ def test_all_errors_are_reported_with_their_lines(folder: Folder) -> None:
          "is not allowed: while parsing a flow sequence"),
     ],
 )  # fmt: skip
-def test_a_bad_value_is_one_sentence(folder: Folder, file: str, old: str, new: str, expected: str) -> None:
+def test_bad_value_gives_one_sentence(folder: Folder, file: str, old: str, new: str, expected: str) -> None:
     """Each mistake is reported with file, line, field, value and what is allowed."""
     folder.replace(file, old, new)
     assert folder.errors() == [expected]

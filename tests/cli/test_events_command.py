@@ -41,7 +41,7 @@ def test_events_of_all_pods_are_listed_and_followed(desk: Desk, monkeypatch: pyt
     assert [e["sequence"] for e in shown] == [e["sequence"] for e in found[-2:]] * 2
 
 
-def test_position_of_nothing_is_refused(desk: Desk) -> None:
+def test_malformed_position_is_refused(desk: Desk) -> None:
     """With what is allowed instead."""
     refused = desk.weft("events", "--after", "17")
     assert refused.code == 2 and "position" in refused.err

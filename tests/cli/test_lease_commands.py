@@ -60,7 +60,7 @@ class OlderServer:
         }
 
 
-def test_capacity_of_an_older_server_is_one_sentence() -> None:
+def test_capacity_of_an_older_server_gives_one_sentence() -> None:
     given: dict[str, object] = {
         "offline": False,
         "site": None,
@@ -141,7 +141,7 @@ def test_capacity_of_an_ipu_pod_needs_no_server(desk: Desk) -> None:
         (["--offline", "--site", "nowhere.yaml"], "an existing file"),
     ],
 )
-def test_invalid_capacity_options_are_one_sentence(desk: Desk, words: list[str], says: str) -> None:
+def test_invalid_capacity_options_give_one_sentence(desk: Desk, words: list[str], says: str) -> None:
     """Exit code 2, what is allowed, nothing on stdout."""
     run = desk.weft("capacity", *words)
     assert (run.code, run.out) == (2, "") and says in run.err

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.helpers.desk import Desk
 
 
-def test_links_of_a_pod_and_who_is_on_them(desk: Desk) -> None:
+def test_links_of_a_pod_are_named_to_operators_and_counted_for_tenants(desk: Desk) -> None:
     """Operators read names and rates, tenants numbers; refusals are one line, with an exit code."""
     assert desk.weft("pod", "create", "-f", desk.pod_file("train")).code == 0
     early = desk.weft("pod", "links", "train")

@@ -315,7 +315,7 @@ def _run(command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(shell, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_output_that_cannot_be_written_is_one_sentence() -> None:
+def test_output_that_cannot_be_written_gives_one_sentence() -> None:
     full = _run("weft site check SMALL > /dev/full")
     assert (full.returncode, full.stderr) == (
         1,

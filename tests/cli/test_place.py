@@ -80,7 +80,7 @@ def test_design_does_not_overwrite_another(site: Path, capsys: pytest.CaptureFix
         ),
     ],
 )
-def test_impossible_values_are_one_sentence(
+def test_impossible_values_give_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], sentence: str
 ) -> None:
     """Exit code 2, the field, the value, what is allowed, and nothing else."""

@@ -162,7 +162,7 @@ def test_wrong_password_is_reported(desk: Desk) -> None:
     assert (bad.code, "Keystone refused" in bad.err) == (2, True)
 
 
-def test_refused_connection_is_one_sentence(desk: Desk) -> None:
+def test_refused_connection_gives_one_sentence(desk: Desk) -> None:
     """Neither weft nor Keystone: exit code 1, the address, and what to do."""
     nowhere = f"http://127.0.0.1:{free_port()}"
     gone = desk.weft("pod", "list", "--endpoint", nowhere)

@@ -222,7 +222,7 @@ def test_file_with_a_password_must_be_private(tmp_path: Path, mode: int, refused
         assert f"{mode:o}" in fault and "database_file" in fault and CANARY not in fault
 
 
-def test_url_without_a_password_may_be_public(tmp_path: Path) -> None:
+def test_url_without_a_password_may_be_in_a_public_file(tmp_path: Path) -> None:
     """A user's name and a host are no secrets; a password in the query is one."""
     assert read(file(tmp_path, '[weft]\ndatabase = "postgresql://weft@db/weft"\n', 0o644))
     assert faults(file(tmp_path, f'[weft]\ndatabase = "postgresql://db/weft?password={CANARY}"\n', 0o644))

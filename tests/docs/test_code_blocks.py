@@ -73,7 +73,7 @@ def test_shell_block_has_commands_that_exist(block: Block, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("block", of("yaml"))
-def test_yaml_block_is_read_as_the_file_that_it_is_of(block: Block, tmp_path: Path) -> None:
+def test_each_yaml_block_parses_as_its_kind_of_file(block: Block, tmp_path: Path) -> None:
     """Orders, sites, lists of machines, agents' settings, policies: complete, or as part of a complete one."""
     read_yaml_block(block, tmp_path)
 

@@ -75,7 +75,7 @@ def test_each_page_belongs_to_a_code_and_each_code_says_something() -> None:
 
 
 @pytest.mark.parametrize("stem", PAGES)
-def test_page_says_what_is_known_and_what_to_do(stem: str) -> None:
+def test_problem_page_says_what_is_known_and_what_to_do(stem: str) -> None:
     assert [label for label in LABELS if label not in PAGES[stem]] == []
     assert "**How to get out**" in PAGES[stem] or words(PAGES[stem])
 

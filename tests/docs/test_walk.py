@@ -40,13 +40,13 @@ def test_step_of_the_walk_is_in_its_file(file: str, name: str) -> None:
     assert not name or name in defined(SOURCE / file)
 
 
-def test_walk_has_a_visit_of_six_files() -> None:
+def test_documented_walk_passes_six_files_of_a_visit() -> None:
     files = [file for file, _ in steps()]
     visit = files[files.index("engine/visit/reconciler.py") : files.index("engine/visit/verifier.py") + 1]
     assert len({file for file in visit if file.startswith("engine/visit/")}) == 6
 
 
-def test_picture_has_the_rooms_in_the_order_of_the_contract() -> None:
+def test_architecture_lists_the_engines_rooms_in_the_order_of_the_contract() -> None:
     contracts = tomllib.loads(Path("pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (layers,) = (c["layers"] for c in contracts if c.get("containers") == ["weft.engine"])
     text = Path("docs/architecture.md").read_text().split("## Rooms of the engine")[1]

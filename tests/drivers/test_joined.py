@@ -122,7 +122,7 @@ def queue() -> Generator[Queue]:
     queue.pool.shutdown()
 
 
-def test_waiting_changes_are_one_in_their_order(queue: Queue) -> None:
+def test_waiting_changes_are_joined_in_their_order(queue: Queue) -> None:
     made = [queue.first(), *(queue.ask(n) for n in (3, 1, 2))]
     assert queue.line.waiting == 3
     queue.thing.goes_on.set()
@@ -195,7 +195,7 @@ def test_lone_turn_waits_in_line_and_changes_behind_it_join_those_before_it(queu
         two.result()
 
 
-def test_canceled_change_leaves_nothing(queue: Queue) -> None:
+def test_canceled_change_is_not_made(queue: Queue) -> None:
     """Its caller has stopped waiting."""
     queue.first()
     gone, stays = queue.ask(1), queue.ask(2)
@@ -258,7 +258,7 @@ def test_unforeseen_error_ends_only_its_own_turn(queue: Queue) -> None:
 
 
 @pytest.mark.parametrize("each", [True, False], ids=["from the beginning", "after a failure"])
-def test_those_without_time_of_their_own_fail(each: bool) -> None:
+def test_changes_without_time_for_an_attempt_of_their_own_fail(each: bool) -> None:
     """With the error of the change of all of them, if there was one."""
     now, parts, sizes = [0.0], [Submission(n) for n in range(4)], list[int]()
 
@@ -312,7 +312,7 @@ def test_each_change_is_made_once_or_reported(
         assert made == set(numbers) - stale - thing.bad
 
 
-def test_turn_that_no_thread_was_there_for_is_never_beside_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turn_delayed_by_a_full_pool_does_not_run_beside_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pool keeps what it had no thread for, and does it later: those who waited have their error by then."""
     pool, free, goes_on = ThreadPoolExecutor(2), threading.Event(), threading.Event()
     busy = pool.submit(lambda: free.wait(LONG))

@@ -52,7 +52,7 @@ def test_nonexistent_devices_are_left_out_and_named() -> None:
     assert texts(found["gpu01"]) == {"eth0_mac": "0C:42:A1:00:00:01", "eth0_address": "10.3.0.11"}
 
 
-def test_additional_status_is_included() -> None:
+def test_devices_of_the_chosen_status_are_imported() -> None:
     """A planned device has its planned cables; with no device left it is said which statuses there are."""
     box = Inventory()
     number = box.device("gpu01", "gpu-node", "r1")

@@ -130,7 +130,7 @@ def test_hearing_a_former_member_is_proof_whatever_is_unknown(spoiled: Mapping[s
         assert set(item.nodes) == {FIRST, SECOND}, "neither is given back"
 
 
-def test_one_way_reach_keeps_both_former_members() -> None:
+def test_frames_that_pass_one_way_keep_both_former_members() -> None:
     air = Air({end(FIRST): [end(SECOND)], end(FOURTH): [end(THIRD)]})
     [item] = prober(*(Scripted(n, air) for n in NODES)).clean(segment(FIRST, SECOND, THIRD))[0].items
     assert item.result == "not clean" and set(item.nodes) == {FIRST, SECOND, THIRD}

@@ -117,7 +117,7 @@ def test_failed_reading_is_unknown_for_all_waiting_callers() -> None:
     assert shared.get() == f"reading {len(calls)}"
 
 
-def test_age_counts_from_the_start_and_changes_invalidate_it() -> None:
+def test_age_of_a_reading_counts_from_its_start_and_ends_with_a_change() -> None:
     """A hand clock: 5 s old will do, 6 s doesn't; after a change nothing older does."""
     now = [100.0]
     calls: list[float] = []

@@ -313,7 +313,7 @@ def test_guids_of_infiniband_adapters_are_read(bmc: Bmc, kind: str, row: dict[st
 
 
 @pytest.mark.parametrize("nothing", ["00:00:00:00:00:00", "FF-FF-FF-FF-FF-FF", "N/A", "Not Available", ""])
-def test_placeholder_of_a_mac_address_is_none(bmc: Bmc, nothing: str) -> None:
+def test_placeholder_in_place_of_a_mac_address_is_ignored(bmc: Bmc, nothing: str) -> None:
     """What BMCs write where they don't know one: it must not contradict the list, and another field may have it."""
     nics = "/redfish/v1/Systems/1/EthernetInterfaces"
     bmc.tree[f"{nics}/NIC.1"] |= {"MACAddress": nothing, "PermanentMACAddress": nothing}
@@ -323,7 +323,7 @@ def test_placeholder_of_a_mac_address_is_none(bmc: Bmc, nothing: str) -> None:
 
 
 @pytest.mark.parametrize("zeros", ["0x0000000000000000", "00:00:00:00:00:00:00:00", "N/A"])
-def test_placeholder_of_a_guid_is_none(bmc: Bmc, zeros: str) -> None:
+def test_placeholder_in_place_of_a_guid_is_ignored(bmc: Bmc, zeros: str) -> None:
     """Zeros in any form; the other field counts."""
     row = {
         "InfiniBand": {

@@ -50,7 +50,9 @@ def pairs(from_: Mapping[str, str], to: Mapping[str, str]) -> set[tuple[str, str
     return {(space, address) for space in from_.values() for address in to if to[address] != space}
 
 
-def test_two_tenants_on_one_fabric_reach_only_their_own(lab: Lab, people: People, probe: Probe) -> None:
+def test_two_tenants_on_one_fabric_reach_only_their_own_servers(
+    lab: Lab, people: People, probe: Probe
+) -> None:
     """Members by ping; strangers never, in either direction, with addresses taken by root, forged tags and floods;
     drift is reported; nothing is left on any port."""
     mine, others, operator = people("team-a"), people("team-b"), people("operator")

@@ -231,7 +231,7 @@ def test_storage_comes_and_goes_while_the_pod_runs(storage_lab: Lab, tenant: Per
     assert release(tenant, "later")["clean"] and not listed(cloud, "share")
 
 
-def test_storage_that_the_cloud_refuses_is_one_sentence(tenant: Person) -> None:
+def test_storage_that_the_cloud_refuses_gives_one_sentence(tenant: Person) -> None:
     """One sentence, exit 2, nothing made."""
     for entry, said in (
         ("{share: s, size: 1GiB, type: gold, mount: /s}", "share types that the project may use: nas"),

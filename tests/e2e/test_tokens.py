@@ -105,7 +105,7 @@ def pods(lab: Lab, token: str | None) -> httpx.Response:
     return httpx.get(f"http://127.0.0.1:{lab.layout.port('weft')}/v1/pods", headers=headers)
 
 
-def test_no_token_and_nonsense_are_refused(lab: Lab) -> None:
+def test_missing_or_malformed_token_is_refused(lab: Lab) -> None:
     """401 with a problem document that says what to do, and the address of Keystone."""
     for token in (None, "nonsense", "gAAAA" + "x" * 200):
         answer = pods(lab, token)

@@ -72,7 +72,7 @@ def test_field_given_twice_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("field", "value"), [("port", "yes"), ("port", "on"), ("m_key", "true"), ("m_key", "12:34")]
 )
-def test_word_of_yaml_is_no_number(tmp_path: Path, field: str, value: str) -> None:
+def test_boolean_or_time_in_place_of_a_number_is_refused(tmp_path: Path, field: str, value: str) -> None:
     """`yes` would be port 1 or the key 1, and 12:34 in base 60 is 754."""
     path = write_config(tmp_path, hca={"m_key": 5})
     path.write_text(re.sub(rf"{field}: \d+", f"{field}: {value}", path.read_text()))
@@ -331,7 +331,7 @@ def test_troubles_are_read_from_the_last_sweep_of_the_log(tmp_path: Path) -> Non
     assert log.troubles() == ()
 
 
-def test_attempts_are_read_from_the_log(tmp_path: Path) -> None:
+def test_refused_attempts_are_counted_from_opensms_log(tmp_path: Path) -> None:
     """The words are OpenSM 3.3.23's; the same again is one more, a key is not shown, and after an hour it is over."""
     path = tmp_path / "opensm.log"
     path.write_text("")

@@ -113,7 +113,7 @@ def test_host_names_and_addresses_are_accepted(tmp_path: Path, host: str) -> Non
     assert make_certificates(tmp_path, {"sm1": [host]})
 
 
-def test_agent_given_twice_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_agent_named_twice_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The last one counted, and the agent wasn't reached at the first address."""
     given = ["--agent", "sm1=10.0.0.1", "--agent", "sm1=10.0.0.2"]
     assert main(["fabric-agent", "certs", "--dir", str(tmp_path / "tls"), *given]) == 2
@@ -121,7 +121,7 @@ def test_agent_given_twice_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("client", ["ca", "agent-osm1", "../weft", "we ft"])
-def test_client_never_takes_another_file(tmp_path: Path, client: str) -> None:
+def test_client_named_like_another_certificate_is_refused(tmp_path: Path, client: str) -> None:
     """`--client ca --renew` would write over the authority."""
     make_certificates(tmp_path / "tls", AGENTS)
     before = files(tmp_path / "tls")

@@ -274,7 +274,7 @@ def test_refusing_port_is_asked_at_each_reading(wire: FakeWire, watch: Watch) ->
         assert (7, 1) in wire.asked
 
 
-def test_reading_begins_with_the_first_status(wire: FakeWire, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_status_starts_reading_port_errors(wire: FakeWire, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the thread, at once, and again after each pause; an end of the watch ends it."""
     monkeypatch.setattr(porterrors, "EVERY", 0.001)
     watch = PortErrorWatch(cast(Wire, cast(Any, wire)))

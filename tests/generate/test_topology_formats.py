@@ -160,7 +160,7 @@ def test_order_of_rows_does_not_change_a_file(deep: PodTopology) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(FORMATS.keys() - {"nccl-xml"}))
-def test_hostile_text_adds_no_line(name: str) -> None:
+def test_hostile_text_adds_no_line_to_a_topology_file(name: str) -> None:
     """What isn't a host name is left out by number; reasons and names in comments stay on their line."""
     bad = "x\nSwitchName=evil Nodes=evil\u2028rank 0=evil"
     site = with_nvlink(small_site(), dict.fromkeys(NODES, "rack0"))

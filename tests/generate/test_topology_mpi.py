@@ -59,7 +59,7 @@ def test_server_not_in_force_gets_no_rank(tmp_path: Path) -> None:
     assert sorted(found.values()) == ["train-1", "train-2"]
 
 
-def test_shares_of_cores_leave_none_twice() -> None:
+def test_each_rank_gets_cores_of_its_own() -> None:
     """96 cores for 8 ranks are 12 each; a rest stays free."""
     lines = written(pod_topology(small_site(), servers(APART[:1])), "rankfile").splitlines()
     assert lines[-8] == "rank 0=train-0 slot=0-11" and lines[-1] == "rank 7=train-0 slot=84-95"
@@ -77,7 +77,7 @@ def test_rankfile_is_refused_where_cores_are_unknown(unknown: dict[str, Any]) ->
     assert "train-0" in written(pod, "hostfile") and "train-0" in written(pod, "hostfile-mpich")
 
 
-def test_hydra_has_processes_after_a_colon() -> None:
+def test_mpich_hostfile_has_the_processes_after_a_colon() -> None:
     """`name:8`, the same order."""
     lines = written(pod_topology(small_site(), servers(APART)), "hostfile-mpich").splitlines()
     assert lines[-3:] == ["train-0:8", "train-2:8", "train-1:8"]

@@ -89,7 +89,7 @@ def test_missing_lab_is_reported(tmp_path: Path, weft_lab: Lab) -> None:
         (["--liar", "--only", "fabric"], "--liar is not allowed with --only fabric"),
     ],
 )
-def test_a_wrong_option_is_one_sentence(
+def test_wrong_option_gives_one_sentence(
     tmp_path: Path, weft_lab: Lab, words: list[str], sentence: str
 ) -> None:
     """Exit code 2, the option, its value and what is allowed; nothing is started and nothing is left."""

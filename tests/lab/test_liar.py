@@ -182,7 +182,7 @@ def test_lies_change_headers(liar: Any) -> None:
         assert "x-openstack-request-id" not in ask(liar, "/things/9").headers
 
 
-def test_true_answer_is_cut_or_delayed(liar: Any) -> None:
+def test_liar_cuts_or_delays_a_true_answer(liar: Any) -> None:
     """Cut, with a wrong length, late, byte by byte."""
     for lie in ("cut", "longer"):
         with liar.lying(lie), pytest.raises(httpx.RemoteProtocolError):
@@ -286,7 +286,7 @@ def test_calls_are_recorded(liar: Any) -> None:
         ({"lie": "cut", "colour": "red"}, "colour: 'red' is not allowed"),
     ],
 )
-def test_invalid_rule_is_one_sentence(liar: Liar, rule: dict[str, Any], sentence: str) -> None:
+def test_invalid_rule_gives_one_sentence(liar: Liar, rule: dict[str, Any], sentence: str) -> None:
     """The field, its value and what is allowed; nothing is planted."""
     with pytest.raises(LiarError) as error:
         liar.tell(**rule)

@@ -49,7 +49,7 @@ def test_both_processes_of_neutron_have_the_driver_and_its_tables_come_before(tm
         assert "PYTHONPATH" not in services["nova"].env
 
 
-def test_driver_tables_are_made_once_unless_that_fails(tmp_path: Path) -> None:
+def test_driver_tables_are_made_again_only_after_a_failure(tmp_path: Path) -> None:
     """A lab that is started again doesn't ask once more, which takes seconds; one whose first try failed does."""
     where = layout(tmp_path)
     (where.data / "neutron").mkdir(parents=True)

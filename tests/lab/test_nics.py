@@ -100,7 +100,7 @@ def test_failed_setup_is_retried_at_the_next_look(commands: Commands) -> None:
     assert commands.of("roce01-mlx5_0")[-1] == "link set dev eth0 up"
 
 
-def test_prefix_is_the_subnets_and_mtu_the_networks() -> None:
+def test_port_has_the_prefix_of_its_subnet_and_the_mtu_of_its_network() -> None:
     class Answer:
         def __init__(self, body: dict[str, Any]) -> None:
             self.body = body

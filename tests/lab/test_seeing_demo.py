@@ -44,7 +44,7 @@ def test_traced_path_gives_each_sending_port() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "ibwarn: can't resolve destination port", TRACED.splitlines()[0]])
-def test_text_without_a_path_is_an_error(text: str) -> None:
+def test_ibtracert_output_without_a_path_is_an_error(text: str) -> None:
     with pytest.raises(LabError, match="no path"):
         hops(text)
 
@@ -79,7 +79,7 @@ def test_adapter_at_the_other_socket_fails_the_check_of_the_gpu_alone(
     assert len(failed) == code and all("PCI_DISTANCE" in line and "SYS to mlx5_0" in line for line in failed)
 
 
-def test_claim_that_is_not_so_ends_the_demo(capsys: pytest.CaptureFixture[str]) -> None:
+def test_demo_ends_when_a_planted_fault_is_not_named_alone(capsys: pytest.CaptureFixture[str]) -> None:
     """A fault that isn't named, one that is named besides, and a pair that did not run."""
     demo = cast(SeeingDemo, object.__new__(SeeingDemo))
     certificate: dict[str, Any] = {

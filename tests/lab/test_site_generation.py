@@ -108,7 +108,9 @@ def test_uncablable_tree_is_refused(asked: dict[str, int], word: str) -> None:
 
 
 @pytest.mark.parametrize(("ipus", "topology"), [(4, "mesh"), (16, "mesh"), (64, "torus")])
-def test_ipu_pod_is_on_the_labs_own_loopback(ipus: int, topology: str, tmp_path: Path) -> None:
+def test_addresses_of_the_ipu_pod_are_on_the_labs_own_loopback(
+    ipus: int, topology: str, tmp_path: Path
+) -> None:
     """Machines in the order of their cables, gateways where this lab's agents listen; another lab's are elsewhere."""
     first = Layout(tmp_path, tmp_path, 21000)
     make_agents_tls(first)

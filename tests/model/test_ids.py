@@ -73,7 +73,7 @@ def test_identifiers_are_text_in_json() -> None:
 
 
 @pytest.mark.parametrize("short", ["0x0002c9030030001", "2c90300300001", "0x7", "0002c9030030001"])
-def test_written_guid_that_lacks_digits_is_reported(short: str) -> None:
+def test_guid_with_missing_digits_in_a_site_is_reported(short: str) -> None:
     """GUIDs in a site need all digits: with a missing one it would be another GUID. `parse_guid` accepts programs'
     output without leading zeros."""
     assert parse_guid(short) == int(short, 16)

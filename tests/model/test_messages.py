@@ -213,7 +213,7 @@ def test_code_of_another_version_is_read_as_plain_text(stored: object, text: str
     assert (str(back), back.code, back.for_tenant()) == (text, "", None)
 
 
-def test_value_that_the_row_does_not_name_is_refused() -> None:
+def test_message_refuses_a_value_that_its_row_does_not_name() -> None:
     with pytest.raises(TypeError, match="CREATING has no nme"):
         pods.CREATING(nme=NAME)
 

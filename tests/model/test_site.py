@@ -28,7 +28,7 @@ def test_cached_lookups_do_not_affect_equality() -> None:
     assert one.model_dump_json() == other.model_dump_json()
 
 
-def test_range_includes_both_ends() -> None:
+def test_range_of_numbers_includes_both_ends() -> None:
     """Decimal or hex, both ends included; other things are not in it."""
     numbers = Range.model_validate({"first": "0x65", "last": "103"})
     assert list(numbers.numbers()) == [101, 102, 103]

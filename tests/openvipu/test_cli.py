@@ -145,7 +145,7 @@ def test_users_session_matches_the_golden_file(shell16: Shell, at_home: Path) ->
     shell16.compare("user.txt")
 
 
-def test_errors_are_one_sentence(shell16: Shell) -> None:
+def test_errors_give_one_sentence(shell16: Shell) -> None:
     """Exit status and stderr of the common mistakes, as the golden file has it."""
     shell16.controller.pod.plant(Fault("bad-cable", "ipum3", "up0"))
     shell16.controller.add_allocation("a", 4)

@@ -78,7 +78,7 @@ def test_request_without_a_valid_key_is_refused(secure: Controller) -> None:
     assert not secure.state.partitions
 
 
-def test_user_is_no_administrator(secure: Controller) -> None:
+def test_admin_api_refuses_every_call_of_a_user(secure: Controller) -> None:
     """Every method of the admin API refuses a user, each by name."""
     alice = user(secure, "alice", "red")
     before = secure.state

@@ -80,7 +80,7 @@ def test_idle_machine_passes_no_packets() -> None:
     assert fabric.probe((serial, 0), (serial, 0)) == 0
 
 
-def test_loop_is_closed_for_the_whole_ring() -> None:
+def test_wrapped_ring_links_its_first_and_last_machine() -> None:
     """RINGSWNC over 64 IPUs joins the ends: the first and the last machine are one link apart."""
     fabric, machines = build(*PLANS[64])
     state, partition = admit(site(TORUS64, whole(TORUS64)), id="p", size=64)

@@ -195,7 +195,7 @@ def test_programs_work_from_start_to_removal(tmp_path: Path) -> None:
         (("openvipu-agent", "--controller-key-file", "none"), "key file none can't be read"),
     ],
 )
-def test_invalid_start_is_one_sentence(
+def test_invalid_start_gives_one_sentence(
     tmp_path: Path,
     command: tuple[str, ...],
     words: str,

@@ -115,7 +115,7 @@ def test_impossible_requirements_are_refused_with_the_field(
         resolve(Requirements("p", **wanted), cluster)
 
 
-def test_reconfigurable_is_c2_compatible() -> None:
+def test_reconfigurable_partition_has_a_c2_compatible_sync_type() -> None:
     """A reconfigurable partition gets the only sync type that can be."""
     assert resolve(Requirements("p", size=4, reconfigurable=True), MESH16).sync_type is SyncType.GS2_DEFAULT
 

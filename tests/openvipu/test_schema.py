@@ -159,7 +159,7 @@ def test_repeated_scalars_are_packed() -> None:
             assert field.containing_oneof is None
 
 
-def test_wire_bytes_are_the_public_ones() -> None:
+def test_handwritten_wire_bytes_are_parsed_by_public_field_numbers() -> None:
     """A request written by hand from the public numbers is read field by field."""
     inner = (
         b"\x0a\x01p" + b"\x10\x40" + b"\x48\x01" + b"\x5a\x01a"

@@ -73,7 +73,7 @@ def test_cluster_of_two_single_machine_domains_is_allowed() -> None:
     assert (cluster.ild_size, cluster.domain(1)) == (4, ("a1",))
 
 
-def test_states_follow_the_table() -> None:
+def test_each_step_of_a_partition_has_its_state_and_counters() -> None:
     """Admitted, activated, recovering, failed, resetting, removing: each step's states and counters."""
     _, partition = admit(site(MESH16, whole(MESH16)), id="p", size=4)
     assert (partition.ready, partition.operation) == (ReadyState.PENDING, Operation.CREATING)

@@ -36,7 +36,7 @@ def ends(source: int, target: int) -> tuple[set[tuple[int, int]], Fate]:
     return {paths.end_of(int(link)) for link in found.link}, Fate(int(found.fate[0]))
 
 
-def test_pair_has_every_link_of_every_shortest_path() -> None:
+def test_pair_of_adapters_has_every_link_of_every_shortest_path() -> None:
     up, back = ends(1, 3), ends(3, 1)
     assert up == ({(201, 1), (1, 11), (1, 12), (1, 13), (5, 3), (6, 2), (2, 3)}, Fate.ARRIVES)
     assert back == ({(203, 1), (2, 11), (2, 13), (5, 1), (5, 2), (6, 1), (1, 1)}, Fate.ARRIVES)
@@ -59,7 +59,7 @@ def test_ring_of_switches_takes_both_ways_round_where_they_are_equal() -> None:
     assert {ring.end_of(int(k)) for k in found.link} == {(201, 1), (1, 8), (1, 9), (2, 9), (4, 8), (3, 3)}
 
 
-def test_many_pairs_have_the_links_of_each_alone() -> None:
+def test_many_pairs_have_the_same_links_as_each_pair_alone() -> None:
     paths = EqualPaths(HOSTS, CABLES)
     sources, targets = np.array([0, 2, 0, 3, 1], np.int32), np.array([2, 0, 1, 0, 2], np.int32)
     together = paths.follow(sources, targets)

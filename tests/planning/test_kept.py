@@ -7,7 +7,7 @@ from weft.model.site import Site
 from weft.planning.kept import SITES, Latest, kept
 
 
-def test_result_is_computed_once_per_site() -> None:
+def test_cached_result_is_computed_once_per_site() -> None:
     """By the site itself and the other arguments; an equal site is another; the oldest is forgotten."""
     made: list[tuple[str, str]] = []
 

@@ -29,7 +29,9 @@ def menu(browser: Browser) -> list[str]:
 
 
 @pytest.mark.parametrize("who", ["alice", "olga"])
-def test_menu_of_the_order_is_that_of_other_pages(pods_console: Console, browser: Browser, who: str) -> None:
+def test_menu_of_the_order_page_equals_that_of_other_pages(
+    pods_console: Console, browser: Browser, who: str
+) -> None:
     browser.sign_in(who)
     everywhere = menu(browser)
     browser.get("/ui/order")

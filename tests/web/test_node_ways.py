@@ -87,7 +87,9 @@ def test_node_is_accepted_without_its_tests(pods_console: Console, browser: Brow
     assert not house.service.nodes.holds(OLGA) and "no other node on this rail" in browser.text
 
 
-def test_hold_whose_tests_lack_does_not_keep_the_others(pods_console: Console, browser: Browser) -> None:
+def test_hold_with_missing_tests_does_not_prevent_ending_the_others(
+    pods_console: Console, browser: Browser
+) -> None:
     """All holds are accepted: those end that may, as the page said, whichever comes first."""
     house = pods_console.house
     policy = AcceptancePolicy(after=("quarantine",), what="burn-in", tests=("bandwidth",))

@@ -80,7 +80,9 @@ def test_refused_order_offers_what_fits(pods_console: Console, browser: Browser)
         ("name: '<script>alert(1)</script>'", "name"),
     ],
 )
-def test_wrong_order_says_what_is_wrong(console: Console, browser: Browser, text: str, said: str) -> None:
+def test_invalid_yaml_order_is_shown_with_its_errors_and_text(
+    console: Console, browser: Browser, text: str, said: str
+) -> None:
     """The text stays as it was typed."""
     browser.sign_in("alice")
     browser.get("/ui/order")

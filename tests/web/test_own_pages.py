@@ -69,7 +69,7 @@ def test_webhook_is_made_tested_rotated_and_deleted(pods_console: Console, brows
     assert "None." in browser.text
 
 
-def test_webhooks_of_others_do_not_exist(pods_console: Console, browser: Browser) -> None:
+def test_webhooks_of_other_projects_are_404(pods_console: Console, browser: Browser) -> None:
     """Nor do readers see any, nor is there a link; operators see all, and may end them, but get no secret."""
     browser.sign_in("alice")
     browser.get("/ui/webhooks/new")

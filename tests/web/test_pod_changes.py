@@ -84,7 +84,9 @@ def test_impossible_change_says_why_and_has_no_button(pods_console: Console, bro
     assert house.store.pods.find(str(pod.id), None).generation == 1
 
 
-def test_only_who_may_change_a_pod_has_the_page(pods_console: Console, browser: Browser) -> None:
+def test_change_page_is_shown_only_to_those_who_may_change_the_pod(
+    pods_console: Console, browser: Browser
+) -> None:
     """Readers don't; to others the pod doesn't exist; operators choose its project first; not once it is released."""
     pod = pods_console.order()
     pods_console.house.finish("train")

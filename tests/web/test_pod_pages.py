@@ -142,7 +142,7 @@ def test_defect_is_a_page_without_details(
     assert "secret detail" in caplog.text
 
 
-def test_code_has_its_page(console: Console, browser: Browser) -> None:
+def test_code_has_a_page_in_the_console(console: Console, browser: Browser) -> None:
     """From docs/problems, without signing in; links to files that aren't served are text."""
     browser.get("/ui/problems/IN_QUEUE")
     assert "The order is in the queue" in browser.text and "How to get out" in browser.text
@@ -152,7 +152,7 @@ def test_code_has_its_page(console: Console, browser: Browser) -> None:
     assert found is not None and "<code>weft site check FILE</code>" in found.own
 
 
-def test_scripts_of_others_are_what_was_pinned() -> None:
+def test_scripts_of_third_parties_have_the_pinned_digests() -> None:
     """Each with its licence beside it."""
     folder = ROOT / "src/weft/web/static/vendor"
     sums = dict(line.split("  ")[::-1] for line in (folder / "SHA256SUMS").read_text().splitlines())

@@ -93,7 +93,7 @@ def test_credential_for_the_search_alone_searches(pods_console: Console, browser
     assert browser.get(f"/ui/search?q={node}").status_code == 200 and "found" in browser.text
 
 
-def test_search_is_bounded(pods_console: Console, browser: Browser) -> None:
+def test_search_with_too_many_hits_or_long_values_says_so(pods_console: Console, browser: Browser) -> None:
     """More hits than a page has are said; so is a value that can't be searched for."""
     house = pods_console.house
     pods_console.order()

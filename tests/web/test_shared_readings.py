@@ -26,7 +26,7 @@ MOST = tuple(AccessRule("accelerator-pod", "GET", path) for path in ("/v1/pods",
 
 
 @pytest.mark.parametrize("restricted_first", [True, False])
-def test_access_rules_hold_for_each_who_shares_a_picture(
+def test_access_rules_are_checked_for_each_viewer_of_a_shared_picture(
     console: Console, browser: Browser, monkeypatch: pytest.MonkeyPatch, restricted_first: bool
 ) -> None:
     keystone, house = console.keystone, console.house

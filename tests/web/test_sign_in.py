@@ -109,7 +109,7 @@ def test_deleted_application_credential_is_refused(console: Console, browser: Br
     assert page.status_code == 401 and "id or secret is wrong" in browser.text
 
 
-def test_access_rules_of_a_credential_hold(console: Console, browser: Browser) -> None:
+def test_credential_reads_only_what_its_access_rules_allow(console: Console, browser: Browser) -> None:
     """Rules name the API's paths; a credential that may only read capacity sees no pods."""
     rules = (AccessRule("accelerator-pod", "GET", "/v1/capacity"),)
     console.keystone.users["c0ffee"] = (

@@ -237,7 +237,7 @@ def test_text_of_those_who_may_not_activate_it_is_not_read(
     assert browser.post("/ui/site/file", {"text": "name: x"}).status_code == 403 and not read
 
 
-def test_no_more_of_a_large_site_is_read_than_fits(
+def test_large_site_is_read_only_as_far_as_it_fits_the_page(
     pods_console: Console, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its parts are read one by one, until the text is too long."""

@@ -70,7 +70,7 @@ def test_unread_members_and_cables_are_unknown(pods_console: Console, browser: B
     assert "timed out" in browser.text and "aren't as wanted, or that isn't known" in browser.text
 
 
-def test_difference_comes_first(pods_console: Console) -> None:
+def test_port_that_differs_is_listed_first(pods_console: Console) -> None:
     """A cable that isn't discovered, and a foreign port in the segment."""
     pods_console.order()
     house = pods_console.house

@@ -155,7 +155,9 @@ def test_node_is_quarantined_and_cleared(pods_console: Console, browser: Browser
     assert "free" in browser.text
 
 
-def test_drain_says_what_it_concerns_and_breaks(pods_console: Console, browser: Browser) -> None:
+def test_drain_page_lists_pods_and_reservations_that_it_affects(
+    pods_console: Console, browser: Browser
+) -> None:
     """Pods that keep their nodes, and reservations; what came meanwhile is shown first."""
     house = pods_console.house
     node = pods_console.order(lease={"end": "2027-01-10T00:00:00Z"}).placed[0].node

@@ -122,7 +122,7 @@ def test_post_of_another_origin_is_refused(sso: httpx.Client, headers: dict[str,
         ("https://[2001:DB8::1]:443", "https://[2001:db8::1]"),
     ],
 )
-def test_origin_is_compared_as_browsers_write_it(
+def test_origin_is_compared_in_the_form_that_browsers_send(
     sso: httpx.Client, console: Console, address: str, origin: str
 ) -> None:
     """Without the scheme's own port, in lower case; another port is another origin."""

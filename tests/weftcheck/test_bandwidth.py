@@ -217,7 +217,7 @@ def test_program_over_ssh_reports_each_pair_and_lost_nodes(
     }
 
 
-def test_second_test_on_a_node_at_the_same_time_is_busy(rig: Path) -> None:
+def test_second_concurrent_test_on_a_node_is_refused_as_busy(rig: Path) -> None:
     plan = bandwidthplan.parse(_plan_file(rig, ["n1", "n2"]).read_bytes())
     first, second = (Session(plan.nodes[0], [str(rig / "bin" / "ssh")], str(rig)) for _ in "12")
     assert first.hold() is None

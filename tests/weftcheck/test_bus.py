@@ -114,7 +114,7 @@ def test_idle_gpu_with_lower_speed_is_unknown_not_ok(rig: Rig) -> None:
     assert result.status is Status.UNKNOWN and "under load" in result.reason
 
 
-def test_narrow_slot_is_no_fault_of_the_device(rig: Rig) -> None:
+def test_narrow_slot_does_not_fail_the_device(rig: Rig) -> None:
     """The port above it has 8 lanes: ok with a remark, failed only where more is expected."""
     for name in ("current_link_width", "max_link_width"):
         (rig.bridge(HCAS[0]) / name).write_text("8\n")

@@ -143,7 +143,7 @@ def test_chrony_says_whether_the_clock_is_right(
         (UnreadableError("timedatectl", "ended after 30 s without an answer"), "", Status.UNKNOWN),
     ],
 )
-def test_without_chrony_the_kernel_says(
+def test_clock_state_comes_from_the_kernel_without_chrony(
     rig: Rig, answer: Output | UnreadableError, expected: str, status: Status
 ) -> None:
     """Its flag holds for ntpd, systemd-timesyncd and PTP as well; it has no offset."""

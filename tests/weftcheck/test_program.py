@@ -100,7 +100,7 @@ def test_json_document_names_host_time_and_results(
         ('{"version": 1, "parameters": {"x": "1"}}', 'parameters is {"x": "1"}; allowed: names such as'),
     ],
 )
-def test_wrong_expected_document_is_one_sentence(
+def test_wrong_expected_document_gives_one_sentence(
     rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str], document: str, sentence: str
 ) -> None:
     """Exit code 2; nothing is checked."""
@@ -112,7 +112,7 @@ def test_wrong_expected_document_is_one_sentence(
     assert (error.count("\n"), out, rig.asked) == (1, "", [])
 
 
-def test_other_wrong_arguments_are_one_sentence(
+def test_other_wrong_arguments_give_one_sentence(
     rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A missing file, a directory, one that is too long, an unknown code."""

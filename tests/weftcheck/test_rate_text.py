@@ -34,7 +34,7 @@ def _capture(name: str) -> tuple[int, str]:
         ("ucx-refused", "ucx", "NO_PEER"),
     ],
 )
-def test_captures_are_read(name: str, program: str, expected: Rate | str) -> None:
+def test_rate_is_read_from_each_captured_output(name: str, program: str, expected: Rate | str) -> None:
     found = of_run(program, *_capture(name))
     if isinstance(expected, Rate):
         assert isinstance(found, Rate) and found.gbps == pytest.approx(expected.gbps)
@@ -68,7 +68,7 @@ def test_table_that_is_not_understood_gives_no_figure(text: str) -> None:
     assert isinstance(found, NoRate) and found.reason == "NOT_UNDERSTOOD"
 
 
-def test_weft_has_the_same_reasons() -> None:
+def test_weft_and_weft_check_have_the_same_reasons_without_a_rate() -> None:
     """What weft doesn't know, it refuses with the whole document."""
     assert set(REASONS) == bandwidth.REASONS
 
@@ -79,7 +79,7 @@ def test_newer_unit_of_perftest_is_read() -> None:
 
 
 @pytest.mark.parametrize("code", [124, 137])
-def test_run_that_was_ended_has_no_figure_even_with_a_table(code: int) -> None:
+def test_interrupted_run_has_no_figure_even_with_a_table(code: int) -> None:
     assert of_run("perftest", code, _capture("perftest-gbits")[1])[0] == "TIMED_OUT"
 
 

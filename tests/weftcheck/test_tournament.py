@@ -62,13 +62,13 @@ def test_packed_rounds_have_every_pair_once(matches: list[Match]) -> None:
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=20))
-def test_all_together_each_sends_and_receives_once_across_leaves(leaves: list[str]) -> None:
+def test_in_a_round_across_leaves_each_node_sends_and_receives_at_most_once(leaves: list[str]) -> None:
     found = across(leaves)
     assert all(leaves[a] != leaves[b] for a, b in found)
     for side in (0, 1):
         assert max(Counter(match[side] for match in found).values(), default=1) == 1
 
 
-def test_all_together_is_everyone_if_leaves_are_alike() -> None:
+def test_round_across_leaves_has_every_node_if_leaves_have_equally_many() -> None:
     assert len(across(["a"] * 4 + ["b"] * 4 + ["c"] * 4)) == 12
     assert across(["a"] * 4) == []

@@ -63,7 +63,7 @@ class Pods:
         return self._fabric._changer.line.waiting  # pyright: ignore[reportPrivateUsage]
 
 
-def test_waiting_edits_are_one_change(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_edits_are_joined_into_one_change(monkeypatch: pytest.MonkeyPatch) -> None:
     fabric = FakeFabric(FakeRig().site, FABRIC)
     slow, pods = Slow(fabric, monkeypatch), Pods(fabric, 4)
     first = pods.create(0)
@@ -252,7 +252,7 @@ def test_only_patient_callers_delay_a_reading() -> None:
         assert patient.result(LONG) in (2, 62, 63)
 
 
-def test_repair_is_of_the_ports_that_the_change_concerns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repair_asks_only_for_ports_that_the_change_concerns(monkeypatch: pytest.MonkeyPatch) -> None:
     """More ports than one call repairs are still waiting for the manager: those of other pods, whose change is new."""
     fabric = FakeFabric(FakeRig().site, FABRIC)
     pods, repaired = Pods(fabric, 1), list[tuple[int, ...]]()

@@ -59,7 +59,7 @@ class Pods:
             return [look.exception(LONG) or look.result() for look in looks]
 
 
-def test_waiting_looks_are_one_reading_of_their_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_observations_are_joined_into_one_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     pods = Pods(monkeypatch)
     seen = pods.together([0, 1, 2])
     first, *others = pods.members

@@ -21,7 +21,7 @@ def rate(found: TimedRates, guid: int, port: int) -> PortRate:
 
 
 @pytest.mark.fabric
-def test_played_traffic_is_the_rate_of_its_port(real: RealRig) -> None:
+def test_rate_of_a_port_equals_the_traffic_played_on_it(real: RealRig) -> None:
     """A gigabyte and as much waiting between two readings, on a host's port; the leaf's end has its own counters."""
     node = next(n for n in real.site.nodes if n.role == "compute")
     hca = node.hcas[0]

@@ -194,7 +194,7 @@ def test_failed_step_does_not_count_for_the_next_cleaning(rig: Rig) -> None:
     assert UNSEEN in rig.refusal(rig.blind)
 
 
-def test_aborted_cleaning_does_not_count_for_the_next(rig: Rig) -> None:
+def test_steps_of_an_aborted_cleaning_do_not_count_for_the_next_one(rig: Rig) -> None:
     """It leaves no event; weft saw nothing between its steps and the next agent, which has none, and is soon done."""
     rig.again()
     agent = rig.boots(ERASE)

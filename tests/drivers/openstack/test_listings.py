@@ -153,7 +153,7 @@ def test_ports_in_other_groups_are_rejected(cloud: Cloud) -> None:
             own.network.listing("list ports", "/ports", "ports", only=only)
 
 
-def test_filter_without_values_makes_no_request(cloud: Cloud) -> None:
+def test_filter_without_values_gives_nothing_and_makes_no_request(cloud: Cloud) -> None:
     """A filter without a value is none, and everything would be listed."""
     tiny, own, _ = cloud
     tiny.things["ports"] = [{"id": "p1", "network_id": "mine"}]

@@ -271,7 +271,7 @@ def test_server_with_a_no_longer_visible_image_is_not_settled(rig: Rig) -> None:
 @pytest.mark.parametrize(
     "lie", [Reply(503, {}), Reply(200, {"id": "another"}), Reply(404, "<html>", own=False)]
 )
-def test_silent_glance_makes_the_machine_unknown(rig: Rig, lie: Reply) -> None:
+def test_unreadable_image_makes_the_machine_unknown(rig: Rig, lie: Reply) -> None:
     info = {"original_image_source": IMAGE, "project_id": TENANT}
     read = (f"GET /image/images/{IMAGE}", lie)
     seen = rig.deployed(read, deploy_interface="ramdisk", instance_info=info)

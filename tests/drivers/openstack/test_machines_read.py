@@ -120,7 +120,7 @@ def test_last_changed_machines_are_read_in_one_answer(rig: Rig) -> None:
     assert {i: one.use for i, one in seen.items() if one.use} == {ids[7]: "Ironic has it in state deploying"}
 
 
-def test_answer_without_nodes_makes_their_use_unknown(rig: Rig) -> None:
+def test_answer_without_nodes_makes_the_use_of_all_machines_unknown(rig: Rig) -> None:
     rig.ironic.lies = [("GET /baremetal/v1/nodes", Reply(200, {"error": "proxy"}))]
     with pytest.raises(UnknownError):
         rig.facts.seen_machines()

@@ -17,7 +17,7 @@ from weft.ports.fences import unfenced
 from weft.ports.servers import Action
 
 
-def test_actions_reach_the_machine_while_it_has_the_tenants_server(rig: Rig) -> None:
+def test_actions_reach_a_machine_only_while_it_has_the_tenants_server(rig: Rig) -> None:
     server = rig.running()
     assert rig.facts.act(PROJECT, server, Action.REBOOT, unfenced) is None
     assert f"PUT {AT}/states/power" in rig.ironic.asked

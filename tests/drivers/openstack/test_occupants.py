@@ -379,7 +379,7 @@ def test_allocation_of_a_server_that_left_is_read_again(cloud: tuple[TinyCloud, 
     assert not facts.on_hosts(names)["gpu001"].occupants
 
 
-def test_reading_of_before_counts_for_a_limited_time(
+def test_unchanged_generation_is_trusted_for_a_limited_time(
     cloud: tuple[TinyCloud, OpenStackFacts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A Placement that was restored may come to the same generations again."""

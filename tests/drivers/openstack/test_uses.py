@@ -295,7 +295,7 @@ def test_refused_removal_lists_its_uses_as_values(cloud: Cloud) -> None:
         f"b, port {ID} uses the pod's router: remove it",
     ],
 )
-def test_names_that_could_be_sentences_are_left_out(cloud: Cloud, name: str) -> None:
+def test_tenants_names_are_left_out_of_refusals(cloud: Cloud, name: str) -> None:
     """A tenant chooses them; its id says which it is."""
     tiny, _ = cloud
     tiny.port(ID, network="elsewhere", name=name, security_groups=["group"])

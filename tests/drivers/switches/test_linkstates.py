@@ -39,7 +39,7 @@ def test_each_vendor_says_which_links_are_down(one: One) -> None:
         ({}, None),
     ],
 )
-def test_eos_says_of_a_port(row: dict[str, Any], expected: bool | None) -> None:
+def test_eos_link_state_is_up_down_or_unknown(row: dict[str, Any], expected: bool | None) -> None:
     assert eos_links({"Ethernet1": row}).get("Ethernet1") is expected
 
 
@@ -57,11 +57,11 @@ def test_eos_says_of_a_port(row: dict[str, Any], expected: bool | None) -> None:
         (None, None),
     ],
 )
-def test_nvue_says_of_a_port(link: Any, expected: bool | None) -> None:
+def test_nvue_link_state_is_up_down_or_unknown(link: Any, expected: bool | None) -> None:
     assert nvue_links({"swp1": {"link": link}, "swp2": None}).get("swp1") is expected
 
 
-def test_openconfig_and_ovs_say_of_ports() -> None:
+def test_openconfig_and_ovs_link_states_are_up_down_or_unknown() -> None:
     def row(name: str, oper: str, admin: str) -> dict[str, Any]:
         return {"name": name, "state": {"oper-status": oper, "admin-status": admin}}
 

@@ -21,7 +21,7 @@ def eos(config: str, **interfaces: Mapping[str, Any]) -> SwitchQos:
     return eos_qos(config, interfaces or {"Ethernet1": {"mtu": 9214}})
 
 
-def test_eos_profiles_maps_and_queues() -> None:
+def test_eos_qos_is_read_from_profiles_maps_and_queues() -> None:
     """A QoS profile counts for the interfaces that name it, and an interface's own word counts for more."""
     profile = """
 qos map dscp 26 48 to traffic-class 4

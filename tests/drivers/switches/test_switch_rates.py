@@ -45,7 +45,7 @@ class Switches:
         return SwitchRates(self.read, lambda: self.now, lambda _: None)
 
 
-def test_rate_is_by_the_times_of_the_switchs_own_answers() -> None:
+def test_rate_is_computed_from_the_times_of_the_switchs_own_answers() -> None:
     """One that took 20 s to answer counted for 22 s, and not for 2 s as the others."""
     switches = Switches(leaf01=[(0.0, 0), (22.0, 2200)], spine01=[(20.0, 0), (22.0, 2200)])
     found = switches.rates().get(ROUTES, 0)

@@ -78,7 +78,7 @@ def held_up(
             done.result(LONG)
 
 
-def test_waiting_changes_are_one_session_and_one_save(one: One) -> None:
+def test_waiting_changes_are_joined_into_one_session_and_one_save(one: One) -> None:
     """Many pods are ordered at once, and released: each is read back by itself."""
     numbers = (VLAN, OTHER, THIRD)
     segments = [ordered(one, n, number=number) for n, number in enumerate(numbers)]
@@ -202,7 +202,7 @@ def test_outdated_fence_proof_sends_nothing(one: One, monkeypatch: pytest.Monkey
     assert proofs == [VLAN, OTHER, VLAN, OTHER] and sent(one, MAKES) == 2
 
 
-def test_one_by_one_mode_ends(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_are_made_one_by_one_for_a_limited_time(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them may take a minute, and others wait."""
     monkeypatch.setattr(parts, "TURN_SECONDS", 0.0)
     one.front.faults.lose_commit = True

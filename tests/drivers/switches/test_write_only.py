@@ -204,7 +204,9 @@ def test_fence_is_checked_again_after_waiting_for_a_turn(rig: WriteOnlyFabric) -
     assert asked and not any(d.accepted for d in rig.devices.values())
 
 
-def test_turn_timeout_is_unknown(rig: WriteOnlyFabric, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_change_that_waits_too_long_for_its_turn_is_unknown(
+    rig: WriteOnlyFabric, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(turn, "TURN_SECONDS", 0.0)
     wanted = vlan(FIRST, [rig.port("host1")])
     rig.turns.mkdir(mode=0o700)
@@ -251,7 +253,9 @@ def asked(rig: WriteOnlyFabric, of: Scope, wanted: Resource) -> Asked:
 @pytest.mark.parametrize(
     ("refused", "sessions"), [(False, 1), (True, 3)], ids=["accepted", "refused together"]
 )
-def test_waiting_vlans_are_one_session(rig: WriteOnlyFabric, refused: bool, sessions: int) -> None:
+def test_waiting_vlan_changes_are_joined_into_one_session(
+    rig: WriteOnlyFabric, refused: bool, sessions: int
+) -> None:
     """What the switch doesn't accept together is sent one by one."""
     first, second = vlan(FIRST, [rig.port("host1")]), vlan(FIRST + 1, [rig.port("host2")])
     device, leaf = rig.devices["leaf1"], rig.fabric.session("leaf1")

@@ -189,7 +189,7 @@ def test_tls_is_verified(tmp_path: Path) -> None:
         "{}",
     ],
 )
-def test_200_with_anything_else_is_unknown(rig: UfmRig, text: str) -> None:
+def test_unexpected_body_with_status_200_is_unknown(rig: UfmRig, text: str) -> None:
     """A page, nothing, another shape, a listing without the default partition: never an empty fabric."""
     rig.ufm.plant({"texts": [text]})
     with pytest.raises(UnknownError):

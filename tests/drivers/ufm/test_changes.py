@@ -22,7 +22,7 @@ def rig(tmp_path: Path) -> UfmRig:
     return UfmRig(tmp_path)
 
 
-def test_change_is_one_put_of_the_whole_list(rig: UfmRig) -> None:
+def test_membership_change_sends_one_put_of_the_whole_list(rig: UfmRig) -> None:
     """Nothing is taken away to be added again, and what is as wanted isn't sent at all."""
     made(rig)
     more = segment(KEY, rig.ports()[1:4])
@@ -83,7 +83,7 @@ def test_extra_foreign_member_is_named_and_nothing_changes(rig: UfmRig) -> None:
     assert error is not None and ports[2] in str(error) and len(rig.members(KEY)) == 3
 
 
-def test_mixed_memberships_are_put(rig: UfmRig) -> None:
+def test_members_with_different_memberships_are_sent_by_put(rig: UfmRig) -> None:
     """POST would silently make all of them full members; PUT honours the list."""
     ports = rig.ports()
     members = (Membership(port=ports[0]), Membership(port=ports[1], mode=Mode.LIMITED))

@@ -84,7 +84,7 @@ def test_unknown_fields_are_ignored() -> None:
     assert listing.partitions[5].members == {5: Mode.LIMITED} and listing.default_membership is Mode.LIMITED
 
 
-def test_absence_is_recognized_in_both_forms() -> None:
+def test_empty_answer_and_none_both_mean_absent() -> None:
     assert read_one({}, 5) is None and read_one(None, 5) is None
     with pytest.raises(ValueError, match="list of members"):
         read_one({"partition": "p"}, 5)
@@ -300,7 +300,7 @@ def test_node_where_ufm_runs_no_opensm_is_a_standby() -> None:
 # -- versions --------------------------------------------------------------------------------------------------------
 
 
-def test_known_versions_have_their_rows() -> None:
+def test_each_ufm_version_has_its_differences_and_troubles() -> None:
     assert parse_version("6.14.5-2") == (6, 14, 5, 2) and parse_version(" 6.19\n") == (6, 19, 0, 0)
     assert parse_version("None") is None and parse_version("") is None
     assert (
@@ -381,7 +381,7 @@ def test_open_default_partition_is_a_weakness(tmp_path: Path) -> None:
     assert "limited" in weak.wanted and "every other tenant" in weak.allows
 
 
-def test_weak_node_is_not_hidden_by_the_other(rig: UfmRig) -> None:
+def test_weak_settings_of_one_node_are_reported_although_the_others_are_not(rig: UfmRig) -> None:
     """Both nodes of a pair have their own opensm.conf, and after a fail-over the weak one's counts: neither the other
     agent's file nor what REST tells covers it.
     """

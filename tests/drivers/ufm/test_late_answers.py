@@ -193,7 +193,7 @@ def test_job_without_effect_is_never_done(tmp_path: Path, fault: str, said: str)
     assert create(rig, wanted).error is None and seen(rig, wanted).status is Status.SETTLED
 
 
-def test_effect_of_a_forgotten_job_is_read_back(tmp_path: Path) -> None:
+def test_effect_of_a_job_that_ufm_forgot_is_read_back(tmp_path: Path) -> None:
     """GET /jobs says `[]`, as for one that never was: what was asked for is there."""
     rig = UfmRig(tmp_path, dialect=Dialect(changes="job"))
     rig.ufm.plant({"jobs": "forget done"})

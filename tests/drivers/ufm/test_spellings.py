@@ -71,7 +71,7 @@ def test_virtual_port_in_an_unknown_state_is_not_idle(state: object, idle: bool)
     assert port.idle is idle
 
 
-def test_livelier_of_two_rows_of_a_port_counts() -> None:
+def test_row_that_shows_the_port_up_counts_before_another_row_of_it() -> None:
     """The other one may be of before: it doesn't show that the port is down."""
     row = {"name": f"{TEXT}_1", "guid": TEXT, "description": "Computer IB Port", "number": "1"}
     up, coming, down = ({**row, "logical_state": state} for state in ("Active", "Initialize", "Down"))

@@ -196,7 +196,7 @@ def test_slow_controller_is_not_reported_gone() -> None:
             channel.ask("list users", lambda stub: stub.ListUsers, admin_pb2.ListUsersRequest(), 0.3)
 
 
-def test_agents_silence_is_not_the_controllers() -> None:
+def test_silent_agent_does_not_count_as_silent_controller() -> None:
     """A controller that says in time that an agent doesn't is there: an error of that resource alone."""
     agent = Agent("ipum1", "127.0.0.1", 0, NO_MACHINE)
     fleet = Fleet(Settings("red", "key"), timeout=0.3)

@@ -60,7 +60,7 @@ def test_resources_made_by_cloud_init_are_found_exactly(bench: Bench) -> None:
     assert not any(o.differences or o.status is not Status.SETTLED for o in found.values())
 
 
-def test_proof_leaves_nothing_behind(bench: Bench) -> None:
+def test_proof_removes_its_own_partition(bench: Bench) -> None:
     """A partition of all IPUs is made as the tenant's user, and is gone after; twice."""
     bench.boot()
     for _ in range(2):

@@ -30,7 +30,7 @@ def files(tmp_path: Path) -> FabricManager:
     )
 
 
-def test_half_of_a_new_pair_leaves_the_old_one_in_use(
+def test_old_certificate_stays_in_use_until_both_files_of_the_new_one_exist(
     files: FabricManager, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It failed each request, and with it pods, until the other half was there; it is logged once, and reported."""
@@ -62,7 +62,7 @@ def test_files_that_were_mended_in_place_are_used(
     assert len([one for one in caplog.records if one.levelno == logging.ERROR]) == 1
 
 
-def test_first_files_must_be_usable(files: FabricManager, tmp_path: Path) -> None:
+def test_key_with_a_password_is_refused_at_start(files: FabricManager, tmp_path: Path) -> None:
     """A key with a password isn't asked for on the terminal."""
     key = serialization.load_pem_private_key((tmp_path / "weft.key").read_bytes(), None)
     sealed = key.private_bytes(

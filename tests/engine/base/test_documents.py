@@ -104,7 +104,7 @@ def test_terms_of_earlier_versions_are_read() -> None:
     assert read_site.queue.bookings == 3
 
 
-def test_same_text_is_read_once(house: House) -> None:
+def test_equal_documents_of_two_rows_are_parsed_once(house: House) -> None:
     """Texts as rows return them, through the shared pool."""
     pod = house.ready()
     with house.database.statement() as tx:

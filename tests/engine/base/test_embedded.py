@@ -176,7 +176,7 @@ def test_state_of_another_user_is_refused_and_left_alone(place: Path, what: str)
         (0o777, 0, "is root's: run weft as that user"),
     ],
 )
-def test_volume_of_roots_in_which_a_user_without_a_name_may_write_is_that_users(
+def test_embedded_database_starts_in_roots_folder_that_a_nameless_user_may_write(
     place: Path, mode: int, of_data: int | None, said: str
 ) -> None:
     """As container platforms mount it, for a user of any number; and a refusal is no traceback."""

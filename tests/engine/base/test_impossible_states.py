@@ -26,7 +26,7 @@ def codes(house: House) -> dict[str, int]:
     return {str(row["code"]): int(row["number"]) for row in rows}
 
 
-def test_life_of_pods_leaves_no_impossible_state(house: House) -> None:
+def test_impossible_states_are_absent_after_the_life_of_several_pods(house: House) -> None:
     """Queued, served, replaced, drained, quarantined, released."""
     pod, other = house.ready(), house.order(make("other", 2))
     house.service.pods.replace_node(house.operator, str(pod.id), Replacement(node=pod.nodes[0]))

@@ -219,7 +219,7 @@ def test_tenants_networks_are_read_beside_a_locked_one(house: House) -> None:
 
 
 @pytest.mark.parametrize("statement", ["insert_event", "insert_segment_event"])
-def test_events_of_an_owner_are_seen_in_order(house: House, statement: str) -> None:
+def test_no_event_of_an_owner_appears_before_one_already_delivered(house: House, statement: str) -> None:
     """A follower asks for those after the last one: none may appear before it later."""
     (pod,) = ready(house, "one")
     held = house.store.claim_owner(pod.id, "w")

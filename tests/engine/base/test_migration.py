@@ -94,7 +94,7 @@ def test_halves_of_one_name_are_made_in_their_order() -> None:
     assert sorted(made, key=in_order) == [*reversed(made[2:]), made[1], made[0]]
 
 
-def test_needed_after_halves_are_known_and_earlier() -> None:
+def test_each_needed_after_half_exists_and_is_earlier() -> None:
     """What a before-half says that it needs."""
     names = [name for name, _ in migrations()]
     for name, statements in migrations():

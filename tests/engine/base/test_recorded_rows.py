@@ -104,7 +104,7 @@ def test_every_pod_is_shown(recorded: Recorded) -> None:
     assert [c.kind for c in corrected.corrections] == ["server"]
 
 
-def test_every_resource_knows_its_node(recorded: Recorded) -> None:
+def test_recorded_resource_names_the_node_that_it_keeps(recorded: Recorded) -> None:
     """A resource that keeps a node names one, by its row and by its pod's plan alike."""
     store = recorded.house.store
     pods, _ = store.pods.every_live()

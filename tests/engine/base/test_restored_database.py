@@ -549,7 +549,7 @@ def test_note_replaced_while_it_is_read_is_not_taken_for_a_restore(house: House)
         check_epoch(house.database, moving, house.site.name, "lab")
 
 
-def test_pod_begun_before_the_dump_is_doubted_without_a_server(house: House) -> None:
+def test_pod_begun_in_the_dump_needs_an_operator_if_its_server_is_missing(house: House) -> None:
     """It may have been built and released after the dump."""
     pod = house.order(make("pod", 2))
     house.cloud.plant(Fault.ERROR_500, verb="create", kind=Kind.SERVER, times=None)

@@ -257,7 +257,7 @@ def kill(url: str, at: int) -> bool:
     return False
 
 
-def test_two_cannot_finish_at_once(url: str) -> None:
+def test_second_concurrent_finish_of_an_upgrade_is_refused(url: str) -> None:
     with session(url) as other, session(url) as connection, next_version():
         other.execute("SELECT pg_advisory_lock(%s)", [schema.MIGRATION_LOCK])
         with (
@@ -309,7 +309,7 @@ def test_half_that_needs_an_unfinished_one_refuses_to_start(url: str) -> None:
     assert "29990102T0000_more.sql" in named(url)
 
 
-def test_column_that_comes_meanwhile_fails_no_statement(url: str, old: Database) -> None:
+def test_column_added_meanwhile_fails_no_statement(url: str, old: Database) -> None:
     """PostgreSQL refuses statements that were prepared before; a transaction is repeated by its caller."""
     nothing = {"owners": [UUID(int=0)], "at": None}
     for _ in range(3):

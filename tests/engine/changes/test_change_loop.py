@@ -98,7 +98,7 @@ def test_shrinking_pod_frees_a_node(house: House) -> None:
     assert house.order(make("other", 14)).nodes
 
 
-def test_access_changes_in_place(house: House) -> None:
+def test_access_is_changed_without_recreating_servers(house: House) -> None:
     """Other sources, then a floating IP with its router, then none: no server and no port is recreated."""
     pod = house.ready()
     before = {t.id for t in house.cloud.things() if t.kind in (Kind.SERVER, Kind.PORT)}

@@ -231,7 +231,7 @@ def test_late_release_does_not_need_novas_record(house: House, shared: bool) -> 
     assert any(i.plane == "guest" and gone in i.subject for i in receipt.items)
 
 
-def test_two_pods_change_on_one_host_at_once(house: House) -> None:
+def test_two_pods_on_one_host_change_at_the_same_time(house: House) -> None:
     """Each gives back its own part."""
     one, two = ready(house, "one", 4), ready(house, "two", 4)
     (node,) = {*one.nodes, *two.nodes}

@@ -95,7 +95,7 @@ def pods(house: EthernetHouse) -> tuple[PodRecord, PodRecord]:
     return on("victim", {"gpu01", "gpu05"}), on("noisy", {"gpu02", "gpu06"})
 
 
-def test_links_of_pods_are_possible_ones_and_no_one_is_accused(
+def test_links_of_ethernet_pods_are_possible_links_without_a_cause(
     house: EthernetHouse, pods: tuple[PodRecord, PodRecord], counters: Counters
 ) -> None:
     """Both pods may use every uplink of both leaves. What a pod's adapters send is known, and by which uplink isn't."""
@@ -147,7 +147,7 @@ def test_tenant_sees_no_port_and_no_switch_above_leaves(
     assert {k.sender for k in found.links} >= {HIDDEN, "leaf01"} and not found.exact
 
 
-def test_rates_need_two_readings_that_are_of_now(house: EthernetHouse, counters: Counters) -> None:
+def test_rate_needs_two_recent_readings(house: EthernetHouse, counters: Counters) -> None:
     """An old one is forgotten; a silent switch's ports aren't known, and a counter that was reset isn't a rate."""
     port = sorted(counters.ends["leaf01"])[0]
     counters.growth["leaf01", port] = {"transmit_bytes": 2 * GB, "ecn_marked": 4}

@@ -40,7 +40,7 @@ def test_pod_without_a_fabric_is_placed_close_together(house: House) -> None:
     assert plan.fabric == "none" and plan.placement.level == "leaf"
 
 
-def test_nodes_of_a_pod_without_a_fabric_are_its_own(house: House) -> None:
+def test_nodes_of_a_pod_without_a_fabric_are_not_shared_with_others(house: House) -> None:
     """A pod on the fabric goes elsewhere, and the other way round."""
     first = house.ready(plain("a", 10))
     second = house.order(count=6)

@@ -319,7 +319,7 @@ def finds(house: House) -> int:
 
 
 @pytest.mark.parametrize(("seconds", "times"), [(verifier.SIGHT, 1), (-1.0, 2)])
-def test_verdict_uses_what_its_visit_has_just_seen_of_servers(
+def test_verifying_reuses_the_visits_own_reading_of_servers(
     house: House, monkeypatch: pytest.MonkeyPatch, seconds: float, times: int
 ) -> None:
     """The same fact isn't read twice within seconds, without a change in between; later it is."""

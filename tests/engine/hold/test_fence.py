@@ -188,7 +188,7 @@ def test_listener_wakes_waiting_threads(database_url: str) -> None:
         listener.close()
 
 
-def test_missing_database_is_one_sentence() -> None:
+def test_missing_database_gives_one_sentence() -> None:
     """A wrong --database says what was asked, of whom, and what to do; no password in it."""
     with pytest.raises(PermanentError, match="connect to the database") as caught:
         Database("postgresql://weft:secret@127.0.0.1:1/weft")

@@ -166,7 +166,7 @@ def test_visit_without_a_thread_waits_and_runs_once(monkeypatch: pytest.MonkeyPa
     lane.close()
 
 
-def test_closed_lane_hands_back() -> None:
+def test_closed_lane_hands_waiting_owners_back() -> None:
     lane, calls = Lane("x", 1), list[str]()
     lane.close()
     lane.begin(lambda: calls.append("visited"), lambda: calls.append("handed back"))

@@ -50,7 +50,7 @@ class Visits:
                 self.gate(name, step).set()
 
 
-def test_visit_aside_lets_another_begin_and_returns_before_the_next() -> None:
+def test_visit_set_aside_frees_its_place_and_resumes_before_new_ones() -> None:
     freed: list[int] = []
     lane = Lane("visit", 1, aside=3, freed=lambda: freed.append(1))
     visits = Visits(lane)
@@ -119,7 +119,7 @@ def test_place_is_regained_after_an_error(aside: bool) -> None:
     lane.close()
 
 
-def test_others_give_way_to_the_lane_that_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_visits_give_way_to_the_lane_that_has_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while it is aside; for a moment at most, however long it lasts; and not to their own kind."""
     first = Lane("release", 1, aside=1)
     lane = Lane("visit", 1, first=first)

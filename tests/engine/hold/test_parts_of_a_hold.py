@@ -72,7 +72,7 @@ def test_holdings_are_read_again_after_a_write(house: House, pod: PodRecord) -> 
     assert holdings.numbers() == before - {(space, number)}
 
 
-def test_work_between_two_processes_counts_for_a_limited_time(house: House, pod: PodRecord) -> None:
+def test_pause_between_two_processes_counts_as_work_for_a_limited_time(house: House, pod: PodRecord) -> None:
     changed = replace(pod, changed_at=pod.since)
     fence = Fence(house.database, changed)
     notes = HeldNotes(fence, Status(changed))

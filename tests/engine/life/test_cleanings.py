@@ -109,7 +109,7 @@ LOST: dict[str, Callable[[Cleaned], None]] = {
 
 
 @pytest.mark.parametrize("lost", LOST.values(), ids=LOST.keys())
-def test_cleaning_that_went_unseen_has_no_known_end(one: Cleaned, lost: Callable[[Cleaned], None]) -> None:
+def test_end_of_an_unwatched_cleaning_is_unknown(one: Cleaned, lost: Callable[[Cleaned], None]) -> None:
     run(one)
     lost(one)
     one.look("cleaning")

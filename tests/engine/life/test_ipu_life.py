@@ -59,7 +59,7 @@ def test_ipu_pod_works_from_order_to_receipt(house: IpuHouse) -> None:
     assert not capacity.holds and not capacity.used.spaces
 
 
-def test_two_ipu_pods_share_nothing(house: IpuHouse) -> None:
+def test_two_ipu_pods_have_different_machines_vlans_and_addresses(house: IpuHouse) -> None:
     """Machines, VLANs, controllers' addresses and places on shared hosts are one pod's."""
     first, second = house.booted(order(count=8)), house.booted(order("other", 8))
     assert not set(first.nodes) & set(second.nodes)

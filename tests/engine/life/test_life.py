@@ -70,7 +70,7 @@ def test_name_can_be_used_once_at_a_time(house: House) -> None:
     house.order()
 
 
-def test_two_pods_share_nothing(house: House) -> None:
+def test_two_pods_have_different_nodes_segments_and_subnets(house: House) -> None:
     """Two orders get different nodes, P_Keys, VLANs and subnets."""
     first = house.ready()
     second = house.ready(ORDER.model_copy(update={"name": "other"}))

@@ -115,7 +115,7 @@ def test_order_of_whole_nodes_waits_for_empty_hosts(house: House) -> None:
         house.order(small("late"))
 
 
-def test_parts_and_a_whole_node_take_turns(house: House) -> None:
+def test_orders_of_parts_and_of_whole_nodes_start_in_turn(house: House) -> None:
     """As in the lab: the first order gets what is free first, and later orders nothing of what is kept for it."""
 
     def state(pod: PodRecord) -> tuple[PodState, str]:

@@ -97,7 +97,7 @@ def test_unreadable_devices_or_ports_take_the_node_out(house: House) -> None:
     assert members(house, visit(house, pod)) == {node, other}
 
 
-def test_adapter_unbound_from_the_pods_server_leaves_alone(house: House) -> None:
+def test_only_the_adapter_unbound_from_the_pods_server_leaves_the_segment(house: House) -> None:
     """Its port was detached, or is another server's by now: the stranger could be given that adapter next."""
     pod = house.ready()
     node, other = pod.nodes

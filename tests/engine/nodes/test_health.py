@@ -79,7 +79,7 @@ def test_acts_of_operators_are_warnings_or_failures(house: House) -> None:
 
 
 @pytest.mark.parametrize("by", ["type", "rack", "project", "use", "cloud"])
-def test_sum_over_groups_is_all_nodes(house: House, by: str) -> None:
+def test_health_counts_of_groups_add_up_to_all_nodes(house: House, by: str) -> None:
     """Each node is in one group, and has one health."""
     house.ready()
     read_hosts(house, gpu01="down", gpu02="disabled")

@@ -324,7 +324,7 @@ def test_codes_in_the_site_are_weft_checks(house: House) -> None:
     assert [path for path, _, _ in check_site(site)] == [("checks", "codes", "XIDS")]
 
 
-def test_result_against_other_values_is_old(house: House, report: Report) -> None:
+def test_result_against_earlier_expected_values_is_old(house: House, report: Report) -> None:
     """Once the site expects others; a machine type that no host has is refused."""
     report("gpu01", result("CLOCK"))
     report("gpu02", BAD)

@@ -202,7 +202,7 @@ def test_drained_machine_and_host_take_no_pod_of_ipus(ipu: IpuHouse) -> None:
     ]
 
 
-def test_drain_says_what_happens_to_each_pod_at_its_time(house: House, clock: HandClock) -> None:
+def test_drain_answers_which_nodes_of_each_pod_it_replaces(house: House, clock: HandClock) -> None:
     """Planned or not: which nodes are replaced, which stay, and nothing where there is no time."""
     kept = house.ready(make("kept", 1))
     wanted = make("moved", 1, on_failure="replace")
@@ -289,6 +289,6 @@ def test_failed_checks_of_a_controllers_host_name_it_to_operators_alone(ipu: Ipu
     assert "generic1" not in shown.model_dump_json() + "".join(e.model_dump_json() for e in events)
 
 
-def test_no_promise_is_broken_by_no_nodes(house: House) -> None:
+def test_empty_set_of_nodes_breaks_no_promise(house: House) -> None:
     with house.database.transaction() as tx:
         assert broken_promises(tx, house.site, house.store.capacity(), (), house.clock.now()) == ()

@@ -167,7 +167,7 @@ def test_program_reads_a_history_without_tenants(house: House, tmp_path: Path) -
     ]
 
 
-def test_history_of_100_000_entries_is_read_by_pages(house: House) -> None:
+def test_page_of_a_history_of_100_000_entries_is_read_by_the_index(house: House) -> None:
     """Each page by the index; retention removes old ones; a node that left the site still has its own."""
     made = """INSERT INTO node_history (node, at, type, message)
         SELECT 'gone' || n %% 50, %s - n * interval '1 minute', 'hold', node_message('NODE_HELD', '{"what": "x"}')

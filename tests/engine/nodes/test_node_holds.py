@@ -76,7 +76,7 @@ def test_held_node_is_not_assigned_until_it_is_accepted(house: House) -> None:
     assert logged == [("node accept", "gpu03"), ("node hold", "gpu03: burn-in")]
 
 
-def test_holds_of_a_node_end_each_by_its_own_name(house: House) -> None:
+def test_each_hold_of_a_node_is_ended_by_its_own_name(house: House) -> None:
     """The same again changes nothing; without a name only a single hold ends; one more than the limit is refused."""
     verbs, operator = house.service, house.operator
     first = verbs.nodes.hold(operator, "gpu03", "burn-in").holds
@@ -177,7 +177,9 @@ def test_database_that_lacks_only_a_hold_is_detected(house: House) -> None:
         house.order(make("next", 1))
 
 
-def test_program_with_the_rule_for_holds_accepts_and_sees_nothing_else(house: House, tmp_path: Path) -> None:
+def test_program_with_the_rule_for_holds_accepts_them_and_reads_nothing_else(
+    house: House, tmp_path: Path
+) -> None:
     """A role that the policy file names lists holds and ends them; it can't hold, list nodes or clear."""
     file = tmp_path / "policy.yaml"
     file.write_text("nodes:accept: role:acceptor\nnodes:list_holds: rule:operator or role:acceptor\n")
@@ -247,7 +249,7 @@ def test_site_holds_nodes_that_pods_have_left(house: House) -> None:
     assert [e.code for e in entries[:2]] == ["NODE_ACCEPTED", "NODE_HELD"]
 
 
-def test_claim_that_comes_to_nothing_holds_no_node(house: House) -> None:
+def test_withdrawn_claim_of_a_project_holds_no_node(house: House) -> None:
     """A project could take a site out of service by orders that it withdraws at once."""
     accepts(house, "pod")
     pod = house.order(make("train", 2))

@@ -211,7 +211,7 @@ def test_hold_of_the_sites_name_becomes_the_sites(house: House) -> None:
         house.service.nodes.accept(house.operator, "gpu03")
 
 
-def test_hold_of_a_user_called_weft_is_that_users(house: House) -> None:
+def test_hold_made_by_a_user_called_weft_is_not_wefts_own(house: House) -> None:
     choose(house)
     house.cloud.add_user("weft", project="admin", roles=("admin",))
     with house.database.transaction() as tx:

@@ -43,7 +43,7 @@ def key(node: NodeView, sort: str) -> tuple[bool, str, str]:
     return (not text, text, node.name)
 
 
-def test_pages_are_parts_of_the_whole_list(busy: House) -> None:
+def test_pages_of_nodes_put_together_are_the_whole_list(busy: House) -> None:
     """In each order and with each filter; counts and states are those of the whole list."""
     service, operator = busy.service, busy.operator
     every = service.nodes.list(operator)
@@ -84,7 +84,7 @@ def test_pages_are_parts_of_the_whole_list(busy: House) -> None:
             assert page.counts == Counter(states.values())
 
 
-def test_health_values_are_those_of_whole_documents(busy: House) -> None:
+def test_health_from_chosen_columns_equals_that_from_whole_documents(busy: House) -> None:
     found = busy.service.nodes.healths(busy.operator)
     values = busy.service.nodes.health_values(busy.operator)
     assert values == {one.node: one.health for one in found}

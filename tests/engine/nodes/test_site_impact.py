@@ -137,7 +137,7 @@ def test_promises_are_named_and_nothing_is_changed(house: House, clock: HandCloc
     assert house.service.nodes.drains(house.operator) == []
 
 
-def test_spine_touches_no_pod(house: House) -> None:
+def test_failure_of_a_spine_affects_no_pod(house: House) -> None:
     house.ready()
     found = ask(house, "spine01")
     assert (found.nodes, found.pods, found.promises) == ((), (), ())

@@ -28,7 +28,7 @@ NODES = [f"gpu{n}" for n in range(6)]
 STEPS = 150
 
 
-def test_count_matches_a_plain_reading(database_url: str, database: Database) -> None:
+def test_counted_capacity_equals_the_tables(database_url: str, database: Database) -> None:
     """Random concurrent writes in transactions that overlap, end in any order, or are rolled back; two processes."""
     for seed in range(examples(8)):
         another = Database(database_url)
@@ -314,7 +314,7 @@ def test_truncated_table_is_noticed(house: House, database_url: str) -> None:
     assert not house.store.capacity().holds
 
 
-def test_wrong_count_admits_no_second_claim(house: House) -> None:
+def test_outdated_count_admits_no_second_claim_of_a_node(house: House) -> None:
     """The tables refuse it, and the process counts again from the tables."""
     pod = house.order()
     capacity = house.store.capacity()

@@ -51,7 +51,7 @@ def servers(house: IpuHouse, **places: int) -> None:
     house.store.activate_site(site.model_copy(update={"nodes": tuple(nodes)}), "test")
 
 
-def test_use_is_counted_in_machines(house: IpuHouse, clock: HandClock) -> None:
+def test_use_of_ipu_pods_is_counted_in_machines(house: IpuHouse, clock: HandClock) -> None:
     """Four IPUs count as one machine, whatever Poplar servers the order has."""
     house.booted(order("bert", 8))
     clock.forward(hours=1)

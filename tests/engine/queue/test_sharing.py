@@ -111,7 +111,7 @@ def test_operators_give_names_and_tenants_ids(house: House) -> None:
         order(house, "team-a", "x", 1, locality={"apart_from": ["team-a"]})
 
 
-def test_apart_from_reveals_no_projects(house: House) -> None:
+def test_answer_about_apart_from_is_the_same_for_known_and_unknown_projects(house: House) -> None:
     """Known, unknown, by name or by id: one answer, with the given text; planning needs the same right as ordering."""
     theirs = "0123456789abcdef0123456789abcdef"
     tokens = house.cloud.offers.tokens

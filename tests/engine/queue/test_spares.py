@@ -44,7 +44,7 @@ def test_pod_holds_its_spares_idle(house: House) -> None:
     assert f"spare  {spare}" in plan_text(pod.plan) and "3 and 1 spare of cloud" in plan_text(pod.plan)
 
 
-def test_idle_spare_is_clean_but_not_with_a_p_key(house: House) -> None:
+def test_idle_spare_with_a_p_key_is_a_finding(house: House) -> None:
     """A P_Key of the pod's on its port is foreign there."""
     pod = house.run(house.order(spared("train", 3, 1)), PodState.READY)
     auditor = Auditor(house.store, house.world, house.site, house.clock)

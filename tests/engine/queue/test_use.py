@@ -40,7 +40,7 @@ def test_earlier_use_counts_less(house: House, clock: HandClock) -> None:
     assert used(house, HOUR) == {}
 
 
-def test_use_is_read_once_per_run(house: House) -> None:
+def test_use_of_projects_is_read_once_per_run_of_the_queue(house: House) -> None:
     """Not for each start, and never while others wait for the lock."""
     for n in range(3):
         queue(house, f"q{n}", 2)

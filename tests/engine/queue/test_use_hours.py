@@ -196,13 +196,13 @@ def test_node_that_left_the_site_has_unknown_accelerators(house: House) -> None:
 
 
 @pytest.mark.parametrize("days", [0, 1101])
-def test_period_is_bounded(house: House, days: int) -> None:
+def test_impossible_or_too_long_period_of_use_is_refused(house: House, days: int) -> None:
     now: datetime = house.store.database.now()
     with pytest.raises(InputError, match="since"):
         house.service.use(house.request(), UseSearch(since=now - timedelta(days=days), until=now))
 
 
-def test_retention_keeps_what_goes_on(house: House) -> None:
+def test_retention_keeps_hours_of_running_pods(house: House) -> None:
     """However old; what ended longer ago than the site says is removed."""
     from weft.engine.watch.retention import Retention
 

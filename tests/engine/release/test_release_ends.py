@@ -171,7 +171,9 @@ def test_release_that_makes_progress_is_not_abandoned(house: House) -> None:
     assert signed is not None and signed.receipt.clean and signed.receipt.abandoned is None
 
 
-def test_time_without_weft_abandons_no_release(house: House, clock: HandClock) -> None:
+def test_time_without_weft_does_not_count_towards_abandoning_a_release(
+    house: House, clock: HandClock
+) -> None:
     """Nor does time in which a restored database wasn't accepted: only an hour of attempts counts."""
     pod = house.ready(make("down", 2))
     dark(house)

@@ -57,7 +57,7 @@ def test_limit_holds_across_a_restart(house: House, clock: HandClock) -> None:
     assert visit(house, pod).state is PodState.RELEASED
 
 
-def test_two_workers_count_no_second_twice(house: House, clock: HandClock) -> None:
+def test_time_of_two_workers_on_one_release_is_counted_once(house: House, clock: HandClock) -> None:
     """They take turns with the same release."""
     pod = releasing(house)
     workers = [house.worker, house.new_worker("w2")]
@@ -73,7 +73,9 @@ def test_two_workers_count_no_second_twice(house: House, clock: HandClock) -> No
     assert look(house, pod).state is PodState.RELEASED
 
 
-def test_time_between_two_processes_counts_little(house: House, clock: HandClock) -> None:
+def test_time_between_two_processes_counts_to_a_release_only_up_to_a_limit(
+    house: House, clock: HandClock
+) -> None:
     """Perhaps none ran; endless restarts end a release all the same."""
     pod = releasing(house)
     restarts = 0

@@ -50,7 +50,7 @@ def test_machine_is_replaced_in_its_place(house: House) -> None:
     assert signed is not None and signed.receipt.clean
 
 
-def test_cleaning_of_hours_does_not_keep_the_place(house: House) -> None:
+def test_replacement_gets_the_name_while_the_old_machine_is_cleaned(house: House) -> None:
     """Its guest ended and its ports are gone, as was read back: the new machine has its name and addresses at once. The
     old one stays the pod's until it is clean."""
     pod = house.ready(ORDER)

@@ -145,7 +145,7 @@ def test_free_node_is_the_nearest_that_keeps_the_locality(house: House, clock: H
     assert now.nodes[2] == other.nodes[0]
 
 
-def test_attempts_are_bounded(house: House, clock: HandClock) -> None:
+def test_failing_repair_is_retried_at_growing_intervals(house: House, clock: HandClock) -> None:
     """A failure that can't be mended is tried a minute later, then at growing intervals."""
     pod = house.ready(order(count=2))
     house.order(make("rest", 14))
@@ -446,7 +446,7 @@ def test_server_that_is_being_deleted_is_not_replaced(house: House, clock: HandC
     assert said(house, pod) == "SERVERS_DELETED"
 
 
-def test_reset_that_was_not_requested_does_not_count(
+def test_reset_stopped_by_the_gate_is_requested_later(
     house: House, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The gate closes right before the request: the reset is still to be done."""

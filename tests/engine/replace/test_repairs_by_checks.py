@@ -187,7 +187,7 @@ def test_fabric_is_asked_right_before_an_adapter_is_the_cause(
     assert said(house, pod) == ("ADAPTER_SHOWN" if way == "shown" else "FABRIC_UNKNOWN")
 
 
-def test_drain_outranks_a_report(house: House, clock: HandClock) -> None:
+def test_drain_replaces_reported_nodes_beyond_the_limits_of_reports(house: House, clock: HandClock) -> None:
     """Maintenance isn't held up by the limits of a project that reports its drained nodes, and nothing is held. Both
     nodes go at once: that the first one's new server isn't there yet isn't taken for a deletion."""
     limits(house, unaccepted=1)

@@ -258,7 +258,7 @@ def test_pod_is_released_while_a_node_is_replaced(house: House, visits: int) -> 
         house.service.pods.replace_node(house.request(), str(pod.id), Replacement(node="train-0"))
 
 
-def test_two_replacements_at_once_are_one(house: House) -> None:
+def test_second_of_two_concurrent_replacements_is_refused(house: House) -> None:
     """The pod's generation decides: the second is refused, and no third node is held."""
     pod = house.ready(sized(2))
     service = house.new_service()
@@ -369,7 +369,7 @@ def test_order_without_nodes_has_none_to_replace(house: House) -> None:
         house.service.pods.replace_node(house.request(), str(waits.id), Replacement(node="train-0"))
 
 
-def test_place_that_was_given_by_an_operators_word_is_kept(house: House, clock: HandClock) -> None:
+def test_successor_keeps_the_place_that_an_operator_gave_it(house: House, clock: HandClock) -> None:
     """The old server appears once more, past the limit: it is removed, and its successor keeps place and server."""
     pod = house.ready(sized(2))
     failed, was = pod.nodes[0], places(house)

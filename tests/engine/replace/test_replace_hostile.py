@@ -20,14 +20,14 @@ from weft.ports.occupants import Ended, Ending
 from weft.testing.cloud import Fault
 
 CASES = {
-    "during apply": "test_replace_hostile.test_apply_and_replacement_meet",
+    "during apply": "test_replace_hostile.test_growth_and_replacement_at_once_leave_one_server_in_each_place",
     "during its building": "test_replace.test_node_is_replaced_while_the_pod_is_built",
     "during release": "test_replace.test_pod_is_released_while_a_node_is_replaced",
     "during a drain": "test_repairs.test_drained_node_is_replaced_at_its_time",
     "lease end": "test_replaced_nodes_held.test_pod_whose_lease_is_over_is_not_changed",
     "restored database": "test_replace_hostile.test_replacement_stops_while_the_database_is_behind",
     "two operators at once": "test_replace_hostile.test_two_operators_replace_two_nodes_at_once",
-    "two operators, one node": "test_replace.test_two_replacements_at_once_are_one",
+    "two operators, one node": "test_replace.test_second_of_two_concurrent_replacements_is_refused",
     "two operators, two processes": "test_two_operators.test_one_node_replaced_by_two_is_replaced_once",
     "site without the node": "test_two_operators.test_site_without_the_node_meets_its_replacement",
     "held while it takes a place": "test_two_operators.test_node_that_is_held_does_not_take_a_place",
@@ -52,21 +52,21 @@ CASES = {
     "kills without a request": (
         "test_killed.test_replacement_without_a_request_survives_a_worker_killed_at_any_statement"
     ),
-    "a machine's cleaning": "test_metal_replaced.test_cleaning_of_hours_does_not_keep_the_place",
+    "a machine's cleaning": "test_metal_replaced.test_replacement_gets_the_name_while_the_old_machine_is_cleaned",
     "a part that stays": "test_parts_replaced.test_part_whose_server_stays_is_kept_and_delays_nothing",
     "random": "test_random_changes.test_random_orders_are_realized_and_released",
 }
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_case_has_its_test(case: str) -> None:
+def test_each_hostile_case_names_a_test_that_exists(case: str) -> None:
     module, _, name = CASES[case].partition(".")
     [path] = Path(__file__).parent.parent.glob(f"*/{module}.py")
     found = importlib.import_module(f"tests.engine.{path.parent.name}.{module}")
     assert callable(getattr(found, name))
 
 
-def test_apply_and_replacement_meet(house: House) -> None:
+def test_growth_and_replacement_at_once_leave_one_server_in_each_place(house: House) -> None:
     """Growth during a replacement, and a replacement during growth: each place has one server, as ordered."""
     pod = house.ready(sized(2))
     swap(house, pod.nodes[0])

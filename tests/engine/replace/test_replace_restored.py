@@ -45,7 +45,7 @@ def as_operators_do(house: House, pod: PodRecord, node: str, of_pod: bool = True
 
 
 @pytest.mark.parametrize("visits", [0, 1, 2, 3, 4])
-def test_dump_of_the_middle_of_a_replacement_ends_it_once_accepted(house: House, visits: int) -> None:
+def test_database_from_during_a_replacement_finishes_it_once_accepted(house: House, visits: int) -> None:
     """One server in the place, whatever was done since. Of one that wasn't requested by then, the database can't know
     that it is weft's: its node stays out of the segment until operators have deleted it."""
     pod = house.ready(sized(3))
@@ -67,7 +67,7 @@ def test_dump_of_the_middle_of_a_replacement_ends_it_once_accepted(house: House,
     assert members(house, now) - set(later.nodes) == set(now.nodes)
 
 
-def test_dump_of_before_a_replacement_makes_no_second_server_in_the_place(house: House) -> None:
+def test_database_from_before_a_replacement_makes_no_second_server_in_the_place(house: House) -> None:
     """The database's word is the old node: its server is created again once what the new one had was deleted. Its port
     on the network that tenants use, too, is named as what has the address."""
     pod = house.ready(sized(3))

@@ -34,7 +34,7 @@ def goes_down(house: House, node: str) -> None:
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_word_about_one_predecessor_says_nothing_of_another(house: House, order: int) -> None:
+def test_clearing_one_predecessor_does_not_clear_another(house: House, order: int) -> None:
     """The first host was cleared, and then its successor's fails, too: that server may go on with the same addresses,
     whichever of both names sorts first."""
     pod = house.ready(sized(2))
@@ -76,7 +76,7 @@ def test_nodes_that_had_one_place_return_to_two(house: House) -> None:
     assert not twice(house)
 
 
-def test_refused_word_counts_for_nothing(house: House) -> None:
+def test_refused_clearing_requests_nothing(house: House) -> None:
     """A node that isn't in quarantine can't be cleared: the answer is an error, and nothing is requested after it."""
     pod = house.ready(sized(2))
     failed = pod.nodes[0]

@@ -249,7 +249,7 @@ class Case:
                 raise AssertionError(verb)
 
 
-def test_table_of_ways_out_is_whole() -> None:
+def test_table_of_ways_out_has_each_lasting_state() -> None:
     """Each moment with each cause; each lasting state is reached, and has a limit after which it alarms, or waits for
     room or a person."""
     assert WAYS.keys() | CANNOT.keys() == set(product(MOMENTS, CAUSES))

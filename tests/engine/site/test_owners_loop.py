@@ -95,7 +95,7 @@ def test_owners_are_created_kept_and_released_beside_a_pod(house: OwnerHouse, ki
 
 
 @both
-def test_order_never_gets_an_owners_number(house: OwnerHouse, kind: OwnerKind) -> None:
+def test_pod_never_gets_a_number_that_another_owner_holds(house: OwnerHouse, kind: OwnerKind) -> None:
     """Its segment's number is held like a pod's, from before it was made until it was read back clean."""
     site = house.site
     number = house.number(kind)

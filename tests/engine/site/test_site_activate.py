@@ -134,7 +134,7 @@ def test_untrusted_trace_is_ignored(desk: Desk, monkeypatch: pytest.MonkeyPatch,
     assert was_read_whole(desk.activate())
 
 
-def test_trace_has_no_values_and_is_the_users_alone(desk: Desk) -> None:
+def test_upload_entry_has_no_values_and_only_its_user_can_read_it(desk: Desk) -> None:
     desk.activate()
     entry = desk.entry()
     assert (entry.stat().st_mode & 0o777, entry.parent.stat().st_mode & 0o777) == (0o600, 0o700)
@@ -268,7 +268,7 @@ def _edit(chance: random.Random, lines: list[str]) -> None:
         lines[0] = ",".join(header)
 
 
-def test_no_check_of_a_site_reads_the_fields_that_need_none(
+def test_fields_taken_over_unchecked_are_read_by_no_check_of_a_site(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a server takes over without checking the site again."""

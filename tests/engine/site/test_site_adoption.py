@@ -229,7 +229,7 @@ def test_resource_on_a_network_being_removed_is_not_adopted(house: SiteHouse) ->
     assert [c.what for c in plan.conflicts if f"port nas ({port.id})" in c.what]
 
 
-def test_copied_mark_hides_nothing(house: SiteHouse) -> None:
+def test_port_with_a_copied_mark_is_a_conflict(house: SiteHouse) -> None:
     """Everyone who sees the shared network sees the mark of its owner."""
     owner = house.applied()
     network = house.mine()["network/storage"]

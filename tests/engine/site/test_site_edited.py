@@ -44,7 +44,7 @@ def test_site_with_a_network_called_parts_is_read_whole(house: House, door: tupl
     assert Site.model_validate(found) == house.store.site().site
 
 
-def test_conditions_of_a_site_hold(house: House, door: tuple[Counting, str]) -> None:
+def test_if_match_and_if_none_match_are_checked_for_a_site(house: House, door: tuple[Counting, str]) -> None:
     """`If-None-Match: *` never replaces a site, and `If-Match: *` never makes the first one."""
     document = cut(house.site).document
 

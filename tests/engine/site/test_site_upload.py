@@ -123,7 +123,7 @@ def test_only_changed_parts_are_sent(house: House, door: tuple[Counting, str]) -
     assert house.store.site().site == large(maintenance="fan")
 
 
-def test_small_site_is_one_request(house: House, door: tuple[Counting, str]) -> None:
+def test_small_site_is_activated_by_one_request(house: House, door: tuple[Counting, str]) -> None:
     """No queries and no uploads come before it."""
     counting, url = door
     made = cut(house.site)

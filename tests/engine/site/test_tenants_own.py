@@ -449,7 +449,7 @@ def test_replaced_site_removes_nothing(house: TenantHouse) -> None:
     assert house.ports_in(house.free_number()) == {house.guid()}
 
 
-def test_hint_ends_the_pause_without_saying_anything(house: TenantHouse) -> None:
+def test_hint_ends_the_pause_and_creates_no_owner(house: TenantHouse) -> None:
     looked = threading.Semaphore(0)
 
     class ObservedKeeper(TenantKeeper):

@@ -226,7 +226,9 @@ def test_agent_killed_between_key_and_certificate_is_asked_again(
     assert rig.tend() == "CERTIFICATE_VALID"
 
 
-def test_host_that_asks_for_another_name_gets_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_that_requests_a_certificate_of_another_name_is_refused(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = issuing.request_for
 
     def other(current: Any, key: Any) -> str:

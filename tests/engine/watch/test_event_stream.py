@@ -135,7 +135,7 @@ def test_event_has_its_project_and_life_whatever_wrote_it(database: Database, da
     assert {f[3] for f in found if f[0] == pod} >= {"state", "step", "release", "receipt"}
 
 
-def test_position_of_another_life_is_refused(database: Database, pods: dict[str, str]) -> None:
+def test_position_from_before_a_restore_is_refused(database: Database, pods: dict[str, str]) -> None:
     """As after a restore: the database is elsewhere, and its rows have numbers of another server's transactions."""
     stream = EventStream(database)
     with psycopg.connect(database.url, autocommit=True) as connection:
@@ -179,7 +179,7 @@ def test_reader_learns_that_events_were_removed_unread(database: Database, pods:
 @pytest.mark.parametrize(
     "text", ["17", "", "zzzzzzzz-1-1-1", "3f9ac01e-1-9999999999999999999-1", "٣f9ac01e-1-1-1"]
 )
-def test_position_that_no_answer_has_is_refused(text: str) -> None:
+def test_malformed_position_names_its_field(text: str) -> None:
     """It names the field."""
     with pytest.raises(InputError, match="after"):
         Position.read(text)

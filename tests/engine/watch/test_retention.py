@@ -109,7 +109,7 @@ def test_long_lived_pod_keeps_only_what_its_receipt_needs(house: House) -> None:
     assert signed is not None and signed.receipt.clean and len(signed.receipt.given_back) == 1
 
 
-def test_never_requested_row_outlives_nothing_that_it_needs(house: House) -> None:
+def test_row_that_was_never_requested_does_not_outlive_what_it_needs(house: House) -> None:
     """Floating IPs left the order before their router existed: long after, the pod changes and is released."""
     planted = house.cloud.plant(Fault.UNREACHABLE, kind=Kind.ROUTER, times=None)
     wide = make("early", 3).model_copy(update={"access": AccessOrder(floating_ip="each")})

@@ -58,7 +58,7 @@ LOOKALIKES = (
         (Kind.NODE, (OWN, FAR), True, ""),
     ],
 )
-def test_errors_tell_cable_from_adapter_where_they_can(
+def test_errors_at_both_ends_name_the_cable_and_at_one_end_the_adapter(
     kind: Kind, errors: tuple[PortErrors, ...], complete: bool, part: str
 ) -> None:
     """Both ends are a cable; the own end alone an adapter, if the other one was read; old or other errors nothing."""
@@ -99,7 +99,7 @@ def full(one: PortErrors, grown: int = 0) -> PortErrors:
         (Kind.LINK, (LINK[0], full(LINK[1], 3)), "cable"),
     ],
 )
-def test_counter_that_has_been_full_for_longer_tells_nothing(
+def test_growth_of_a_counter_that_was_full_at_the_start_is_unknown(
     kind: Kind, errors: tuple[PortErrors, ...], part: str
 ) -> None:
     """It may be years old, and what its port counts today isn't known either."""
@@ -138,7 +138,7 @@ def test_ports_are_known_by_guid_and_not_by_what_they_call_themselves() -> None:
     assert part_of(cause(Kind.ADAPTER, node.name, 0), end, by_the_site(site, fabric, seen[2:]), True) == ""
 
 
-def test_sentences_are_of_both_ends_and_of_no_lookalike() -> None:
+def test_errors_at_both_ends_are_reported_and_those_of_similar_names_are_not() -> None:
     found = cause(Kind.ADAPTER, "gpu06", 1)
     said = errors_at(ends_of_cause(found, PLANNED, {"gpu06": "gpu06"}), (OWN, FAR, *LINK, *LOOKALIKES))
     assert len(said) == 2 and said[0].startswith("gpu06 mlx5_1[1] to leaf03[4]")

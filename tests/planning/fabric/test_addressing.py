@@ -15,7 +15,7 @@ PHYSICAL = "a0:00:00:27:fe:80:00:00:00:00:00:00:7c:fe:90:03:00:29:26:52"
 OTHER = "80:00:00:28:fe:80:00:00:00:00:00:00:00:11:22:03:00:33:44:56"
 
 
-def test_ipoib_address_of_a_physical_port() -> None:
+def test_ipoib_address_of_a_physical_port_is_parsed_into_its_fields() -> None:
     address = IPoIBAddress.parse(PHYSICAL)
     assert (address.flags, address.qpn, address.prefix) == (0xA0, 0x27, 0xFE80 << 48)
     assert address.guid == 0x7CFE900300292652
@@ -44,7 +44,7 @@ def test_physical_guid_can_not_be_derived_from_mac() -> None:
 
 
 @given(st.integers(0, (1 << 24) - 1), st.integers(1, (1 << 64) - 1), st.integers(0, 255))
-def test_ipoib_address_round_trips(qpn: int, guid: int, flags: int) -> None:
+def test_ipoib_address_reads_back_from_its_text(qpn: int, guid: int, flags: int) -> None:
     address = IPoIBAddress(qpn, guid, flags=flags)
     assert IPoIBAddress.parse(address.text) == address
     assert len(address.text.split(":")) == 20

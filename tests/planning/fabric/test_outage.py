@@ -37,7 +37,7 @@ def test_leaf_of_one_rail_takes_one_adapter_of_each_node_of_its_group() -> None:
     assert found.touched == ("gpu1", "gpu2", "gpu3")
 
 
-def test_spine_takes_bandwidth_between_leaves_and_no_node() -> None:
+def test_failure_of_a_spine_costs_bandwidth_and_no_node() -> None:
     found = failing(tree(), "s0")
     assert found.nodes == {}
     assert {(u.switch, u.before, u.after) for u in found.uplinks} == {
@@ -45,7 +45,7 @@ def test_spine_takes_bandwidth_between_leaves_and_no_node() -> None:
     }
 
 
-def test_last_path_between_leaves_cuts_off_the_smaller_part() -> None:
+def test_loss_of_the_last_path_cuts_off_the_smaller_part() -> None:
     """Also by a cable. Equal halves are cut off from each other."""
     site = small_site()
     only = [x for x in site.links if "spine02" not in (x.a, x.b)]
@@ -176,7 +176,7 @@ def test_unknown_target_is_refused_with_the_nearest_names(target: str, said: str
     assert said in str(refused.value)
 
 
-def test_name_of_several_needs_its_kind() -> None:
+def test_name_of_a_node_and_a_rack_is_refused_without_its_kind() -> None:
     site = small_site()
     nodes = tuple(n.model_copy(update={"rack": "gpu01"}) if n.name == "gpu02" else n for n in site.nodes)
     site = site.model_copy(update={"nodes": nodes})

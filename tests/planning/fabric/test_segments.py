@@ -175,7 +175,7 @@ def test_cut_subnet_is_the_lowest_that_overlaps_nothing(taken: set[int], prefix:
 
 
 @given(st.integers(2, 1 << 20))
-def test_prefix_for_is_the_smallest_subnet_that_holds(size: int) -> None:
+def test_prefix_for_a_number_of_addresses_is_the_smallest_that_holds_them(size: int) -> None:
     """One bit less would be too small."""
     length = prefix_for(size)
     assert 1 << (32 - length) >= size > 1 << (31 - length)

@@ -233,7 +233,7 @@ def test_dedicated_cores_are_counted_separately() -> None:
     assert len(parts) == 2 and len(filled(apart, 1, Share(cores=8), *parts)) == 4
 
 
-def test_consecutive_parts_never_count_together() -> None:
+def test_parts_one_after_the_other_share_the_same_cores() -> None:
     """Two that take half of the cores each one after the other leave the other half, and none of their devices."""
     one = node([4, 4], cores=32)
     first = Part(devices=("0000:00:00.0",), cores=16, start=0.0, end=10.0)

@@ -65,7 +65,7 @@ def test_several_servers_of_a_pod_share_a_host() -> None:
     assert answer.level == "node" and answer.held == ("gpu1",)
 
 
-def test_partly_used_nodes_come_first() -> None:
+def test_partly_used_nodes_are_chosen_before_whole_ones() -> None:
     """Although another node is first by name, and whole."""
     answer = place(request(2), site(), shared(gpu3=[part(0)]))
     assert placed(answer) == ["gpu3"] * 2 and isinstance(answer, Placement)

@@ -78,7 +78,7 @@ def _request(fields: dict[str, Any]) -> PlacementRequest:
     st.sampled_from(["as it is", "open", "anything", "fewer"]),
 )
 @settings(max_examples=examples(120))
-def test_try_agrees_with_placement(
+def test_trial_placement_agrees_with_placement(
     site: Any,
     request: PlacementRequest,
     occupancy: Occupancy,

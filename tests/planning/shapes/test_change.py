@@ -433,7 +433,7 @@ def test_impossible_change_is_reported_with_a_way_out(parts: dict[str, Any], fie
     assert len(found.change.nodes_added) == 1
 
 
-def test_access_changes_in_place() -> None:
+def test_access_is_changed_without_recreating_servers() -> None:
     """Other SSH sources change one security group; a floating IP brings its router, and nothing is recreated."""
     first = made(order(2))
     sources = changed(first, order(2, access={"ssh_from": ["9.0.0.0/8"]}))

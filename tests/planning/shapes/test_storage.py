@@ -81,7 +81,7 @@ def test_servers_boot_after_their_shares_rules_and_volumes() -> None:
     assert {"share/data", "share_access/data/gpu01", "volume/v/0", "port/gpu01/storage"} <= set(one.needs)
 
 
-def test_access_rule_is_for_the_nodes_closed_port() -> None:
+def test_share_access_rule_names_the_nodes_storage_port() -> None:
     found = plan(order(storage=[SHARE]))
     assert isinstance(found, Plan)
     there = found.graph.by_key()

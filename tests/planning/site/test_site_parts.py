@@ -55,7 +55,7 @@ def with_parts(large: Site) -> tuple[dict[str, Any], Sent]:
     return json.loads(json.dumps(made.document)), Sent(*made.parts.values())
 
 
-def test_small_site_is_one_document() -> None:
+def test_small_site_is_sent_in_one_document() -> None:
     """Nothing is cut where everything fits in one request."""
     made = cut(site(16))
     assert not made.parts and Site.model_validate(made.document) == site(16)
@@ -206,7 +206,7 @@ def test_missing_part_is_reported() -> None:
         load_site(document, parts=sent)
 
 
-def test_lean_rows_equal_the_originals() -> None:
+def test_rows_with_shared_values_equal_the_originals() -> None:
     """Sharing equal values changes no row, nor rows that are already in use."""
     whole = Site.model_validate(site(40).model_dump(mode="json"))
     lean(whole.nodes, {})

@@ -200,7 +200,7 @@ def test_halls_and_buildings_are_derived_from_cables() -> None:
     assert one.levels == ("node", "leaf", "block", "site")
 
 
-def test_capacity_by_hall() -> None:
+def test_capacity_has_the_largest_order_within_a_hall() -> None:
     """A site with halls reports the largest order inside one."""
     site = build_site([[4], [4], [2]])
     halls = {"l0-0": "h0", "l1-0": "h0", "l2-0": "h1"}
