@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from weft.config.secretfiles import readable_by_others
 from weft.drivers.wire.agentcertificates import CertificateClient, ExpiredError
-from weft.drivers.wire.agents import Address, Certificates
+from weft.drivers.wire.agents import Address, Certificates, NoSuchCallError
 from weft.engine.base.periodic import Periodic
 from weft.engine.base.pulse import Pulse
 from weft.engine.rows.agentcertificates import LEAST, AgentCertificates, SeenCertificate, is_late
@@ -162,9 +162,9 @@ class CertificateKeeper(Periodic):
             client.install(IssuedCertificate(certificate=certificate_pem(made).decode()))
         except RefusedError as error:
             return certificates.RENEWAL_REFUSED(until=until, why=str(error))
+        except NoSuchCallError:
+            return certificates.RENEWAL_UNSUPPORTED(until=until)
         except PermanentError as error:
-            if "there is no POST /v1/certificate/request" in error.answer:
-                return certificates.RENEWAL_UNSUPPORTED(until=until)
             return certificates.RENEWAL_REFUSED(until=until, why=error.answer)
         except (ConflictError, WeftError) as error:
             return certificates.RENEWAL_FAILED(until=until, why=str(error))

@@ -30,13 +30,25 @@ OLD_READING = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """One of a group. Attributes: path: of the page with its way out, below the console; empty: none."""
+    """One of a group.
+
+    Attributes:
+        what: a word or two, which the group's summary counts.
+        why: further text; empty: none.
+        path: of the page with its way out, below the console; empty: none.
+    """
 
     subject: str
     what: str
+    why: str = ""
     path: str = ""
     since: datetime | None = None
     code: str = ""
+
+    @property
+    def text(self) -> str:
+        """`FAILED: no node is free`."""
+        return f"{self.what}: {self.why}" if self.why else self.what
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +95,9 @@ async def _read(visit: Visit, request: Request, look: _Look) -> Group:
 
 
 def _summary(found: list[Alarm]) -> str:
-    """How many have each first word; lists end at a thousand."""
+    """How many there are of what; lists end at a thousand."""
     more = "at least " if len(found) >= MOST else ""
-    counts = Counter(one.what.partition(":")[0] for one in found)
+    counts = Counter(one.what for one in found)
     return more + ", ".join(f"{number} {word}" for word, number in counts.most_common(8))
 
 
@@ -101,7 +113,8 @@ async def _pods(visit: Visit, request: Request) -> list[Alarm]:
     return [
         Alarm(
             f"{pod.name} of {pod.project_id}",
-            f"{pod.state}: {pod.reason}",
+            pod.state,
+            pod.reason,
             f"/pods/{pod.id}",
             pod.since,
             pod.code,
@@ -120,13 +133,13 @@ async def _nodes(visit: Visit, request: Request) -> list[Alarm]:
     # Of a drained node, only a pod makes it busy: here those that share it.
     there |= {n.name: "pods that share it are" for n in nodes if n.state == "busy" and not n.pod}
     found = [
-        Alarm(node.name, f"{node.state}: {node.reason}", node_path(node.name), node.since)
+        Alarm(node.name, node.state, node.reason, node_path(node.name), node.since)
         for state in _STATES
         for node in views
         if node.state == state
     ]
     return found + [
-        Alarm(one.node, f"drain overdue: {there[one.node]} still there", node_path(one.node), one.by)
+        Alarm(one.node, "drain overdue", f"{there[one.node]} still there", node_path(one.node), one.by)
         for one in drains
         if one.node in there
     ]
@@ -135,20 +148,20 @@ async def _nodes(visit: Visit, request: Request) -> list[Alarm]:
 async def _fabrics(visit: Visit, request: Request) -> list[Alarm]:
     readings = await run_in_threadpool(visit.verbs.fabrics.readings, request)
     return [
-        Alarm(one.fabric, why, "/site/fabrics?now=true", one.read_at)
+        Alarm(one.fabric, what, why, "/site/fabrics?now=true", one.read_at)
         for one in readings
-        for why in _troubles(one)
+        for what, why in _troubles(one)
     ]
 
 
-def _troubles(one: FabricReading) -> list[str]:
+def _troubles(one: FabricReading) -> list[tuple[str, str]]:
     """What is wrong with a fabric by its last reading; one that is missing or old is wrong, too."""
     if one.age is None:
-        return ["not read yet: no worker has asked its managers"]
-    found = [] if one.known else ["not known: no manager answered that is in charge"]
-    found += [f"problems: {one.problems}, as its managers report"] if one.problems else []
-    found += [f"ports with errors: {one.port_errors}"] if one.port_errors else []
-    return found + ([f"reading is old: {one.age:.0f} s"] if one.age > OLD_READING else [])
+        return [("not read yet", "no worker has asked its managers")]
+    found = [] if one.known else [("not known", "no manager answered that is in charge")]
+    found += [("problems", f"{one.problems}, as its managers report")] if one.problems else []
+    found += [("ports with errors", f"{one.port_errors}")] if one.port_errors else []
+    return found + ([("reading is old", f"{one.age:.0f} s")] if one.age > OLD_READING else [])
 
 
 async def _networks(visit: Visit, request: Request) -> list[Alarm]:
@@ -157,7 +170,8 @@ async def _networks(visit: Visit, request: Request) -> list[Alarm]:
     return [
         Alarm(
             f"{one.name} of {one.project_id}",
-            f"{one.state}: {one.reason}",
+            one.state,
+            one.reason,
             f"/networks/{one.id}",
             one.since,
             one.code,
@@ -172,11 +186,7 @@ async def _site(visit: Visit, request: Request) -> list[Alarm]:
         one = await run_in_threadpool(visit.verbs.site.resources, request)
     except NotFoundError:
         return []
-    return (
-        [Alarm(one.site, f"{one.state}: {one.reason}", "/site/resources", one.since)]
-        if one.needs_person
-        else []
-    )
+    return [Alarm(one.site, one.state, one.reason, "/site/resources", one.since)] if one.needs_person else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from tests.drivers.opensm.rigs import FakeRig, RealRig, Rig, host_ports, until
+from weft.drivers.wire.agents import NoSuchCallError
 from weft.model.agentlinks import RoutesQuery
-from weft.model.errors import PermanentError, UnknownError
+from weft.model.errors import UnknownError
 from weft.model.linkreading import RouteReading
 from weft.planning.fabric.forwarding import Fate, Forwarding
 from weft.testing.fabric import FakeFabric
@@ -182,7 +183,7 @@ def test_agent_without_this_path_is_to_be_upgraded() -> None:
     rig, fabric = fake()
 
     def missing(query: RoutesQuery) -> None:
-        raise PermanentError("POST routes", "sm1", "there is no POST /v1/routes here", "correct that")
+        raise NoSuchCallError("POST routes", "sm1", "there is no POST /v1/routes here", "upgrade the agent")
 
     fabric.manager("sm1").forwarding.answer = missing  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(UnknownError, match=r"older than weft.*upgrade the agent"):

@@ -52,7 +52,7 @@ SERIES: Mapping[str, tuple[tuple[str, int, int | None], ...]] = {
 OLD = timedelta(days=365)
 """After which a table says little."""
 _LIMIT = 1 << 20
-_NEWEST = re.compile(r"\(up to (\d{1,3}\.\d{1,4})\)")
+_MICROVERSION = re.compile(r"\d{1,3}\.\d{1,4}")
 _VERSION = re.compile(r"\d{1,4}(\.\d{1,4}){0,3}")
 _STATED = re.compile(r"(\d{1,4}(?:\.\d{1,4}){0,3})(\.dev\d{1,6})?")
 _END = (1 << 30,)
@@ -154,19 +154,19 @@ class Advisories:
             said = f"the table of advisories ends at {self.table.until}: have a newer one (--advisories)"
             yield finding("ADVISORIES_OLD", "advisories", said)
 
-    def of(self, label: str, service: str, offered: str) -> Iterator[Finding]:
+    def of(self, label: str, service: str, newest: str) -> Iterator[Finding]:
         """Of one service of a cloud.
 
         Args:
             label: of the findings, such as `cloud main`.
-            offered: what the service's version document says, as `Met.version`.
+            newest: the microversion up to which the service answers, as `Met.newest`.
         """
         product, of = PRODUCTS.get(service), f"{label}: {service}"
         if product is None:
             return
         cloud = label.removeprefix("cloud ")
         exact = self.stated.get((cloud, product)) or self.stated.get(("", product))
-        first, end, called = _range(product, exact, offered)
+        first, end, called = _range(product, exact, newest)
         mine = [one for one in self.table.advisories if product in one.of]
         sure = [one for one in mine if _within(one, product, first, end)]
         perhaps = [one for one in mine if one not in sure and _touches(one, product, first, end)]
@@ -188,17 +188,16 @@ class Advisories:
         return oldest is not None and _numbers(oldest) <= first
 
 
-def _range(product: str, exact: str | None, offered: str) -> tuple[Version, Version, str]:
+def _range(product: str, exact: str | None, newest: str) -> tuple[Version, Version, str]:
     """First possible version, the first that is not possible any more, and words for them."""
     if exact is not None:
         return *_stated(exact), f"{product} {exact} (as stated)"
-    newest = found[1] if (found := _NEWEST.search(offered)) else None
     for microversion, low, high in SERIES.get(product, ()):
         if microversion == newest:
             words = f"{product} {low}" if high == low else f"{product} {low} or later" if high is None else ""
             return (low,), _END if high is None else (high + 1,), words or f"{product} {low} to {high}"
     last = SERIES[product][-1] if product in SERIES else None
-    if newest is not None and last is not None:
+    if _MICROVERSION.fullmatch(newest) and last is not None:
         offers, known = _numbers(newest), _numbers(last[0])
         if offers[0] == known[0] and offers > known:
             return (last[1],), _END, f"{product} {last[1]} or later"

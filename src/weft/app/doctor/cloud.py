@@ -77,12 +77,13 @@ def _service(
     of = f"{label}: {name}"
     try:
         met = meet(sessions, name)
-        version = f" version {met.version}" if met.version else ""
+        most = f" (up to {met.newest})" if met.newest else ""
+        version = f" version {met.version}{most}" if met.version or most else ""
         yield finding("SERVICE_ANSWERS", of, f"{met.url} answers,{version or ' without naming a version'}")
         if (seen := met.ahead if ahead is None else ahead) is not None:
             yield _clock(of, seen)
         yield _tls(of, met.url, seconds)
-        yield from advisories.of(label, name, met.version)
+        yield from advisories.of(label, name, met.newest)
         refused, rows = refused_reads(sessions, name)
     except WeftError as error:
         yield finding("SERVICE_UNREACHABLE", of, error)

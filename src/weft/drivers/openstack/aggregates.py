@@ -42,6 +42,7 @@ class Aggregates(KindDriver):
     kind = Kind.AGGREGATE
     threads = "compute"
     updatable = frozenset({"mark", "name", "flavors", "hosts"})
+    no_such_id = "no aggregate with its number and UUID"
     by_own_project = True
     by_policy = True
 
@@ -57,9 +58,6 @@ class Aggregates(KindDriver):
         asked = f"read host aggregate {number}"
         raw = project.compute.item_or_absent(asked, f"/os-aggregates/{number}", "aggregate", number)
         return None if raw is None or raw["uuid"] != uuid else _row(raw)
-
-    def proof(self, call: Call, resource: Resource, text: str) -> str:
-        return text.replace("404 by its id", "no aggregate with its number and UUID")
 
     def control(self, call: Call) -> str:
         return compute_control(call.own)

@@ -89,6 +89,8 @@ class KindDriver(ABC):
     another."""
     updatable: ClassVar[frozenset[str]]
     """Fields that can be changed in place."""
+    no_such_id: ClassVar[str] = "404 by its id"
+    """What says that there is nothing with a known id, for receipts."""
     by_project: ClassVar[bool] = False
     """Whether the audit lists it with each project's token (`project_rows`): listing all at once takes an
     administrator."""
@@ -287,7 +289,7 @@ def look(kind: KindDriver, call: Call, wanted: Sequence[Resource]) -> Presence:
     control = kind.control(call)
     asked = {r.key for r, _ in hidden}
     phrases = {
-        True: f"404 by its id, and not among the {len(listed)} listed",
+        True: f"{kind.no_such_id}, and not among the {len(listed)} listed",
         False: f"not among the {len(listed)} listed",
     }
     where = f"project {call.scope.project_id}"

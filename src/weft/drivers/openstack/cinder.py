@@ -114,6 +114,7 @@ class VolumeAttachments(KindDriver):
     kind = Kind.VOLUME_ATTACHMENT
     threads = "volume"
     updatable = frozenset[str]()
+    no_such_id = "not among the volumes of its server"
 
     def control(self, call: Call) -> str:
         return compute_control(call.project)
@@ -134,9 +135,6 @@ class VolumeAttachments(KindDriver):
         server, _, volume = thing_id.partition("/")
         _, rows = _attached(project, server)
         return next((_row(server, raw) for raw in rows if raw["volumeId"] == volume), None)
-
-    def proof(self, call: Call, resource: Resource, text: str) -> str:
-        return text.replace("404 by its id", "not among the volumes of its server")
 
     def observe(self, call: Call, resource: Resource, row: ListedResource) -> Observed:
         """It has no description for a mark."""

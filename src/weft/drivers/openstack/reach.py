@@ -48,13 +48,15 @@ class Met:
     """A service's root, as anybody sees it.
 
     Attributes:
-        version: that it names as current, such as `2.1 (up to 2.96)`; empty: it names none.
+        version: that it names as current, such as `v2.1`; empty: it names none.
+        newest: microversion up to which it answers, such as `2.96`; empty: it names none.
         ahead: seconds that its clock is ahead of this host's, whole ones; None: it doesn't say its time (uWSGI, for
             one, sends no `Date`).
     """
 
     url: str
     version: str
+    newest: str
     ahead: float | None
 
 
@@ -92,7 +94,7 @@ def meet(sessions: Sessions, name: str) -> Met:
         ) from error
     if response.status_code >= 500:
         raise UnknownError(asked, f"{name} at {url}", f"HTTP {response.status_code}", "see the service's log")
-    return Met(url, _version(response.content[:_LARGEST]), _ahead(response.headers.get("Date"), before))
+    return Met(url, *_version(response.content[:_LARGEST]), _ahead(response.headers.get("Date"), before))
 
 
 def keystone_ahead(sessions: Sessions) -> float | None:
@@ -145,8 +147,8 @@ def certificate_end(url: str, seconds: float) -> datetime:
     return x509.load_pem_x509_certificate(pem.encode()).not_valid_after_utc
 
 
-def _version(body: bytes) -> str:
-    """Of a version document: of one version, or of several."""
+def _version(body: bytes) -> tuple[str, str]:
+    """The current version of a version document, of one version or of several, and its newest microversion."""
     try:
         document = json.loads(body)
         many = document.get("versions") or document.get("version") or []
@@ -155,8 +157,8 @@ def _version(body: bytes) -> str:
         current = next((row for row in rows if row.get("status") in ("CURRENT", "stable")), rows[0])
         number, most = str(current.get("id", ""))[:20], current.get("max_version") or current.get("version")
     except (ValueError, AttributeError, IndexError, TypeError):
-        return ""
-    return f"{number} (up to {str(most)[:20]})" if most else number
+        return "", ""
+    return number, str(most or "")[:20]
 
 
 def _ahead(date: str | None, before: datetime) -> float | None:

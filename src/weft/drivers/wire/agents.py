@@ -50,6 +50,10 @@ MAX_ANSWER = 256 << 20
 D = TypeVar("D", bound=BaseModel)
 
 
+class NoSuchCallError(PermanentError):
+    """The agent doesn't know the call: it is older than weft."""
+
+
 class Agent(Protocol):
     """One fabric agent. Every call may raise `UnknownError`, `PermanentError`; `change` also `ConflictError`."""
 
@@ -219,7 +223,9 @@ class AgentClient:
             return UnknownError(asked, self._who, said)
         if status == 409:
             return ConflictError(detail)
-        if status in (400, 403, 404, 422):
+        if status == 404:
+            return NoSuchCallError(asked, self._who, detail, "upgrade the agent")
+        if status in (400, 403, 422):
             return PermanentError(asked, self._who, detail, "correct that; it then resumes on its own")
         return UnknownError(asked, self._who, detail)
 

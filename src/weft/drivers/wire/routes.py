@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from weft.drivers.wire.agents import Agent
+from weft.drivers.wire.agents import Agent, NoSuchCallError
 from weft.model.agentlinks import Counters, CountersQuery, Routes, RoutesQuery, SwitchTable
-from weft.model.errors import PermanentError, UnknownError
+from weft.model.errors import UnknownError
 from weft.model.ids import format_guid, parse_guid
 from weft.model.linkreading import PortRate, RouteReading, TimedRates, TimedRoutes
 
@@ -22,10 +22,6 @@ class Asks(Protocol):
     """Asks the agent that knows the fabric, or one after the other of those that all do; raises as they do."""
 
     def __call__(self, ask: Callable[[Agent], T], /) -> T: ...
-
-
-_OLDER = "there is no POST"
-"""How an agent that doesn't know the path begins its answer."""
 
 
 class RouteKeeper:
@@ -128,9 +124,7 @@ def _rates(answer: Counters) -> TimedRates:
 def _asked(agent: Agent, ask: Callable[[], T]) -> T:
     try:
         return ask()
-    except PermanentError as error:
-        if _OLDER not in str(error):
-            raise
+    except NoSuchCallError as error:
         raise UnknownError(
             "read its links",
             f"fabric agent {agent.name}",
