@@ -39,6 +39,7 @@ def set_route(lab: Lab) -> None:
     assert cloud.network.update_router(router, routes=[route]).routes == [route]
 
 
+@pytest.mark.nightly(reason="a minute; by day on fakes, and killed at each statement")
 def test_pod_grows_opens_and_shrinks_while_others_run(lab: Lab, people: People) -> None:
     """Who stays keeps its server; who leaves is free at once; the receipt covers everything that ever was."""
     tenant, operator = people("team-a"), people("operator")

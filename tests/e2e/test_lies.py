@@ -135,7 +135,7 @@ def released_clean(tenant: Person, name: str, watch: PodWatch) -> dict[str, Any]
 
 @pytest.mark.parametrize(
     "step",
-    [3, pytest.param(1, marks=pytest.mark.nightly(reason="each lie; by day every third of those to all"))],
+    [6, pytest.param(1, marks=pytest.mark.nightly(reason="each lie; by day every sixth of those to all"))],
 )
 def test_release_is_signed_only_once_answers_are_true(
     lab: Lab, people: People, liar: Liar, step: int

@@ -92,6 +92,9 @@ def released(tenant: Person, *names: str) -> None:
         assert receipt.code == 0, receipt.err
 
 
+@pytest.mark.nightly(
+    reason="a minute of processor; by day its parts are taken, given back and refused on fakes"
+)
 def test_pods_of_one_accelerator_share_a_host(people: People) -> None:
     """Four pods on one host of eight accelerators; five more are refused. One of them gets all that is left, and gives
     a server back that another gets, while its others run on."""

@@ -148,6 +148,7 @@ def good(answer: Answer) -> Answer:
     return answer
 
 
+@pytest.mark.nightly(reason="half a minute; by day on fakes, whose contract the real services keep")
 def test_site_goes_from_description_to_receipt(lab: Lab, people: People, operator: Person) -> None:
     """Each port has its MAC, address and name; tenants see the shared network alone; a second apply does nothing."""
     cloud, tenant = connection(lab, "operator").network, connection(lab, "team-a").network

@@ -143,6 +143,7 @@ def test_deleted_server_is_detected_and_repaired(lab: Lab, people: People) -> No
     assert_clean(operator)
 
 
+@pytest.mark.nightly(reason="by day a worker is killed at each statement and each request, on fakes")
 def test_killed_weft_resumes_where_it_was(lab: Lab, people: People) -> None:
     """kill -9 in the middle of an order: after a restart the pod becomes READY and nothing is there twice."""
     tenant, operator = people("team-a"), people("operator")

@@ -98,6 +98,7 @@ def test_ports_are_reconciled_after_neutron_is_killed(cloud: Cloud) -> None:
     assert cloud.settled(network, LAST - 2)
 
 
+@pytest.mark.nightly(reason="by day the row that it leaves is freed on the journal's own database")
 def test_neutron_killed_during_a_notice_is_reconciled(cloud: Cloud) -> None:
     """Its driver never repeats what it was sending then. The wire is right nevertheless, and the row is freed."""
     network = cloud.network(LAST - 6)
@@ -210,6 +211,7 @@ def test_front_errors_and_malformed_answers_are_survived(cloud: Cloud) -> None:
     assert len(cloud.settled(network, LAST - 4)) == 6
 
 
+@pytest.mark.nightly(reason="half a minute of processor; by day on a fake Neutron that answers so")
 def test_user_without_its_role_removes_nothing(cloud: Cloud) -> None:
     """The role that shows it other projects is taken away: Neutron lists no tenant's network, and says 404."""
     network = cloud.network(LAST - 5)

@@ -14,6 +14,7 @@ from weftlab.lab import Lab
 pytestmark = pytest.mark.cloud
 
 
+@pytest.mark.nightly(reason="by day on fakes; a tenant's marks and locks are tried on the lab")
 def test_changes_by_a_tenant_to_its_pods_networks_are_repaired(lab: Lab, people: People) -> None:
     """Share and address pairs are taken off; the tenant's own port is named at the release, and goes with a repair."""
     tenant, operator = people("team-a"), people("operator")

@@ -111,6 +111,7 @@ def test_taken_port_stops_the_start(tmp_path: Path) -> None:
 
 
 @pytest.mark.fabric
+@pytest.mark.nightly(reason="a minute; by day the whole lab and single fabrics are started and ended")
 def test_fabric_alone_starts_and_stops(tmp_path: Path) -> None:
     """Up, a second up, status, two downs; then no process works in the folder, and the folder is gone."""
     state = tmp_path / "fabric"

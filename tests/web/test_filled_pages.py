@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.api.test_part_history import GPU, PCI
 from tests.helpers.consoles import Console
 from tests.helpers.hostchecks import document, result
@@ -45,6 +47,7 @@ def fill(console: Console) -> None:
     house.service.capacity.reserve(OLGA, wanted)
 
 
+@pytest.mark.nightly(reason="16 s of processor; by day axe reads the pages of each story")
 def test_filled_pages_are_accessible_and_need_no_javascript(
     pods_console: Console, tab: tuple[Page, list[str]], axe: str
 ) -> None:

@@ -65,6 +65,7 @@ def names() -> Iterator[list[str]]:
         subprocess.run(["ip", "link", "del", tag], check=False, capture_output=True)
 
 
+@pytest.mark.nightly(reason="15 s of processor; by day by programs that print the same texts")
 def test_slow_sender_is_named(names: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ssh = tmp_path / "ssh"
     ssh.write_text(_SSH.format(folder=tmp_path))

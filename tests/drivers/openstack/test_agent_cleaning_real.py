@@ -213,6 +213,7 @@ def test_steps_of_an_aborted_cleaning_do_not_count_for_the_next_one(rig: Rig) ->
     assert outcome.id is not None, outcome.error
 
 
+@pytest.mark.nightly(reason="by day on a fake Ironic; cleaning by the real one has other steps")
 def test_arrays_are_created_manually_and_by_each_cleaning(rig: Rig) -> None:
     """As `weft site enroll` has it, and as a cloud is set up that deletes them first. One that comes out otherwise is
     neither taken nor given back."""

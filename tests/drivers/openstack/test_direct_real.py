@@ -166,6 +166,7 @@ def test_partition_image_cannot_be_turned_into_a_whole_disk_meanwhile(rig: Rig) 
     rig.leave(server)
 
 
+@pytest.mark.nightly(reason="a deployment; by day on the fake")
 def test_tenant_rescues_its_machine_with_the_password_shown_once(rig: Rig) -> None:
     """Ironic's agent gets no more than its hash, and nothing of it stays in Ironic."""
     server, _ = deployed(rig, "rescued", rig.cloud.image(RESCUED, "rescued", whole_disk()))

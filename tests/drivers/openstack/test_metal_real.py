@@ -343,6 +343,7 @@ def test_interruption_between_any_two_changes_can_be_completed_or_removed(rig: R
     rig.leave(again)
 
 
+@pytest.mark.nightly(reason="20 s of processor; by day on the fake, and standalone by the other driver")
 def test_tenants_server_actions_work(rig: Rig) -> None:
     rig.take()
     server = rig.create()

@@ -87,6 +87,7 @@ def test_machine_boots_the_checked_image_despite_later_changes(
     assert {k: info[k] for k in ("image_source", "kernel", "ramdisk", "boot_iso") if k in info} == booted
 
 
+@pytest.mark.nightly(reason="a deployment; by day on the fake")
 def test_image_changed_under_nova_is_detected_by_weft(
     rig: Rig,
 ) -> None:

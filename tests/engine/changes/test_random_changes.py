@@ -397,7 +397,7 @@ class Tenant:
         assert there.count(Kind.VOLUME) == count * sum(e.kind == "volume" for e in order.storage)
 
 
-@pytest.mark.parametrize("number", range(examples(32)))
+@pytest.mark.parametrize("number", range(examples(16)))
 def test_random_orders_are_realized_and_released(house: House, number: int) -> None:
     tenant = Tenant(house, seeded(number))
     try:

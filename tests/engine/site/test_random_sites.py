@@ -405,7 +405,7 @@ def _flat(values: Any) -> list[object]:
     return [one for v in values for one in (v if isinstance(v, tuple) else (v,))]
 
 
-@pytest.mark.parametrize("number", range(examples(32)))
+@pytest.mark.parametrize("number", range(examples(16)))
 def test_random_sites_are_realized_beside_others(house: SiteHouse, number: int) -> None:
     operator = Operator(house, seeded(number))
     try:

@@ -153,6 +153,7 @@ def test_every_kayobe_group_is_declared_before_use() -> None:
 
 
 @pytest.mark.cloud
+@pytest.mark.nightly(reason="Kayobe's own environment; by day Kolla Ansible reads the same inventory")
 def test_kayobe_reads_its_hosts_and_networks(tmp_path: Path) -> None:
     """By its own `configuration dump`; the control: a file that isn't YAML."""
     one = Kayobe(tmp_path, rdg())
