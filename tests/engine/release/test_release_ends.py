@@ -198,3 +198,20 @@ def visits(house: House, pod: PodRecord, times: int = 3) -> PodRecord:
         house.store.wake(pod.id)
         house.worker.run_once()
     return look(house, pod)
+
+
+def test_record_that_contradicts_what_weft_saw_proves_no_end(house: House) -> None:
+    """Nova lists no action of a server that weft has seen launched: the guest may run on, and its node is kept."""
+    pod = house.ready(make("launched", 2))
+    server = house.cloud.thing(f"server/{pod.nodes[0]}")
+    server.facts["launched_at"] = "2026-11-30T10:00:00.000000"
+    for flavor in ("other", "gpu8"):  # a difference, so that visits write what they see
+        server.fields["flavor"] = flavor
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    never = Ending(Ended.NEVER_RAN, "Nova's record names no nova-compute that ever had it")
+    house.cloud.meanwhile("endings", lambda: house.cloud.ends(server.id, never))
+    receipt = at_its_limit(house, pod)
+    assert receipt.quarantined == (pod.nodes[0],)
+    assert {(i.plane, i.result) for i in receipt.items if i.result != "clean"} >= {("guest", "unknown")}
+    assert receipt.abandoned is not None and receipt.abandoned.kept == (f"vlan/lab {pod.plan.vlan}",)

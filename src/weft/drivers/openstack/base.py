@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from weft.drivers.openstack.lookups import Lookups
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
-from weft.model.errors import PermanentError, WeftError
+from weft.model.errors import PermanentError, UnknownError, WeftError
 from weft.model.mark import Mark
 from weft.model.resources import Difference, Kind, Observed, Outcome, Resource, Status
 from weft.ports.fences import unfenced
@@ -282,6 +282,10 @@ def look(kind: KindDriver, call: Call, wanted: Sequence[Resource]) -> Presence:
     project = kind.project(call)
     # What a listing omits may exist all the same: filtered by a removed tag, soft-deleted, delayed.
     single = list(call.spread.map(lambda one: kind.one_row(project, one[1]), hidden))
+    for (resource, known), row in zip(hidden, single, strict=True):
+        if row is not None and row.id != known:
+            seen = f"the answer about {known[:80]} is about another {kind.kind}, {row.id[:80]}"
+            raise UnknownError(f"read {kind.kind} {resource.name}", "the cloud", seen)
     rows = ours([*listed, *(row for row in single if row is not None)], call.scope, wanted, call.ids)
     absent = [r for r in wanted if r.key not in rows]
     if not absent:

@@ -125,7 +125,11 @@ def ending(
             cut = f"{len(listed.actions)} actions that may have moved it, of which {len(shown)} were read in time"
         if cut and len(shown) >= NEWEST:
             break
-        shown.append(project.compute.item(asked, f"{path}/{action['request_id']}", "instanceAction"))
+        request = action["request_id"]
+        one = project.compute.item(asked, f"{path}/{request}", "instanceAction")
+        if one["request_id"] != request:
+            raise UnknownError(asked, "Nova", f"the answer about request {request} is about another one")
+        shown.append(one)
     found = _of_events(shown, project_id, whole, hosts)
     if found.how is not Ended.NEVER_RAN and not cut and unplaced is not None and _only_built(shown):
         return _of_row(found, unplaced)
@@ -202,6 +206,8 @@ def _listed(project: Project, asked: str, path: str, server: str, until: float) 
             how = Ended.NO_RECORD if answer.proves_absent(server) and not seen else Ended.UNKNOWN
             return Ending(how, f"Nova has no record of its actions: {answer.sentence()}")
         page = project.compute.rows(asked, answer, "instanceActions")
+        if (other := next((a for a in page if a["instance_uuid"] != server), None)) is not None:
+            raise UnknownError(asked, "Nova", f"it shows actions of server {other['instance_uuid']}")
         read += [a for n, a in enumerate(page, seen) if n < NEWEST or a.get("action") not in _STAYS]
         seen += len(page)
         if len(read) > MOST_READ:

@@ -238,7 +238,7 @@ class KeyPairs(KindDriver):
 
     def one_row(self, project: Project, thing_id: str) -> ListedResource | None:
         asked, path = f"read key pair {thing_id}", f"/os-keypairs/{thing_id}"
-        raw = project.compute.item_or_absent(asked, path, "keypair", thing_id)
+        raw = project.compute.item_or_absent(asked, path, "keypair", thing_id, shown="name")
         return None if raw is None else _key_row(raw)
 
     def wanted(self, call: Call, resource: Resource) -> Fields:

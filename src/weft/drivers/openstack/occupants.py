@@ -28,6 +28,7 @@ from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project, Sessions
 from weft.drivers.openstack.transport import TIMEOUT
 from weft.model.errors import OutsideError, UnknownError
+from weft.model.ids import moment_of
 from weft.ports.occupants import Ended, Ending, Occupant, OnHost
 from weft.ports.patience import patience, waiting_at_most
 
@@ -141,11 +142,14 @@ class OpenStackOccupants:
         for server in sorted(set(servers)):
             asked, path = f"read whose server {server} is", f"/servers/{server}"
             row = project.compute.item_or_absent(asked, path, "server", server)
-            try:
-                if row is not None and row["tenant_id"] == project_id:
-                    made[server] = datetime.fromisoformat(str(row["created"]))
-            except (KeyError, ValueError) as error:
-                raise UnknownError(asked, "Nova", _sentence(error)) from error
+            if row is None or row.get("tenant_id", project_id) != project_id:
+                continue
+            at = moment_of(str(row.get("created")))
+            if at is None or "tenant_id" not in row:
+                raise UnknownError(
+                    asked, "Nova", "an answer without its project, or without when it was created"
+                )
+            made[server] = at
         return made
 
     def endings(

@@ -76,14 +76,24 @@ class Service:
         """The object `name` in the body of a GET that must succeed. Raises `UnknownError`."""
         return self.part(asked, self.ask(asked, "GET", path, params=params, microversion=microversion), name)
 
-    def item_or_absent(self, asked: str, path: str, name: str, thing_id: str) -> Json | None:
-        """The object `name`; None only if the service itself says that it doesn't exist. Raises `UnknownError`."""
+    def item_or_absent(
+        self, asked: str, path: str, name: str, thing_id: str, shown: str = "id"
+    ) -> Json | None:
+        """The object `name`; None only if the service itself says that it doesn't exist. Raises `UnknownError`,
+        also if the answer is about another object.
+
+        Args:
+            shown: field of the object that has `thing_id`.
+        """
         answer = self.ask(asked, "GET", path, ok=(404,))
         if answer.status == 404:
             if not answer.proves_absent(thing_id):
                 raise self.error(asked, answer, reading=True)
             return None
-        return self.part(asked, answer, name)
+        part = self.part(asked, answer, name)
+        if str(part.get(shown)) != thing_id:
+            raise self._misshapen(asked, answer, f"another {name}'s {shown}, {str(part.get(shown))[:80]!r},")
+        return part
 
     def part(self, asked: str, answer: Answer, name: str, reading: bool = True) -> Json:
         """The object `name` of an answer's body. Raises `UnknownError`; `TemporaryError` if it was no read."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Literal
 
@@ -114,7 +114,16 @@ def read_endings(
     for (cloud, project), mine in sorted(groups.items(), key=lambda g: g[0]):
         whole = {server: machine for server, one in mine.items() if (machine := _machine(one))}
         for server, ending in world.clouds[cloud].endings(project, mine, whole).items():
-            yield mine[server], ending
+            yield mine[server], _believed(ending, mine[server])
+
+
+def _believed(ending: Ending, record: ResourceRecord) -> Ending:
+    """Nova's record, unless it contradicts what weft itself saw: a guest that was launched ran on some host."""
+    launched = record.facts.get("launched_at")
+    if ending.how is not Ended.NEVER_RAN or not launched:
+        return ending
+    said = f"{ending.text}, but Nova showed that it was launched at {launched}"
+    return replace(ending, how=Ended.UNKNOWN, text=said, cut=True)
 
 
 def _machine(record: ResourceRecord) -> str | None:

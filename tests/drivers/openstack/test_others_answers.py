@@ -1,0 +1,86 @@
+"""Answers about something else than what was asked for, as from a confused cache: they prove nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.drivers.openstack.test_absence import IDS, NETWORK, SCOPE, SERVER
+from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud, tiny_cloud
+from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
+from weft.model.errors import UnknownError
+from weft.model.resources import Resource
+from weft.ports.occupants import Ended
+
+OTHER = "5f0c4a4e-0000-4000-8000-000000000002"
+BUILD, END = "_do_build_and_run_instance", "terminate_instance"
+
+
+@dataclass(frozen=True)
+class Rig:
+    cloud: TinyCloud
+    driver: OpenStackDriver
+    facts: OpenStackFacts
+
+
+@pytest.fixture
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    with tiny_cloud() as (cloud, text):
+        file = tmp_path_factory.mktemp("tiny") / "clouds.yaml"
+        file.write_text(text)
+        sessions = Sessions("weft", [file])
+        driver = OpenStackDriver("lab", sessions)
+        yield Rig(cloud, driver, OpenStackFacts(sessions))
+        driver.close()
+        sessions.close()
+
+
+@pytest.mark.parametrize("shown", ["another", "in capitals", "none"])
+@pytest.mark.parametrize("wanted", [NETWORK, SERVER], ids=["network", "server"])
+def test_answer_about_another_resource_does_not_prove_absence(rig: Rig, wanted: Resource, shown: str) -> None:
+    """No listing shows it, and the GET by its id shows something else: nothing says 404 of it."""
+    own = IDS[wanted.key]
+    id_ = {"another": OTHER, "in capitals": own.upper(), "none": None}[shown]
+    row = {"id": id_, "name": "x", "description": "", "project_id": PROJECT, "created_at": ""}
+    server = {**row, "tenant_id": PROJECT, "created": "", "status": "ACTIVE", "flavor": {}}
+    path = f"/compute/servers/{own}" if wanted is SERVER else f"/network/networks/{own}"
+    body = {"server": server} if wanted is SERVER else {"network": row}
+    rig.cloud.lies = [(f"GET {path}", Reply(200, body))]
+    with pytest.raises(UnknownError, match="another"):
+        rig.driver.find(SCOPE, [wanted], IDS)
+    with pytest.raises(UnknownError, match="another"):
+        rig.driver.delete(SCOPE, [wanted], IDS)
+    assert not [line for line in rig.cloud.asked if line.startswith("DELETE")]
+
+
+@pytest.mark.parametrize("where", ["listing", "action"])
+def test_record_of_another_server_does_not_prove_an_end(rig: Rig, where: str) -> None:
+    """The other one was destroyed; this one was never removed."""
+    server = IDS[SERVER.key]
+    rig.cloud.act(server, "create", (BUILD, "a", "Success"))
+    rig.cloud.act(OTHER, "create", (BUILD, "a", "Success"))
+    rig.cloud.act(OTHER, "delete", (END, "a", "Success"))
+    assert rig.facts.endings(PROJECT, [server])[server].how is Ended.NOT_DESTROYED
+    path = f"/compute/servers/{server}/os-instance-actions"
+    others = rig.cloud.actions[OTHER]
+    if where == "listing":
+        rig.cloud.actions[server] = others
+    else:
+        lie = Reply(200, {"instanceAction": others[1]})
+        rig.cloud.lies = [(f"GET {path}/req-{server}-0", lie)]
+    assert rig.facts.endings(PROJECT, [server])[server].how is Ended.UNKNOWN
+
+
+def test_creation_time_without_a_zone_is_utc_and_another_one_unknown(rig: Rig) -> None:
+    """Which servers were made since a request is compared with the database's time."""
+    row: dict[str, object] = {"id": OTHER, "name": "x", "tenant_id": PROJECT}
+    row["created"] = "2026-11-30T10:00:00.123456"
+    rig.cloud.things["servers"] = [row]
+    [made] = rig.facts.made_by(PROJECT, [OTHER]).values()
+    assert made.isoformat() == "2026-11-30T10:00:00.123456+00:00"
+    for other in (None, "", "yesterday", 7):
+        row["created"] = other
+        with pytest.raises(UnknownError):
+            rig.facts.made_by(PROJECT, [OTHER])
