@@ -38,6 +38,7 @@ class Answer:
 
     @property
     def is_done(self) -> bool:
+        """Whether the status is 2xx."""
         return 200 <= self.status < 300
 
     def get(self, name: str) -> Any:
@@ -51,9 +52,14 @@ class Caller(Protocol):
     """Someone with a token."""
 
     @property
-    def user_id(self) -> str: ...
+    def user_id(self) -> str:
+        """Keystone's id of the caller."""
+        ...
+
     @property
-    def project_id(self) -> str: ...
+    def project_id(self) -> str:
+        """Keystone's id of the project that the caller is signed in to."""
+        ...
 
     def ask(
         self, service: str, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
@@ -219,6 +225,7 @@ class Collection:
         return found
 
     def change(self, key: str, method: str = "PUT", **values: Any) -> Answer:
+        """Change values of one by its id, by PUT or `method`; returns the answer, whatever its status."""
         return self.caller.ask(self.service, method, f"{self.path}/{key}", {self.one: values})
 
     def delete(self, key: str) -> Answer:
@@ -230,6 +237,7 @@ PATIENCE = 600.0
 
 
 def pause(seconds: float) -> None:
+    """Sleep, for at most `PATIENCE` seconds."""
     time.sleep(min(seconds, PATIENCE))
 
 

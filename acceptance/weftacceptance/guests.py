@@ -79,6 +79,7 @@ def launch_from_image(run: Run) -> Json:
 
 @step("teardown_instance", "image-registry")
 def teardown_instance(run: Run) -> Json:
+    """Release the pod and delete the key pair; passes if the receipt is clean and Nova has no server."""
     kept, tests = launched(run), Tests()
     tests.add("pod_released", release(run.tenant, "server"), "its receipt is clean")
     tests.add("server_gone", servers(run).find(kept["id"]) is None, "Nova no longer has the server")

@@ -70,6 +70,7 @@ def _delete_user(run: Run, user: Json) -> bool:
 
 @step("create_user", "iam")
 def create_user(run: Run) -> Json:
+    """Create a user with an application credential; both are read back. Raises `LostError` if one isn't there."""
     user = make_user(run, "user")
     key = make_key(run, user, "key")
     found, credential = users(run.operator).find(user["id"]), key_of(run, user, key["id"])
@@ -81,6 +82,7 @@ def create_user(run: Run) -> Json:
 
 @step("test_credentials", "iam")
 def test_credentials(run: Run) -> Json:
+    """Sign in with the new credential, and read as its user."""
     user, key, tests = run.need("user"), run.need("key"), Tests()
     caller = run.cloud.key(key["id"], key["secret"])
     who = who_is(caller)
@@ -94,6 +96,7 @@ def test_credentials(run: Run) -> Json:
 
 @step("teardown", "iam")
 def delete_user(run: Run) -> Json:
+    """Delete the user; passes if Keystone has neither it nor its credential any more."""
     user, key, tests = run.need("user"), run.need("key"), Tests()
     tests.add("user_gone", _delete_user(run, user), "Keystone no longer has the user")
     tests.add("key_refused", is_refused(run.cloud.key(key["id"], key["secret"])), "its credential is refused")
@@ -102,6 +105,7 @@ def delete_user(run: Run) -> Json:
 
 @step("check_api", "control-plane")
 def check_api(run: Run) -> Json:
+    """Ask Keystone who the caller is, and each API of the cloud for a listing."""
     tests, tenant = Tests(), run.tenant
     who = who_is(tenant)
     tests.add("identity", tenant.project_id in who["projects"], "the token is of the project")
@@ -118,6 +122,7 @@ def check_api(run: Run) -> Json:
 
 @step("create_access_key", "control-plane")
 def create_access_key(run: Run) -> Json:
+    """Create a service account with an application credential, read back. Raises `LostError`."""
     user = make_user(run, "service")
     key = make_key(run, user, "key")
     found = key_of(run, user, key["id"])
@@ -129,6 +134,7 @@ def create_access_key(run: Run) -> Json:
 
 @step("test_access_key", "control-plane")
 def test_access_key(run: Run) -> Json:
+    """Sign in with the service account's credential: the user and project of its token."""
     user, key, project = run.need("user"), run.need("key"), run.tenant.project_id
     who = who_is(run.cloud.key(key["id"], key["secret"]))
     same = who["user"] == user["id"] and project in who["projects"]
@@ -147,12 +153,14 @@ def disable_access_key(run: Run) -> Json:
 
 @step("verify_key_rejected", "control-plane")
 def verify_key_rejected(run: Run) -> Json:
+    """Sign in with the deleted credential; passes if Keystone answers 401."""
     key = run.need("key")
     return {"rejected": is_refused(run.cloud.key(key["id"], key["secret"])), "error_code": "401"}
 
 
 @step("delete_access_key", "control-plane")
 def delete_access_key(run: Run) -> Json:
+    """Delete the credential and its user; passes if Keystone has neither any more."""
     user, key, tests = run.need("user"), run.need("key"), Tests()
     tests.add("key_there", key_of(run, user, key["id"]) is not None, "Keystone has the credential")
     run.operator.ask("identity", "DELETE", f"/users/{user['id']}/application_credentials/{key['id']}")
@@ -163,6 +171,7 @@ def delete_access_key(run: Run) -> Json:
 
 @step("create_tenant", "control-plane")
 def create_tenant(run: Run) -> Json:
+    """Create a project, read back. Raises `LostError` if it isn't there."""
     key = projects(run.operator).make(name=PREFIX + "tenant", domain_id="default", description="acceptance")
     found = projects(run.operator).find(key)
     if found is None:
@@ -173,6 +182,7 @@ def create_tenant(run: Run) -> Json:
 
 @step("list_tenants", "control-plane")
 def list_tenants(run: Run) -> Json:
+    """List projects; says whether the new one is among them."""
     key, rows = run.need("project"), projects(run.operator).rows()
     there = any(one["id"] == key for one in rows)
     return {"found_target": there, "target_tenant": PREFIX + "tenant", "count": len(rows)}
@@ -180,6 +190,7 @@ def list_tenants(run: Run) -> Json:
 
 @step("get_tenant", "control-plane")
 def get_tenant(run: Run) -> Json:
+    """Read the project by its id. Raises `LostError`."""
     found = projects(run.operator).find(run.need("project"))
     if found is None:
         raise LostError("Keystone doesn't have the project")
@@ -192,6 +203,7 @@ def get_tenant(run: Run) -> Json:
 
 @step("delete_tenant", "control-plane")
 def delete_tenant(run: Run) -> Json:
+    """Delete the project; passes if it was there and is gone."""
     key, tests = run.need("project"), Tests()
     tests.add("project_there", projects(run.operator).find(key) is not None, "Keystone has the project")
     projects(run.operator).delete(key)
@@ -311,11 +323,13 @@ def _out_of_scope(run: Run, tests: Tests) -> None:
 
 @step("preflight", "security")
 def preflight(run: Run) -> Json:
+    """The project of the tenant's token; empty if Keystone doesn't accept it."""
     return {"account_id": run.tenant.project_id} if who_is(run.tenant) else {}
 
 
 @step("teardown", "security")
 def security_teardown(run: Run) -> Json:
+    """Passes if no user of these steps is left."""
     left = [one["name"] for one in users(run.operator).rows() if one["name"].startswith(PREFIX)]
     return {"success": not left, **({"error": f"users are left: {', '.join(left)}"} if left else {})}
 

@@ -33,6 +33,7 @@ class _Images(Collection):
 
 
 def images(caller: Caller) -> Collection:
+    """Glance's images, as the caller sees them."""
     return _Images(caller, "image", "/v2/images", "image", "images")
 
 
@@ -54,6 +55,7 @@ def _is_active(caller: Caller, key: str, digest: str) -> bool:
 
 @step("upload_image", "image-registry")
 def upload_image(run: Run) -> Json:
+    """Upload an image with the boot properties of the lab's; waits until it is active with the sent bytes."""
     caller = run.tenant
     rows = caller.ask("image", "GET", "/v2/images?name=guest").get("images")
     key, digest = _upload(caller, "image", **{n: row[n] for row in rows for n in _BOOTS if n in row})
@@ -67,6 +69,7 @@ def upload_image(run: Run) -> Json:
 
 @step("crud_image", "image-registry")
 def crud_image(run: Run) -> Json:
+    """Create, read, change and delete an image, each read back."""
     caller, done = run.tenant, Tests()
     key, digest = _upload(caller, "crud")
     done.add("create", soon(lambda: _is_active(caller, key, digest)), "active, with the bytes that were sent")
@@ -81,6 +84,7 @@ def crud_image(run: Run) -> Json:
 
 @step("teardown_image", "image-registry")
 def teardown_image(run: Run) -> Json:
+    """Delete the uploaded image; passes if it was there and is gone."""
     key, tests = run.need("image"), Tests()
     tests.add("image_there", images(run.tenant).find(key) is not None, "Glance has the image")
     images(run.tenant).delete(key)

@@ -82,7 +82,9 @@ class Files(Protocol):
         """Copy a file there; False: it is refused."""
         ...
 
-    def read(self, location: str, name: str) -> str: ...
+    def read(self, location: str, name: str) -> str:
+        """The text of a file. Raises `OSError` if it can't be read."""
+        ...
 
 
 class LabInside:

@@ -33,6 +33,7 @@ def drop_network(caller: Caller, key: str) -> bool:
 
 @step("create_network", "network")
 def create_network(run: Run) -> Json:
+    """Create a network with two subnets, and a security group, which later steps use."""
     made = make_network(
         run.tenant, "shared", "10.201.0.0/24", "10.201.1.0/24", dns_nameservers=["10.201.0.2"]
     )
@@ -44,6 +45,7 @@ def create_network(run: Run) -> Json:
 
 @step("list_vpcs", "network")
 def list_vpcs(run: Run) -> Json:
+    """List networks; says whether the created one is among them."""
     made, rows = run.need("network"), networks(run.tenant).rows()
     there = [one for one in rows if one["id"] == made["id"]]
     vpcs = [{"vpc_id": one["id"], "name": one["name"]} for one in rows]
@@ -52,6 +54,7 @@ def list_vpcs(run: Run) -> Json:
 
 @step("get_vpc", "network")
 def get_vpc(run: Run) -> Json:
+    """Read the network by its id. Raises `LostError`."""
     found = networks(run.tenant).find(run.need("network")["id"])
     if found is None:
         raise LostError("Neutron doesn't have the network")
@@ -60,6 +63,7 @@ def get_vpc(run: Run) -> Json:
 
 @step("subnet_assignment", "network")
 def subnet_assignment(run: Run) -> Json:
+    """Passes if the network lists its subnets, and no others."""
     made, tests = run.need("network"), Tests()
     listed = set((networks(run.tenant).find(made["id"]) or {}).get("subnets", ()))
     mine = {s["id"] for s in made["subnets"]}
@@ -69,6 +73,7 @@ def subnet_assignment(run: Run) -> Json:
 
 @step("vpc_crud", "network")
 def vpc_crud(run: Run) -> Json:
+    """Create, read, rename and delete a network, each read back."""
     caller, tests = run.tenant, Tests()
     key = networks(caller).make(name=PREFIX + "crud")
     found = networks(caller).find(key)
@@ -138,6 +143,7 @@ def vpc_isolation(run: Run) -> Json:
 
 @step("vpc_ip_config", "network")
 def vpc_ip_config(run: Run) -> Json:
+    """The network's subnets with gateway, DNS servers, DHCP and addresses in use."""
     caller, made = run.tenant, run.need("network")
     rows = subnets(caller).rows(f"?network_id={made['id']}")
     taken = [
@@ -195,6 +201,7 @@ def byoip(run: Run) -> Json:
 
 @step("teardown", "network")
 def teardown(run: Run) -> Json:
+    """Delete the network and its security groups; passes if Neutron has none of them any more."""
     made, tests = run.need("network"), Tests()
     tests.add("network_gone", drop_network(run.tenant, made["id"]), "Neutron no longer has the network")
     for group in groups(run.tenant).rows():

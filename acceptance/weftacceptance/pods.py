@@ -12,6 +12,7 @@ _WAIT = 200
 
 
 def order(name: str, count: int, **more: object) -> Json:
+    """An order of `count` nodes of the lab on one leaf, with further sections."""
     nodes = {"count": count, "flavor": "gpu8", "image": "tiny"}
     return {"name": PREFIX + name, "nodes": nodes, "locality": {"required": "leaf"}, **more}
 

@@ -98,6 +98,7 @@ class Checkout:
 
     @property
     def configs(self) -> Path:
+        """Folder of the suites' lists of steps and checks."""
         return self.folder / "isvctl" / "configs"
 
     @property

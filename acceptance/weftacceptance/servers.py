@@ -26,6 +26,7 @@ BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 
 
 def servers(run: Run) -> Collection:
+    """Nova's servers of the tenant's project."""
     return Collection(run.tenant, "compute", "/servers", "server", "servers")
 
 
@@ -110,16 +111,19 @@ def launch(run: Run, image: str = _IMAGE, count: int = 1) -> Json:
 
 @step("launch_instance", "vm", "bare_metal", "storage")
 def launch_instance(run: Run) -> Json:
+    """Order a pod of one server, and wait until a login works."""
     return launch(run)
 
 
 @step("describe_instance", "vm", "bare_metal")
 def describe_instance(run: Run) -> Json:
+    """The server as Nova shows it: state, addresses, flavor."""
     return _shown(run)
 
 
 @step("list_instances", "vm", "bare_metal")
 def list_instances(run: Run) -> Json:
+    """List servers; the launched one must be among them, and take a login."""
     kept = launched(run)
     login(run, "true")
     rows = run.tenant.ask("compute", "GET", "/servers/detail").get("servers")
@@ -191,6 +195,7 @@ def _act(run: Run, action: Json) -> bool:
 
 @step("stop_instance", "vm", "bare_metal")
 def stop_instance(run: Run) -> Json:
+    """Stop the server; waits up to 150 s until Nova shows it stopped."""
     run.kept["boot"] = login(run, BOOT_ID)
     begun = _act(run, {"os-stop": None})
     soon(lambda: _state(run) == "stopped", 150)
@@ -229,6 +234,7 @@ def _booted(run: Run) -> str:
 
 @step("power_cycle_instance", "bare_metal")
 def power_cycle_instance(run: Run) -> Json:
+    """Stop and start the server; passes if a login shows another boot."""
     before, began = login(run, BOOT_ID), time.monotonic()
     begun = _act(run, {"os-stop": None})
     off = soon(lambda: _state(run) == "stopped", 150)

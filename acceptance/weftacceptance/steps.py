@@ -69,6 +69,7 @@ class Tests(dict[str, Json]):
     """The parts of a step, by name; one that isn't true is a failure of the check."""
 
     def add(self, name: str, passed: bool, message: str = "", **more: Any) -> bool:
+        """Note a check with its result, and further values; returns whether it passed."""
         self[name] = {"passed": bool(passed), "message": message, **more}
         if not passed:
             self[name]["error"] = message or "not as it should be"
@@ -76,6 +77,7 @@ class Tests(dict[str, Json]):
 
     @property
     def all_passed(self) -> bool:
+        """Whether there are checks, and none failed."""
         return bool(self) and all(one["passed"] for one in self.values())
 
 
@@ -136,33 +138,41 @@ def weft(caller: Caller, path: str) -> Any:
 
 
 def networks(caller: Caller) -> Collection:
+    """Neutron's networks, as the caller sees them."""
     return Collection(caller, "network", "/v2.0/networks", "network", "networks")
 
 
 def subnets(caller: Caller) -> Collection:
+    """Neutron's subnets, as the caller sees them."""
     return Collection(caller, "network", "/v2.0/subnets", "subnet", "subnets")
 
 
 def ports(caller: Caller) -> Collection:
+    """Neutron's ports, as the caller sees them."""
     return Collection(caller, "network", "/v2.0/ports", "port", "ports")
 
 
 def routers(caller: Caller) -> Collection:
+    """Neutron's routers, as the caller sees them."""
     return Collection(caller, "network", "/v2.0/routers", "router", "routers")
 
 
 def groups(caller: Caller) -> Collection:
+    """Neutron's security groups, as the caller sees them."""
     return Collection(caller, "network", "/v2.0/security-groups", "security_group", "security_groups")
 
 
 def rules(caller: Caller) -> Collection:
+    """Rules of Neutron's security groups, as the caller sees them."""
     path = "/v2.0/security-group-rules"
     return Collection(caller, "network", path, "security_group_rule", "security_group_rules")
 
 
 def users(caller: Caller) -> Collection:
+    """Keystone's users, for administrators."""
     return Collection(caller, "identity", "/users", "user", "users")
 
 
 def projects(caller: Caller) -> Collection:
+    """Keystone's projects, for administrators."""
     return Collection(caller, "identity", "/projects", "project", "projects")

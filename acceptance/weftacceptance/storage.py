@@ -29,6 +29,7 @@ def manila(caller: Caller, method: str, path: str, body: Json | None = None) -> 
 
 
 def find_share(caller: Caller, key: str) -> Json | None:
+    """A share by its id; None if Manila answers 404."""
     got = manila(caller, "GET", f"/shares/{key}")
     return None if got.status == 404 else got.get("share")
 

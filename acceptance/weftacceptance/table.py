@@ -115,11 +115,13 @@ def load(file: Path) -> list[Row]:
 
 
 def save(file: Path, rows: Iterable[Row]) -> None:
+    """Write the rows as JSON, one line each."""
     lines = ",\n".join("  " + json.dumps(asdict(one), ensure_ascii=False) for one in rows)
     file.write_text(f"[\n{lines}\n]\n")
 
 
 def counts(rows: Iterable[Row]) -> Counter[str]:
+    """State -> number of checks."""
     return Counter(one.state for one in rows)
 
 

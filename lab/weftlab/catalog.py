@@ -31,6 +31,7 @@ class Api:
     env: tuple[tuple[str, str], ...]
 
     def url(self, layout: Layout) -> str:
+        """Address in the catalog, `http://127.0.0.1:PORT/PATH`."""
         return layout.url(self.name) + self.path
 
 

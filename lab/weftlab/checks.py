@@ -88,6 +88,8 @@ def speaks_amqp(port: int) -> Check:
 
 
 def listens(port: int) -> Check:
+    """Ready once a connection to the port of 127.0.0.1 is accepted within `SECONDS`."""
+
     def check() -> str | None:
         try:
             socket.create_connection(("127.0.0.1", port), SECONDS).close()
@@ -99,10 +101,13 @@ def listens(port: int) -> Check:
 
 
 def file_is_there(path: Path, meaning: str) -> Check:
+    """Ready once the file exists; until then `meaning` is the reason."""
     return lambda: None if path.exists() else meaning
 
 
 def all_of(checks: Sequence[Check]) -> Check:
+    """Ready once all are; the first one that isn't gives the reason."""
+
     def check() -> str | None:
         return next((why for why in (c() for c in checks) if why is not None), None)
 

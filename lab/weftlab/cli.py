@@ -217,6 +217,7 @@ def _env(args: argparse.Namespace) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
+    """Run a command of the lab; returns its exit code."""
     parser = argparse.ArgumentParser(prog="weftlab")
     add_commands(parser.add_subparsers(required=True, metavar="COMMAND"))
     args = parser.parse_args(argv)

@@ -142,6 +142,7 @@ def _led_by(layout: Layout, name: str) -> tuple[str, str, str, str]:
 def neutron_rpc(
     layout: Layout, env: Path, site: Site, after: tuple[str, ...], running: bool = False
 ) -> Service:
+    """Neutron's server of RPC for agents, as a service."""
     return Service(
         name="neutron-rpc",
         argv=(
@@ -180,6 +181,7 @@ def overlays(layout: Layout, site: Site, running: bool = False) -> dict[str, str
 
 
 def hosts(site: Site) -> tuple[str, ...]:
+    """Names of all hosts that Nova's computes have, Ironic's among them."""
     own = tuple(n.nova_host for n in config.compute_nodes(site))
     return (*own, metal.HOST) if metal.novas_machines(site) else own
 

@@ -39,14 +39,17 @@ def render(sections: Mapping[str, Mapping[str, object]]) -> str:
 
 
 def database_url(layout: Layout, name: str) -> str:
+    """SQLAlchemy's URL of a service's database, over MariaDB's socket."""
     return f"mysql+pymysql://root@localhost/{name}?unix_socket={layout.database_socket}"
 
 
 def transport_url(layout: Layout) -> str:
+    """oslo.messaging's URL of the lab's RabbitMQ."""
     return f"rabbit://guest:guest@127.0.0.1:{layout.port('rabbitmq')}/"
 
 
 def common(layout: Layout, name: str, database: str | None = None) -> Sections:
+    """Sections that all services have: logs, messages, database, locks."""
     data = layout.data / name
     return {
         "DEFAULT": {
@@ -70,6 +73,7 @@ def common(layout: Layout, name: str, database: str | None = None) -> Sections:
 
 
 def login(layout: Layout, user: str) -> dict[str, object]:
+    """Options of keystoneauth by which a service's user signs in."""
     return {
         "auth_url": layout.url("keystone"),
         "auth_type": "password",
@@ -83,6 +87,7 @@ def login(layout: Layout, user: str) -> dict[str, object]:
 
 
 def checks_tokens(layout: Layout, user: str, service_type: str) -> Sections:
+    """Section by which a service checks its callers' tokens."""
     own = login(layout, user)
     del own["region_name"]
     return {
@@ -98,6 +103,7 @@ def checks_tokens(layout: Layout, user: str, service_type: str) -> Sections:
 
 
 def keystone(layout: Layout, env: Path) -> Sections:
+    """keystone.conf: Fernet tokens, and what the lab's roles need."""
     data = layout.data / "keystone"
     sections = common(layout, "keystone")
     return {
@@ -115,6 +121,7 @@ def keystone(layout: Layout, env: Path) -> Sections:
 
 
 def placement(layout: Layout, env: Path) -> Sections:
+    """placement.conf."""
     sections = common(layout, "placement")
     return {
         "DEFAULT": {k: v for k, v in sections["DEFAULT"].items() if not k.startswith(("transport", "rpc"))},
@@ -124,6 +131,7 @@ def placement(layout: Layout, env: Path) -> Sections:
 
 
 def glance(layout: Layout, env: Path) -> Sections:
+    """glance-api.conf: images as files."""
     data = layout.data / "glance"
     sections = common(layout, "glance")
     sections["DEFAULT"].update({"enabled_backends": "fs:file"})
@@ -139,6 +147,7 @@ def glance(layout: Layout, env: Path) -> Sections:
 
 
 def neutron(layout: Layout, env: Path) -> Sections:
+    """neutron.conf: ML2, routers, trunks, quotas, DNS names."""
     sections = common(layout, "neutron")
     sections["DEFAULT"].update(
         {
@@ -194,6 +203,7 @@ def moves_path(layout: Layout) -> Path:
 
 
 def nova(layout: Layout, env: Path) -> Sections:
+    """nova.conf: cells, scheduler, quotas, and the services that Nova asks."""
     sections = common(layout, "nova")
     sections["DEFAULT"].update(
         {

@@ -69,6 +69,7 @@ LABS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 def main(argv: list[str]) -> int:
+    """Run the demo that is named, or that of GPU pods; returns the exit code, 2 for an unknown name."""
     name = " ".join(argv)
     if name not in LABS:
         listed = ", ".join(n for n in LABS if n)

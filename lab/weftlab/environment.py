@@ -108,6 +108,7 @@ def pins_key() -> str:
 
 
 def environment_path(cache: Path) -> Path:
+    """Folder of OpenStack's Python environment, by a digest of its pins."""
     return cache / f"openstack-{pins_key()}"
 
 

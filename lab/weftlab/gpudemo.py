@@ -39,6 +39,7 @@ class Demo:
         self._began = time.monotonic()
 
     def say(self, text: str) -> None:
+        """Print a heading with the seconds since the demo began."""
         print(f"\n== {text}  [{time.monotonic() - self._began:.0f} s]", flush=True)
 
     def weft(

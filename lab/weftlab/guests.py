@@ -181,6 +181,7 @@ class Guest:
 
 
 def guests_folder(layout: Layout) -> Path:
+    """Folder of all imitated guests."""
     return layout.data / "guests"
 
 
@@ -198,6 +199,7 @@ class GuestKeeper:
         self._guests: dict[str, Guest] = {}
 
     def look(self) -> None:
+        """Start guests whose servers Nova has started, and end those whose servers are gone."""
         folder = started_folder(self._layout)
         there = {e.name for e in os.scandir(folder) if "." not in e.name} if folder.exists() else set[str]()
         states = {name: _read(folder / name) for name in there}
@@ -242,10 +244,12 @@ def _read(path: Path) -> str:
 
 
 def say(line: str) -> None:
+    """Print a line with the time."""
     print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)
 
 
 def main(argv: Sequence[str]) -> int:
+    """Keep guests until SIGTERM or SIGINT; `argv`: state folder, cache, first port."""
     import openstack
 
     state, cache, ports = argv

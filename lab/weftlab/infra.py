@@ -29,6 +29,7 @@ def as_root() -> tuple[str, ...]:
 
 
 def mariadb(layout: Layout, after: tuple[str, ...]) -> Service:
+    """The lab's MariaDB, on a socket alone."""
     return Service(
         name="mariadb",
         argv=(
@@ -79,6 +80,7 @@ def epmd(layout: Layout) -> Service:
 
 
 def rabbitmq(layout: Layout) -> Service:
+    """The lab's RabbitMQ, on loopback."""
     home = layout.data / "rabbitmq"
     return Service(
         name="rabbitmq",
@@ -108,6 +110,7 @@ def rabbitmq(layout: Layout) -> Service:
 
 
 def write_rabbitmq(layout: Layout) -> None:
+    """Write RabbitMQ's configuration: one port, no plug-ins, no limit by free disk."""
     layout.etc.mkdir(parents=True, exist_ok=True)
     (layout.data / "rabbitmq").mkdir(parents=True, exist_ok=True)
     (layout.etc / "rabbitmq-plugins").write_text("[].\n")

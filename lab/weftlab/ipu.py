@@ -53,6 +53,7 @@ def here(layout: Layout, address: str) -> str:
 
 
 def check_size(ipus: int) -> int:
+    """The number of IPUs, if the lab has such an IPU-POD. Raises `LabError`."""
     if ipus not in SIZES:
         raise LabError(f"--ipus {ipus} is not allowed: {', '.join(map(str, SIZES))}")
     return ipus
@@ -75,6 +76,7 @@ def _agents_ca(layout: Layout) -> str | None:
 
 
 def ipu_pod(layout: Layout, ipus: int, flavor: str, image: str) -> IpuPod:
+    """The IPU-POD as a row of weft's site, with the networks and images of its controllers."""
     net, authority_text = f"127.{octet(layout)}", _agents_ca(layout)
     return IpuPod(
         cloud="lab",
@@ -128,6 +130,7 @@ def poplars(ipus: int) -> tuple[str, ...]:
 
 
 def nodes(ipus: int) -> tuple[Node, ...]:
+    """Poplar servers and the node of controllers, as rows of weft's site."""
     poplar: dict[str, Any] = {"role": "poplar", "ipu_pod": IPU_POD, "servers": VIRTUAL_FUNCTIONS}
     return (
         *(Node(name=name, rack=RACK, cloud="lab", **poplar) for name in poplars(ipus)),

@@ -27,6 +27,7 @@ Pause = Callable[[Callable[[], None]], None]
 
 
 def guests_run(settings: Settings) -> bool:
+    """Whether servers run as guests: with `--guests`, if there is a cloud."""
     return settings.guests and not settings.fabric_only
 
 
@@ -203,4 +204,5 @@ def policy_path(layout: Layout) -> Path:
 
 
 def services_of(jobs: tuple[Job, ...]) -> tuple[Service, ...]:
+    """The jobs that keep running."""
     return tuple(j for j in jobs if isinstance(j, Service))

@@ -81,14 +81,17 @@ class Lab:
 
     @property
     def site_path(self) -> Path:
+        """The site file that weft reads."""
         return self.layout.site_path
 
     @property
     def clouds_yaml(self) -> Path:
+        """Profiles of all users of the lab."""
         return self.layout.clouds_yaml
 
     @property
     def site(self) -> Site:
+        """The site as its settings make it."""
         return make_site(self.settings, self.layout)
 
     def up(self) -> bool:
@@ -251,6 +254,7 @@ class Lab:
         return self.supervisor.status(self._services())
 
     def say(self, line: str) -> None:
+        """Report a step with the seconds since the start."""
         self._say(f"{time.monotonic() - self._begun:6.1f} s  {line}")
 
     def _report(self, name: str, seconds: float) -> None:

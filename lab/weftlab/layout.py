@@ -59,6 +59,7 @@ def default_state() -> Path:
 
 
 def default_cache() -> Path:
+    """`~/.cache/weft`."""
     return Path.home() / ".cache/weft"
 
 
@@ -119,17 +120,21 @@ class Layout:
     ports: int
 
     def port(self, name: str) -> int:
+        """TCP port of a service on 127.0.0.1."""
         return self.ports + PORT_OFFSETS[name]
 
     def url(self, name: str) -> str:
+        """`http://127.0.0.1:PORT` of a service."""
         return f"http://127.0.0.1:{self.port(name)}"
 
     @property
     def etc(self) -> Path:
+        """Configuration of all services."""
         return self.state / "etc"
 
     @property
     def data(self) -> Path:
+        """Data of all services."""
         return self.state / "data"
 
     @property
@@ -138,18 +143,22 @@ class Layout:
 
     @property
     def work(self) -> Path:
+        """Working folders of processes."""
         return self.state / "work"
 
     @property
     def site(self) -> Path:
+        """weft's site file with its tables."""
         return self.state / "site"
 
     @property
     def site_path(self) -> Path:
+        """weft's site file."""
         return self.site / "site.yaml"
 
     @property
     def clouds_yaml(self) -> Path:
+        """Profiles of all users of the lab."""
         return self.state / "clouds.yaml"
 
     @property
@@ -159,13 +168,16 @@ class Layout:
 
     @property
     def settings_path(self) -> Path:
+        """The settings with which the lab was started."""
         return self.state / "lab.json"
 
     @property
     def database_socket(self) -> Path:
+        """MariaDB's socket."""
         return self.state / "mysql.sock"
 
     def log(self, name: str) -> Path:
+        """A service's log."""
         return self.state / "log" / f"{name}.log"
 
     def check(self) -> None:
@@ -208,6 +220,7 @@ def free_ports(first: int = 23000, last: int = 31000) -> int:
 
 
 def save(layout: Layout, settings: Settings) -> None:
+    """Write the settings of a started lab, for later commands."""
     layout.state.mkdir(parents=True, exist_ok=True)
     layout.settings_path.write_text(json.dumps(asdict(settings), indent=1) + "\n")
 

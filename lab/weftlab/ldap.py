@@ -32,6 +32,7 @@ TEAM = "ml-team"
 
 
 def overlay_path(cache: Path) -> Path:
+    """Folder of the Python package that Keystone needs for LDAP."""
     return cache / PACKAGES[0].replace("==", "-")
 
 
@@ -46,6 +47,7 @@ def authority_path(layout: Layout) -> Path:
 
 
 def url(layout: Layout) -> str:
+    """`ldaps://127.0.0.1:PORT`."""
     return f"ldaps://127.0.0.1:{layout.port('ldap')}"
 
 
@@ -99,6 +101,7 @@ def write(layout: Layout) -> None:
 
 
 def server(layout: Layout) -> Service:
+    """slapd as a service of the lab."""
     listen = f"{url(layout)}/"
     return Service(
         name="ldap",

@@ -29,6 +29,7 @@ def is_served(site: Site) -> bool:
 
 
 def overlay_path(cache: Path) -> Path:
+    """Folder of networking-mlnx for the lab's Neutron."""
     return cache / PACKAGE.replace("==", "-")
 
 
@@ -50,6 +51,7 @@ def ensure_overlay(cache: Path, env: Path, say: Say) -> None:
 
 
 def token_path(layout: Layout) -> Path:
+    """File with the token that Neutron shows weft."""
     return layout.etc / "neutron" / "weft-token"
 
 
@@ -118,6 +120,7 @@ def front(layout: Layout) -> Service:
 
 
 def write_front(layout: Layout) -> None:
+    """Write the configuration of haproxy before weft."""
     path = layout.etc / "front" / "haproxy.cfg"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(front_text(layout.port("front"), layout.port("weft")))

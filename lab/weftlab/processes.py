@@ -91,6 +91,7 @@ def everyone() -> list[Process]:
 
 
 def boot_id() -> str:
+    """Linux' id of the present boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 

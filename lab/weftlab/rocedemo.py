@@ -51,6 +51,7 @@ class RoceDemo(Demo):
 
     @property
     def reach(self) -> Reach:
+        """Reads of the lab's Open vSwitch."""
         return Reach(lab_ovs(self.lab.layout))
 
     def run(self) -> None:

@@ -30,6 +30,7 @@ class SiteSteps(Demo):
         self.site = load_site(lab.site_path)
 
     def op(self, *words: str, save: str | None = None, allowed: tuple[int, ...] = (0,)) -> None:
+        """Run a weft command as the operator; `allowed`: exit codes that don't end the demo."""
         self.weft(*words, cloud="operator", save=save, allowed=allowed)
 
     def project(self) -> str:
@@ -75,6 +76,7 @@ class SiteSteps(Demo):
 
 
 def as_csv(columns: Sequence[str], rows: Iterable[dict[str, object]]) -> str:
+    """A table with these columns; values that a row lacks are empty."""
     out = io.StringIO()
     writer = csv.DictWriter(out, columns, restval="", lineterminator="\n")
     writer.writeheader()

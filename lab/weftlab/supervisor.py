@@ -199,9 +199,11 @@ class Supervisor:
         return f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
     def records(self) -> list[Record]:
+        """Records of all processes that were started and not ended."""
         return read_records(self.folder)
 
     def record(self, name: str) -> Record | None:
+        """The record of a job's process, or None."""
         return next((r for r in self.records() if r.name == name), None)
 
     def alive(self, name: str) -> bool:

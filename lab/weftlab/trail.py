@@ -22,6 +22,7 @@ ignore_req_list = GET, HEAD
 
 
 def paste_path(layout: Layout) -> Path:
+    """Neutron's pipeline with the audit filter."""
     return layout.etc / "neutron" / "api-paste.ini"
 
 

@@ -12,6 +12,7 @@ from weft.fabricagent.wire import Wire
 
 
 def main(arguments: list[str]) -> int:
+    """Read keys, or write one; prints JSON. Returns the exit code."""
     wire = Wire(Hca(), Tools())
     try:
         if arguments[0] == "read-keys":

@@ -8,6 +8,7 @@ from openvipu.proto import agent_pb2 as pb
 
 
 def machine_to_wire(machine: Machine) -> pb.Machine:
+    """A machine as a message."""
     return pb.Machine(
         serial=machine.serial,
         name=machine.name,
@@ -27,6 +28,7 @@ def machine_to_wire(machine: Machine) -> pb.Machine:
 
 
 def machine_from_wire(wire: pb.Machine) -> Machine:
+    """A machine of a message."""
     return Machine(
         serial=wire.serial,
         name=wire.name,
@@ -43,6 +45,7 @@ def machine_from_wire(wire: pb.Machine) -> Machine:
 
 
 def ipu_to_wire(ipu: Ipu) -> pb.Ipu:
+    """An IPU as a message."""
     return pb.Ipu(
         number=ipu.number,
         chip_id=ipu.chip_id,
@@ -53,11 +56,13 @@ def ipu_to_wire(ipu: Ipu) -> pb.Ipu:
 
 
 def ipu_from_wire(wire: pb.Ipu) -> Ipu:
+    """An IPU of a message, attributes in their order."""
     attributes = tuple(sorted(wire.attributes.items()))
     return Ipu(wire.number, wire.chip_id, wire.healthy, wire.fault, attributes)
 
 
 def setting_to_wire(setting: Setting) -> pb.Setting:
+    """A partition's setting on one machine as a message."""
     return pb.Setting(
         partition_id=setting.partition_id,
         generation=setting.generation,
@@ -73,6 +78,7 @@ def setting_to_wire(setting: Setting) -> pb.Setting:
 
 
 def setting_from_wire(wire: pb.Setting) -> Setting:
+    """A partition's setting on one machine of a message."""
     return Setting(
         partition_id=wire.partition_id,
         generation=wire.generation,
@@ -85,6 +91,7 @@ def setting_from_wire(wire: pb.Setting) -> Setting:
 
 
 def status_to_wire(status: MachineStatus) -> pb.GetStatusReply:
+    """A machine's state as a reply."""
     return pb.GetStatusReply(
         serial=status.serial,
         ipus=[ipu_to_wire(ipu) for ipu in status.ipus],
@@ -98,6 +105,7 @@ def status_to_wire(status: MachineStatus) -> pb.GetStatusReply:
 
 
 def status_from_wire(wire: pb.GetStatusReply) -> MachineStatus:
+    """A machine's state of a reply."""
     return MachineStatus(
         serial=wire.serial,
         ipus=tuple(ipu_from_wire(ipu) for ipu in wire.ipus),

@@ -129,6 +129,7 @@ def length_of(text: str) -> int | None:
 
 
 def main(argv: list[str] | None = None) -> int:
+    """Run the proxy until a signal; returns the exit code."""
     return run("openvipu.proxy", lambda: _main(_parser().parse_args(argv)))
 
 

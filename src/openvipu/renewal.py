@@ -33,6 +33,7 @@ class Renewal:
         self._lock = threading.Lock()
 
     def newest(self) -> Tls:
+        """The files as they are, looked at again after `LOOK_SECONDS`; the last usable ones if they are broken."""
         with self._lock:
             now = time.monotonic()
             if self._tls.files and now - self._looked >= LOOK_SECONDS:

@@ -59,11 +59,13 @@ class Tls:
         return Tls(self.authority, files=self.files[:1])
 
     def server_configuration(self) -> grpc.ServerCertificateConfiguration:
+        """gRPC's certificate of a server; clients need one of the authority if `mutual`."""
         assert self.key is not None and self.certificate is not None  # a server's are read with its role
         pairs = [(self.key, self.certificate)]
         return grpc.ssl_server_certificate_configuration(pairs, self.authority if self.mutual else None)
 
     def client(self) -> grpc.ChannelCredentials:
+        """gRPC's credentials of a client."""
         return grpc.ssl_channel_credentials(self.authority, self.key, self.certificate)
 
     def roles(self, *names: str) -> frozenset[str]:

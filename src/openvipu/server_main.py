@@ -21,6 +21,7 @@ from openvipu.store import Store
 
 
 def main(argv: list[str] | None = None) -> int:
+    """Run ``openvipu-server`` until a signal; returns the exit code."""
     return run("openvipu-server", lambda: _main(_parser().parse_args(argv)))
 
 

@@ -116,6 +116,7 @@ class Faults:
     # --- managers and agents -------------------------------------------------------------------------------
 
     def partitions_file(self, agent: str) -> Path:
+        """partitions.conf of the subnet manager beside an agent."""
         return self.place.of(agent) / "partitions.conf"
 
     def hup(self, agent: str) -> None:
@@ -148,6 +149,7 @@ class Faults:
             time.sleep(0.01)
 
     def thaw(self, name: str) -> None:
+        """Let a frozen process go on (SIGCONT)."""
         self._signal(name, signal.SIGCONT)
 
     def stop(self, name: str) -> None:

@@ -28,10 +28,12 @@ class FabricFolder:
 
     @property
     def folder(self) -> Path:
+        """Everything of one fabric."""
         return self.layout.data / f"fabric-{self.fabric}"
 
     @property
     def net(self) -> Path:
+        """The network as ibsim reads it."""
         return self.folder / "net"
 
     @property
@@ -41,6 +43,7 @@ class FabricFolder:
 
     @property
     def tls(self) -> Path:
+        """Certificates of all agents of the lab."""
         return self.layout.state / "tls"
 
     @property
@@ -49,6 +52,7 @@ class FabricFolder:
         return "weft-" + hashlib.sha256(f"{self.layout.state}/{self.fabric}".encode()).hexdigest()[:12]
 
     def of(self, agent: str) -> Path:
+        """Files of one agent and its subnet manager."""
         return self.folder / agent
 
     def client(self, description: str) -> dict[str, str]:
@@ -123,6 +127,7 @@ def partitions_text(managers: Sequence[int]) -> str:
 
 
 def opensm_text(folder: Path) -> str:
+    """opensm.conf of a manager with files in `folder`."""
     settings = {
         "partition_config_file": folder / "partitions.conf",
         "log_file": folder / "opensm.log",
@@ -141,6 +146,7 @@ def opensm_text(folder: Path) -> str:
 
 
 def agent_document(site: Site, place: FabricFolder, agent: FabricAgent) -> dict[str, object]:
+    """Settings of a fabric agent, which it reads as YAML."""
     url = urlsplit(agent.url)
     folder = place.of(agent.name)
     return {

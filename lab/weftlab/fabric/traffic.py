@@ -41,6 +41,7 @@ class Hop(NamedTuple):
 
     @property
     def is_between_switches(self) -> bool:
+        """Whether no end is a host's adapter."""
         return "/" not in self.sender and "/" not in self.receiver
 
 

@@ -42,10 +42,12 @@ stdio_handler = "file"
 
 
 def folder(layout: Layout) -> Path:
+    """Everything of libvirtd and its guests."""
     return layout.state / "virt"
 
 
 def socket(layout: Layout) -> Path:
+    """libvirtd's socket."""
     return folder(layout) / "sock" / "libvirt-sock"
 
 

@@ -54,6 +54,7 @@ def ensure(cache: Path, say: Say) -> None:
 
 
 def write(layout: Layout) -> None:
+    """Write libvirtd's configuration, and link Debian's libvirt module for Nova's environment."""
     config.write_libvirtd(layout)
     overlay = config.overlay(layout)
     overlay.mkdir(parents=True, exist_ok=True)

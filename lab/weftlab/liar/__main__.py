@@ -10,6 +10,7 @@ from weftlab.liar.proxy import Route
 
 
 def main() -> None:
+    """Run proxies and their control until SIGTERM."""
     parser = argparse.ArgumentParser(prog="weftlab.liar")
     parser.add_argument("--control", type=int, required=True, metavar="PORT", help="of the control")
     parser.add_argument(

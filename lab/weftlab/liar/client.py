@@ -32,6 +32,7 @@ class Liar:
         self._ask("DELETE", "/rules" if number is None else f"/rules/{number}")
 
     def rules(self) -> list[dict[str, Any]]:
+        """All planted rules with their counts."""
         return list(self._ask("GET", "/rules"))
 
     def lies_sent(self, number: int) -> int:

@@ -35,6 +35,7 @@ class Control(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
+        """Base URL of the control."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 

@@ -23,9 +23,14 @@ class LieValues(Protocol):
     """What of a rule a lie may use."""
 
     @property
-    def seconds(self) -> float: ...
+    def seconds(self) -> float:
+        """How long a late or slow answer takes."""
+        ...
+
     @property
-    def rows(self) -> str: ...
+    def rows(self) -> str:
+        """Which rows `hidden_rows` leaves out: a regular expression over their JSON."""
+        ...
 
 
 Tell = Callable[[Asked, Source, LieValues], Answer | None]
@@ -46,6 +51,7 @@ def said(answer: Answer) -> Tell:
 
 
 def maintenance() -> Answer:
+    """A page with status 200 and nothing of the service's own."""
     return page(200, "We'll be back soon!")
 
 

@@ -24,6 +24,7 @@ class Asked:
 
     @property
     def reading(self) -> bool:
+        """Whether it changes nothing: GET or HEAD."""
         return self.method in ("GET", "HEAD")
 
 
@@ -70,6 +71,7 @@ class Source(Protocol):
 
 
 def document(status: int, value: object, headers: Headers = JSON) -> Answer:
+    """An answer with a value as JSON."""
     return Answer(status, headers, json.dumps(value).encode())
 
 

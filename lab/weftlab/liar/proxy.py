@@ -39,6 +39,7 @@ class Route:
 
     @property
     def url(self) -> str:
+        """Where clients reach the service through the liar."""
         return f"http://127.0.0.1:{self.port}"
 
 
@@ -50,6 +51,7 @@ class Memory:
         self._lock = threading.Lock()
 
     def keep(self, asked: Asked, answer: Answer) -> None:
+        """Remember the last true answer of each path, if it isn't an error or too long."""
         if asked.method != "GET" or answer.status >= 500 or len(answer.body) > LONGEST:
             return
         with self._lock:
@@ -59,6 +61,7 @@ class Memory:
                 self._answers.popitem(last=False)
 
     def last(self, asked: Asked) -> Answer | None:
+        """The last true answer of the path, or None."""
         with self._lock:
             return self._answers.get((asked.service, asked.path))
 
@@ -129,6 +132,7 @@ class Proxy:
         addresses.update((route.upstream, route.url) for route in self.routes)
 
     def start(self) -> None:
+        """Serve each route in a thread."""
         for server in self._servers:
             threading.Thread(
                 target=server.serve_forever, args=(POLL,), name=server.route.name, daemon=True

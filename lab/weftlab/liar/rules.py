@@ -63,6 +63,7 @@ class Rule(BaseModel):
         return name
 
     def matches(self, asked: Asked) -> bool:
+        """Whether the rule is about this request."""
         return (
             self.service in ("", asked.service)
             and self.method in ("", asked.method)
@@ -81,6 +82,7 @@ class Planted:
     chance: Random = field(default_factory=Random, repr=False)
 
     def view(self) -> dict[str, Any]:
+        """As the control shows it: id, rule, and how often it matched and lied."""
         said = self.rule.model_dump(exclude_defaults=True)
         return {"id": self.id, **said, "seen": self.seen, "sent": self.sent}
 
@@ -96,6 +98,7 @@ class Book:
         self._lock = threading.Lock()
 
     def plant(self, rule: Rule) -> int:
+        """Add a rule; returns its id."""
         with self._lock:
             number, self._next = self._next, self._next + 1
             self._planted[number] = Planted(number, rule, chance=Random(rule.seed))
@@ -130,12 +133,14 @@ class Book:
             planted.sent -= 1
 
     def note(self, asked: Asked, status: int, lie: str) -> None:
+        """Remember a request with its status and its lie, if any."""
         with self._lock:
             self._count += 1
             call = {"service": asked.service, "method": asked.method, "path": asked.path}
             self._calls.append({"number": self._count, **call, "status": status, "lie": lie})
 
     def rules(self) -> list[dict[str, Any]]:
+        """All planted rules with their counts."""
         with self._lock:
             return [planted.view() for planted in self._planted.values()]
 

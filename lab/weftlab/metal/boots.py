@@ -48,6 +48,7 @@ def _packages() -> tuple[str, ...]:
 
 
 def overlay_path(cache: Path) -> Path:
+    """Folder of networking-generic-switch for the lab's Neutron."""
     return cache / GENERIC_SWITCH.replace("==", "-")
 
 

@@ -92,6 +92,7 @@ def flavor(layout: Layout) -> None:
 
 
 def system(layout: Layout) -> Connection:
+    """A connection with the rights to enroll machines, of the whole system."""
     return openstack.connect(
         load_yaml_config=False, load_envvars=False, app_name="weft-lab", **enroller(layout)
     )

@@ -46,6 +46,7 @@ weftlab = weftlab_neutron:MachinePorts
 
 
 def has_machines(site: Site) -> bool:
+    """Whether the site has bare-metal machines."""
     return bool(machines(site))
 
 
@@ -55,6 +56,7 @@ def driver_path(layout: Layout) -> Path:
 
 
 def packages(boots: bool) -> dict[str, str]:
+    """Debian package -> program, with QEMU's if machines boot."""
     return {**PACKAGES, **(booting.PACKAGES if boots else {})}
 
 
@@ -103,6 +105,7 @@ def _plugin(folder: Path, module: str, entry_points: str) -> None:
 
 
 def plugin_path(layout: Layout) -> Path:
+    """Folder of the lab's plug-in of Ironic."""
     return layout.etc / "ironic" / "plugin"
 
 

@@ -30,6 +30,7 @@ def check(count: int, fabric: str) -> None:
 
 
 def flavor() -> Flavor:
+    """Flavor of whole machines with the lab's accelerators."""
     return Flavor(accelerators=AcceleratorCount(type=GPU, count=GPUS), bare_metal=True)
 
 
@@ -62,6 +63,7 @@ def novas_machines(site: Site) -> bool:
 
 
 def machines(site: Site) -> tuple[Node, ...]:
+    """Nodes with a machine in Ironic."""
     return tuple(n for n in site.nodes if n.machine is not None)
 
 

@@ -129,6 +129,7 @@ class Listener:
         self.hosts = hosts
 
     def port_update(self, context, **message):
+        """Put a port of the lab's hosts, or of a machine, up or down."""
         port = message.get("port") or {}
         if port.get("binding:vnic_type") == "baremetal":
             machines.put((port, message))
@@ -141,9 +142,11 @@ class Listener:
             todo.put((host, port["id"]))
 
     def network_update(self, context, **message):
+        """Nothing to do: ports' VLANs don't change."""
         pass
 
     def port_delete(self, context, **message):
+        """Take a machine's port out of its VLAN."""
         machines.put(({"id": message["port_id"]}, None))
 
 
@@ -217,6 +220,7 @@ def resync(hosts):
 
 
 def main():
+    """Report agents of all hosts to Neutron and bind their ports until SIGTERM."""
     hosts = json.loads(Path(sys.argv[1]).read_text())
     ready = Path(sys.argv[2])
     common_config.register_common_config_options()

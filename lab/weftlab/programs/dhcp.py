@@ -126,6 +126,7 @@ class Server:
         new.write_text("".join(f"{details['mac_address']},{address}\n" for address in addresses))
 
     def drop(self, port):
+        """Serve a port no longer; end with the last one."""
         self.ports.discard(port)
         (self._hosts / port).unlink(missing_ok=True)
         if not self.ports:
@@ -144,6 +145,7 @@ class Servers:
         self._vsctl, self._by_vlan = vsctl, {}
 
     def add(self, details, vlan):
+        """Serve a port, with a new dnsmasq if it is the first one of its network."""
         if not details["fixed_ips"]:
             return
         there = self._by_vlan.get(vlan)
@@ -158,6 +160,7 @@ class Servers:
         there.add(details)
 
     def drop(self, port):
+        """Serve a port no longer, whichever network it is on."""
         for vlan, server in list(self._by_vlan.items()):
             if port in server.ports:
                 server.drop(port)

@@ -96,6 +96,7 @@ def spawn(plan, child):
 
 
 def main():
+    """Fork all processes of Nova that the plan names, and wait for them."""
     plan = json.loads(Path(sys.argv[1]).read_text())
     libvirt = LIBVIRT if any(c.get("libvirt") for c in plan["children"]) else ()
     for name in (*PRELOAD, *libvirt, *MAINS.values()):

@@ -26,6 +26,7 @@ NOWHERE = 4095
 
 
 def vsctl(*words):
+    """Run `ovs-vsctl` on the lab's database; returns what it prints. Raises `CalledProcessError`."""
     command = ["ovs-vsctl", f"--db={os.environ['WEFT_LAB_OVSDB']}", f"--timeout={SECONDS}", *words]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
@@ -43,6 +44,7 @@ def shut(name):
 
 
 def admit(name, vlan):
+    """Put a bridge's port into a VLAN and let frames pass."""
     vsctl("set", "port", name, f"tag={vlan}")
     _mod_port(name, "receive", "forward")
 
@@ -128,6 +130,7 @@ class Plugs:
             self._changed.notify()
 
     def work(self):
+        """Settle ports as they come and go, forever; those that fail are tried again."""
         count, tries = 0, 0
         while True:
             before, count = count, self._count
@@ -173,5 +176,6 @@ class Plugs:
         self._known[name] = (what, host)
 
     def down(self, port, host):
+        """Report a port down to Neutron."""
         self._plugin.update_device_down(self._admin(), port, f"agents-{host}", host)
         print("unplugged", port, host, flush=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 
 def main():
+    """Map hosts to the cell until all that are wanted are there."""
     from nova import config, context, objects
     from nova.objects import host_mapping
 

@@ -24,6 +24,7 @@ NFS_PORT = 2049
 
 
 def has_storage(site: Site) -> bool:
+    """Whether a cloud of the site offers shares."""
     return any(cloud.storage.shares for cloud in site.clouds.values())
 
 
@@ -33,6 +34,7 @@ def folder(layout: Layout) -> Path:
 
 
 def cinder(layout: Layout, env: Path) -> Sections:
+    """cinder.conf: volumes that are only recorded."""
     sections = _service(layout, env, "cinder", "block-storage")
     sections["DEFAULT"] |= {
         "enabled_backends": "fake",
@@ -54,6 +56,7 @@ def cinder(layout: Layout, env: Path) -> Sections:
 
 
 def manila(layout: Layout, env: Path) -> Sections:
+    """manila.conf: NFS shares of the lab's filer."""
     sections = _service(layout, env, "manila", "shared-file-system")
     sections["DEFAULT"] |= {
         "enabled_share_backends": "nas",

@@ -16,6 +16,7 @@ from weftlab.switches.labsite import lab_ovs, lab_plan, ports_of, switches_folde
 
 
 def main(argv: Sequence[str]) -> int:
+    """Serve all switches until SIGTERM; `argv`: state folder, cache, first port. Raises `LabError`."""
     state, cache, ports = argv
     layout = Layout(Path(state), Path(cache), int(ports))
     settings = load(layout.state)

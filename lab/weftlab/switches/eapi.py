@@ -68,6 +68,7 @@ class Eapi(Front):
         self._booted = time.time()
 
     def unauthorised(self) -> Answer:
+        """401 as EOS answers it."""
         return Answer(401, None, {"WWW-Authenticate": 'Basic realm="COMMAND_API_AUTH"'})
 
     # -- eAPI ----------------------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ class PortQos:
     ecn: dict[int, str] = field(default_factory=dict[int, str])
 
     def lines(self) -> Iterator[str]:
+        """The lines of `show running-config` about the interface's QoS."""
         if self.mtu != MTU:
             yield f"   mtu {self.mtu}"
         if self.trust:

@@ -14,6 +14,7 @@ def _list(allowed: frozenset[int]) -> str:
 
 
 def show_vlans(config: Config) -> dict[str, Any]:
+    """`show vlan`."""
     rows = {
         str(n): {
             "name": v.name,
@@ -34,6 +35,8 @@ def _is_in(port: Port, number: int) -> bool:
 
 
 def show_switchports(config: Config) -> dict[str, Any]:
+    """`show interfaces switchport`."""
+
     def info(port: Port) -> dict[str, Any]:
         return {
             "mode": port.mode,
@@ -59,6 +62,8 @@ def show_interfaces(
     unplugged: Collection[str],
     disabled: Collection[str],
 ) -> dict[str, Any]:
+    """`show interfaces`, with counters; `unplugged` ones are not connected."""
+
     def info(name: str, port: Port) -> dict[str, Any]:
         status = "disabled" if name in disabled else "notconnect" if name in unplugged else "connected"
         line = "up" if status == "connected" else "down"
@@ -87,6 +92,8 @@ def _counters(counted: Mapping[str, int]) -> dict[str, Any]:
 
 
 def show_neighbours(heard: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+    """`show lldp neighbors detail`; `heard`: port -> (device, its port)."""
+
     def info(device: str, port: str) -> dict[str, Any]:
         kind = "macAddress" if port.count(":") == 5 else "interfaceName"
         said = port.replace(":", "") if kind == "macAddress" else port

@@ -143,14 +143,17 @@ class Front(ABC):
     @abstractmethod
     def factory(self) -> Any:
         """Configuration as the lab brings switches up: hosts' ports in no VLAN, links as trunks."""
+        ...
 
     @abstractmethod
     def forwarding(self) -> Mapping[int, Vlans]:
         """What the running configuration comes to on each port."""
+        ...
 
     @abstractmethod
     def answer(self, method: str, path: str, query: Mapping[str, str], body: Any) -> Answer:
         """One authenticated request."""
+        ...
 
     def handled(self, request: Request) -> tuple[Answer, bool]:
         """The answer to a request, and whether it has changed the configuration."""
@@ -194,6 +197,7 @@ class Front(ABC):
         return None
 
     def unauthorised(self) -> Answer:
+        """401 without a dialect's own document."""
         return Answer(401, {"message": "Unauthorized"}, {"WWW-Authenticate": 'Basic realm="switch"'})
 
     def follow(self) -> None:
@@ -214,6 +218,7 @@ class Front(ABC):
             self._old = (deepcopy(self.running), time.time() - 60)
 
     def thaw(self) -> None:
+        """Answer with the present state again, after `freeze`."""
         self._old = None
 
     def restart(self) -> None:
@@ -238,6 +243,7 @@ class Front(ABC):
             self.follow()
 
     def save(self) -> bool:
+        """Make the running configuration the start-up one; False if saving is made to fail."""
         if self.faults.refuse_save:
             return False
         self.saved = deepcopy(self.running)
@@ -258,6 +264,7 @@ class Front(ABC):
 
     @property
     def date(self) -> str:
+        """`Date` of the answer: a cached one's while answers are frozen."""
         return email.utils.formatdate(self._old[1] if self._old else time.time(), usegmt=True)
 
 
@@ -282,10 +289,12 @@ class Server:
 
     @property
     def port(self) -> int:
+        """TCP port on 127.0.0.1."""
         return self._server.server_address[1]
 
     @property
     def url(self) -> str:
+        """`https://127.0.0.1:PORT`."""
         return f"https://127.0.0.1:{self.port}"
 
     def close(self) -> None:

@@ -190,6 +190,7 @@ def lab_nodes(settings: Settings, plan: FabricPlan, cloud: str) -> tuple[Node, .
 
 
 def lab_racks(plan: FabricPlan) -> tuple[Rack, ...]:
+    """Racks of the plan's hosts and spines, as rows of weft's site."""
     return (
         Rack(name=SPINE_RACK),
         *(Rack(name=_rack(s.name)) for s in plan.switches if s.name.startswith("tor")),
@@ -252,6 +253,7 @@ def switches_folder(layout: Layout) -> Path:
 
 
 def lab_ovs(layout: Layout) -> Ovs:
+    """The lab's own Open vSwitch."""
     return Ovs(layout.state / "ovs")
 
 

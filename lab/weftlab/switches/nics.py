@@ -121,10 +121,12 @@ def ports_by(network: Callable[[], Any]) -> Callable[[str], Sequence[Port]]:
 
 
 def say(line: str) -> None:
+    """Print a line with the time."""
     print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)
 
 
 def main(argv: Sequence[str]) -> int:
+    """Follow servers until SIGTERM or SIGINT; `argv`: state folder, cache, first port."""
     import openstack
 
     state, cache, first = argv

@@ -76,6 +76,7 @@ class Nvue(Front):
         self._applying.clear()
 
     def unauthorised(self) -> Answer:
+        """401 as NVUE answers it."""
         return Answer(
             401, {"title": "Unauthorized", "status": 401}, {"WWW-Authenticate": 'Basic realm="NVUE"'}
         )

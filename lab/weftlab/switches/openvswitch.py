@@ -27,10 +27,12 @@ class Ovs:
 
     @property
     def database(self) -> Path:
+        """File of the database."""
         return self.folder / "conf.db"
 
     @property
     def socket(self) -> Path:
+        """Socket of its server."""
         return self.folder / "db.sock"
 
     @property

@@ -112,10 +112,12 @@ class HostPlan:
 
     @property
     def mac(self) -> str:
+        """MAC address of the host's adapter, by its index."""
         return f"02:00:00:00:{self.index // 256:02x}:{self.index % 256:02x}"
 
     @property
     def address(self) -> str:
+        """Address on the fabric, by its index."""
         return f"10.9.{self.index // 256}.{self.index % 256}"
 
 

@@ -93,6 +93,7 @@ class Restconf(Front):
         """There are none."""
 
     def unauthorised(self) -> Answer:
+        """401 as SONiC's management framework answers it."""
         return _error(401, "protocol", "access-denied", "Authentication not provided")
 
     def answer(self, method: str, path: str, query: Mapping[str, str], body: Any) -> Answer:

@@ -91,6 +91,7 @@ def _links(ovs: Ovs, plan: FabricPlan) -> Iterator[str]:
 
 
 def leg(host: HostPlan, number: int) -> str:
+    """Name of a host's interface; Linux allows 15 characters."""
     return f"{host.name[:12]}-l{number}"
 
 

@@ -19,6 +19,7 @@ from weftlab.ufm.ufm import SAFE_SMCONF, Config, Ufm
 
 
 def main() -> None:
+    """Run UFM's API and its control until SIGTERM."""
     parser = argparse.ArgumentParser(prog="weftlab.ufm")
     parser.add_argument("--config", type=Path, required=True, help="JSON file, see weftlab.ufm.service")
     settings: dict[str, Any] = json.loads(parser.parse_args().config.read_text())

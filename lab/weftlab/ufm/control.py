@@ -117,9 +117,11 @@ class UfmControl:
         return self._do("GET", "/status")
 
     def plant(self, **faults: Any) -> None:
+        """Set faults by the names of `weftlab.ufm.faults.Faults`."""
         self._do("POST", "/faults", faults)
 
     def lift(self) -> None:
+        """End all faults."""
         self._do("DELETE", "/faults")
 
     def members(self, pkey: str) -> set[str]:
@@ -127,9 +129,11 @@ class UfmControl:
         return set(self._do("GET", "/pkeys").get(f"{int(pkey, 16):#x}", ()))
 
     def foreign(self, pkey: str, guids: dict[str, str] | None) -> None:
+        """Write a P_Key as someone else would; None removes it."""
         self._do("POST", "/pkeys", {"pkey": pkey, "guids": guids})
 
     def virtual(self, ports: Sequence[VirtualPort]) -> None:
+        """Replace what UFM has discovered of virtual ports."""
         self._do("POST", "/virtual", [asdict(p) for p in ports])
 
     def do(self, what: str) -> None:

@@ -80,8 +80,10 @@ class Dialect:
 
     @property
     def new_alarms(self) -> bool:
+        """Whether alarms have the form of 6.17."""
         return self.since(6, 17)
 
     @property
     def has_roles(self) -> bool:
+        """Whether users have roles, from 6.14 on."""
         return self.since(6, 14)

@@ -47,4 +47,5 @@ class Faults:
             setattr(self, name, kind(value) if kind in (deque, tuple) else value)
 
     def lift(self) -> None:
+        """End all faults."""
         self.plant(vars(Faults()))

@@ -19,6 +19,7 @@ class Health:
         """`<guid>_<port>` -> condition."""
 
     def answer(self, method: str, path: str, request: Request) -> Response:
+        """Answer a request below `/app` about health; 404 for others."""
         match method, path:
             case "GET", "/app/alarms":
                 return Response(body=[self._alarm(i, *alarm) for i, alarm in enumerate(self.alarms, 1)])

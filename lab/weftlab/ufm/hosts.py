@@ -42,6 +42,7 @@ def virtual_ports(site: Site, ports: Iterable[Any]) -> list[VirtualPort]:
 
 
 def main(argv: Sequence[str]) -> int:
+    """Report virtual functions of started servers until SIGTERM; `argv`: site file, the control's port."""
     import openstack
 
     site, control, before = load_site(Path(argv[0])), UfmControl(int(argv[1])), None

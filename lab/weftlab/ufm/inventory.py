@@ -30,6 +30,7 @@ class Inventory:
         self.virtual = list(virtual)
 
     def see(self, fabric: ObservedFabric) -> None:
+        """Take a new reading; nodes that are gone are remembered, as UFM does."""
         self._now = fabric
         self._nodes |= {n.guid: n for n in fabric.nodes}
         for a, b in fabric.links:
@@ -42,6 +43,7 @@ class Inventory:
         }
 
     def systems(self, query: Mapping[str, str]) -> list[dict[str, Any]]:
+        """`/resources/systems`, filtered by `type`."""
         wanted = query.get("type", "").lower()
         return [
             {
@@ -61,6 +63,7 @@ class Inventory:
         ]
 
     def ports(self, query: Mapping[str, str]) -> list[dict[str, Any]]:
+        """`/resources/ports`, filtered by `sys_type` and `active`."""
         up = {(e.guid, e.port) for link in self._now.links for e in link}
         found = [self._port(n, p, (n.guid, p) in up) for n in self._sorted() for p in range(1, n.ports + 1)]
         if kind := query.get("sys_type"):
@@ -91,6 +94,7 @@ class Inventory:
         ]
 
     def vports(self, query: Mapping[str, str]) -> list[dict[str, Any]]:
+        """`/resources/vports`: virtual ports whose physical port is known."""
         physical = {f"{g:016x}": n for n in self._nodes.values() for g in n.port_guids}
         found: list[dict[str, Any]] = []
         for port in self.virtual:

@@ -25,9 +25,11 @@ class Jobs:
         """Job -> how often it still says Running, and the change that is made then."""
 
     def forget(self) -> None:
+        """Lose all jobs, done or not, as a restart does."""
         self._all, self._todo = {}, {}
 
     def start(self, operation: str, change: Change) -> Job:
+        """Add a job; its change is made at once, or after as many polls as the faults say."""
         job = self._new(operation)
         self._todo[job.id] = (self._faults.job_polls, change)
         if not self._faults.job_polls:

@@ -40,6 +40,7 @@ class Response:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def raw(self) -> bytes:
+        """The body as bytes; values as JSON."""
         return self.body.encode() if isinstance(self.body, str) else json.dumps(self.body).encode()
 
 

@@ -67,6 +67,7 @@ class Pkeys:
         return {self._key(k, state): self._one(k, state, guids and not both, qos) for k in keys}
 
     def single(self, text: str, state: State, query: Mapping[str, str]) -> object:
+        """A P_Key with its members; an unknown one as the dialect answers it."""
         key = number(text, allow_management=True)
         if key != MANAGEMENT and key not in state.pkeys:
             if self._dialect.unknown_pkey == "404":
@@ -141,6 +142,7 @@ class Pkeys:
         state.pkeys[key].qos.update({k: v for k, v in body.items() if k != "pkey"})
 
     def remove(self, text: str, state: State) -> None:
+        """Remove a P_Key. Raises `Refused` (404) if there is none."""
         if state.pkeys.pop(number(text), None) is None:
             raise Refused(404, f"PKey {text} not found")
 

@@ -159,6 +159,7 @@ class Cluster:
             self._close()
 
     def start(self) -> None:
+        """Listen at the active node's address."""
         with self._lock:
             if self._door is None:
                 node = next(n for n in self.nodes if n.name == self.active)

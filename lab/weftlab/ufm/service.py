@@ -23,6 +23,7 @@ USER = "weft"
 
 
 def credentials_path(layout: Layout) -> Path:
+    """File with the user and password that weft signs in with."""
     return layout.etc / "ufm" / "credentials.yaml"
 
 

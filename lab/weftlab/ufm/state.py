@@ -68,9 +68,11 @@ class State:
     changed_at: float | None = None
 
     def copy(self) -> State:
+        """A copy that shares nothing with it."""
         return copy.deepcopy(self)
 
     def save(self, path: Path) -> None:
+        """Write it as JSON, at once and for its user alone."""
         new = path.with_suffix(".new")
         new.touch(mode=0o600)
         new.write_text(json.dumps(asdict(self)))
@@ -92,8 +94,10 @@ class State:
 
 
 def now_text() -> str:
+    """UTC as UFM writes it."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
 
 
 def new_token() -> str:
+    """A token that can't be guessed."""
     return secrets.token_urlsafe(24)

@@ -23,6 +23,7 @@ THREADS = 128
 
 
 def main(argv: list[str] | None = None) -> int:
+    """Run ``openvipu-agent`` until a signal; returns the exit code."""
     return run("openvipu-agent", lambda: _main(_parser().parse_args(argv)))
 
 

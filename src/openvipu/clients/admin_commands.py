@@ -20,6 +20,7 @@ def names(text: str) -> list[str]:
 
 
 def create_agent(session: Session, arguments: argparse.Namespace) -> None:
+    """Add an agent by its address."""
     what = f"create agent ({arguments.name})"
     request = pb.CreateAgentRequest(
         id=arguments.name, spec=pb.AgentSpec(host=arguments.host, port=arguments.port)
@@ -28,23 +29,27 @@ def create_agent(session: Session, arguments: argparse.Namespace) -> None:
 
 
 def get_agent(session: Session, arguments: argparse.Namespace) -> None:
+    """Show an agent and its IPUs."""
     what = f"get agent ({arguments.name})"
     reply = session.call(what, session.admin.GetAgent, pb.GetAgentRequest(id=arguments.name))
     session.show(reply, lambda: "\n".join([agent_sheet(reply.agent), "", ipu_table(reply.agent)]))
 
 
 def list_agents(session: Session, arguments: argparse.Namespace) -> None:
+    """Show all agents."""
     reply = session.call("list agents", session.admin.ListAgents, pb.ListAgentsRequest())
     session.show(reply, lambda: agent_table(list(reply.agents)))
 
 
 def remove_agent(session: Session, arguments: argparse.Namespace) -> None:
+    """Remove an agent; with ``--force`` also one that doesn't answer."""
     what = f"remove agent ({arguments.name})"
     request = pb.RemoveAgentRequest(id=arguments.name, force=arguments.force)
     session.succeeded(what, session.call(what, session.admin.RemoveAgent, request))
 
 
 def discover_agents(session: Session, arguments: argparse.Namespace) -> None:
+    """Show agents that announce themselves, and under which names they can be added."""
     reply = session.call("discover agent", session.admin.DiscoverAgents, pb.DiscoverAgentsRequest())
     header = ["Host", "Port", "Network Interface", "Time Since Last Seen", "Agent Auto-Add ID"]
     rows = [
@@ -55,6 +60,7 @@ def discover_agents(session: Session, arguments: argparse.Namespace) -> None:
 
 
 def agent_table(agents: list[pb.Agent]) -> str:
+    """One row an agent."""
     header = ["Agent", "Host", "Port", "State", "Serial", "Software", "RNIC", "IPUs in use"]
     rows = [
         [
@@ -94,6 +100,7 @@ def agent_sheet(agent: pb.Agent) -> str:
 
 
 def ipu_table(agent: pb.Agent) -> str:
+    """One row an IPU of the agent's machine."""
     rows = [
         [ipu.number, ipu.chip_id, "yes" if ipu.healthy else "no", ipu.partition_id or "-"]
         for ipu in agent.status.ipus
@@ -102,6 +109,7 @@ def ipu_table(agent: pb.Agent) -> str:
 
 
 def create_cluster(session: Session, arguments: argparse.Namespace) -> None:
+    """Make a cluster of agents with a topology."""
     what = f"create cluster ({arguments.name})"
     spec = pb.ClusterSpec(
         topology=arguments.topology,
@@ -114,23 +122,27 @@ def create_cluster(session: Session, arguments: argparse.Namespace) -> None:
 
 
 def get_cluster(session: Session, arguments: argparse.Namespace) -> None:
+    """Show a cluster."""
     what = f"get cluster ({arguments.name})"
     reply = session.call(what, session.admin.GetCluster, pb.GetClusterRequest(id=arguments.name))
     session.show(reply, lambda: cluster_table([reply.cluster]))
 
 
 def list_clusters(session: Session, arguments: argparse.Namespace) -> None:
+    """Show all clusters."""
     reply = session.call("list clusters", session.admin.ListClusters, pb.ListClustersRequest())
     session.show(reply, lambda: cluster_table(list(reply.clusters)))
 
 
 def remove_cluster(session: Session, arguments: argparse.Namespace) -> None:
+    """Remove a cluster without partitions."""
     what = f"remove cluster ({arguments.name})"
     request = pb.RemoveClusterRequest(id=arguments.name)
     session.succeeded(what, session.call(what, session.admin.RemoveCluster, request))
 
 
 def cluster_table(clusters: list[pb.Cluster]) -> str:
+    """One row a cluster."""
     header = ["Cluster", "Topology", "Cluster Topology", "ILDs", "Agents"]
     rows = [
         [
@@ -168,6 +180,7 @@ def test_cluster(session: Session, arguments: argparse.Namespace) -> None:
 
 
 def create_allocation(session: Session, arguments: argparse.Namespace) -> None:
+    """Give part of a cluster to users; with ``--options`` show what could be given."""
     what = f"create allocation ({arguments.name})"
     request = pb.CreateAllocationRequest(
         id=arguments.name, cluster_id=arguments.cluster, size=arguments.size, agent_ids=arguments.agents
@@ -182,17 +195,20 @@ def create_allocation(session: Session, arguments: argparse.Namespace) -> None:
 
 
 def get_allocation(session: Session, arguments: argparse.Namespace) -> None:
+    """Show an allocation."""
     what = f"get allocation ({arguments.name})"
     reply = session.call(what, session.admin.GetAllocation, pb.GetAllocationRequest(id=arguments.name))
     session.show(reply, lambda: allocation_table([reply.allocation]))
 
 
 def list_allocations(session: Session, arguments: argparse.Namespace) -> None:
+    """Show all allocations."""
     reply = session.call("list allocations", session.admin.ListAllocations, pb.ListAllocationsRequest())
     session.show(reply, lambda: allocation_table(list(reply.allocations)))
 
 
 def remove_allocation(session: Session, arguments: argparse.Namespace) -> None:
+    """Remove an allocation."""
     what = f"remove allocation ({arguments.name})"
     request = pb.RemoveAllocationRequest(id=arguments.name)
     session.succeeded(what, session.call(what, session.admin.RemoveAllocation, request))
@@ -226,12 +242,14 @@ def create_user(session: Session, arguments: argparse.Namespace) -> None:
 
 
 def update_user(session: Session, arguments: argparse.Namespace) -> None:
+    """Replace the allocations of a user."""
     what = f"update user ({arguments.name})"
     request = pb.UpdateUserRequest(id=arguments.name, allocation_ids=arguments.allocations)
     session.succeeded(what, session.call(what, session.admin.UpdateUser, request))
 
 
 def list_users(session: Session, arguments: argparse.Namespace) -> None:
+    """Show all users with their roles and allocations."""
     reply = session.call("list users", session.admin.ListUsers, pb.ListUsersRequest())
     rows = [
         [user.id, "admin" if user.admin else "user", " ".join(user.allocation_ids) or "-"]
@@ -241,6 +259,7 @@ def list_users(session: Session, arguments: argparse.Namespace) -> None:
 
 
 def remove_user(session: Session, arguments: argparse.Namespace) -> None:
+    """Remove a user, whose key is refused from now on."""
     what = f"remove user ({arguments.name})"
     request = pb.RemoveUserRequest(id=arguments.name)
     session.succeeded(what, session.call(what, session.admin.RemoveUser, request))

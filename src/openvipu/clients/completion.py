@@ -35,4 +35,5 @@ def script(parser: argparse.ArgumentParser, shell: str) -> str:
 
 
 def show(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+    """Print the completion script of a shell."""
     say(script(parser, arguments.shell))

@@ -41,6 +41,7 @@ class Connection:
 
     @property
     def target(self) -> str:
+        """``host:port``, an IPv6 address in brackets."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 

@@ -21,6 +21,7 @@ def text(gcd: pb.PartitionConfig.Gcd) -> str:
 
 
 def gcd_id(gcd: pb.PartitionConfig.Gcd) -> int:
+    """The number of a graph compile domain in its partition."""
     return int(gcd.attributes["GCD Id"])
 
 

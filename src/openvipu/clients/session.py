@@ -104,10 +104,12 @@ class Session:
 
 
 def say(text: str) -> None:
+    """Print to standard output, at once."""
     print(text, flush=True)
 
 
 def complain(text: str) -> None:
+    """Print to standard error, at once."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -22,6 +22,7 @@ class Health:
         self._dirty: set[str] = set()
 
     def answered(self, agent_id: str, status: MachineStatus) -> None:
+        """Note what an agent has answered; it is reachable."""
         with self._lock:
             self._statuses[agent_id] = status
             self._missed.pop(agent_id, None)
@@ -47,12 +48,14 @@ class Health:
             self._dirty.discard(agent_id)
 
     def forget(self, agent_id: str) -> None:
+        """Drop all that is known of a removed agent."""
         with self._lock:
             self._statuses.pop(agent_id, None)
             self._missed.pop(agent_id, None)
             self._dirty.discard(agent_id)
 
     def is_reachable(self, agent_id: str) -> bool:
+        """Whether its last poll was answered; an agent that wasn't polled yet counts as reachable."""
         with self._lock:
             return agent_id not in self._missed
 

@@ -143,6 +143,7 @@ class Inventory:
         return self._core.change(decide)
 
     def remove_user(self, id_: str) -> None:
+        """Remove a user. Raises `NotFound`."""
         self._core.change(lambda state: (users.without(state, id_), None))
 
     def describe(self, agent_ids: Sequence[str]) -> dict[str, Machine]:

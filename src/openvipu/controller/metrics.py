@@ -30,6 +30,7 @@ class CallCounter:
             self._counts[method.rsplit("/", 1)[-1], status] += 1
 
     def counts(self) -> dict[tuple[str, str], int]:
+        """(method, status) -> number of calls since the start."""
         with self._lock:
             return dict(self._counts)
 

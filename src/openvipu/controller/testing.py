@@ -35,6 +35,7 @@ class TestResult:
 
     @property
     def summary(self) -> str:
+        """How many checks failed, in words."""
         if not self.total:
             return "Nothing to test"
         return f"{len(self.failures)} failed" if self.failures else f"All {self.name} checks passed"

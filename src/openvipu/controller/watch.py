@@ -54,6 +54,7 @@ class Watch:
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
     def start(self) -> None:
+        """Poll in a thread, unless the pause is zero."""
         if self._core.tuning.poll > 0:
             self._thread.start()
 

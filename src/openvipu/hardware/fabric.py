@@ -40,6 +40,7 @@ class Board:
     settings: dict[str, Setting] = field(default_factory=dict[str, Setting])
 
     def opens(self, link: str) -> bool:
+        """Whether a setting of the machine opens the link."""
         return any(link in setting.open_links for setting in self.settings.values())
 
 
@@ -53,6 +54,7 @@ class Fabric:
         self._cables: dict[CableEnd, CableEnd] = {}
 
     def add(self, board: Board) -> None:
+        """Add a machine's board, or replace the one with its serial number."""
         self.boards[board.serial] = board
 
     def plug(self, one: CableEnd, other: CableEnd) -> None:

@@ -57,6 +57,7 @@ class SimulatedMachine:
 
     @property
     def serial(self) -> str:
+        """Serial number of its board."""
         return self._board.serial
 
     def describe(self) -> Machine:

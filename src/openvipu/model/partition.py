@@ -100,10 +100,12 @@ class Shape:
 
     @property
     def segment_size(self) -> int:
+        """IPUs of a segment."""
         return self.size // self.segments
 
     @property
     def gcd_size(self) -> int:
+        """IPUs of a graph compile domain."""
         return self.size // self.gcds
 
 

@@ -104,6 +104,7 @@ class Cluster:
 
     @property
     def machines_per_ild(self) -> int:
+        """Machines of an IPU-Link domain."""
         return len(self.agent_ids) // self.ilds
 
     @property

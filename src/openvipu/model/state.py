@@ -52,48 +52,63 @@ class State:
     removed: Mapping[str, RemovedPartition] = field(default_factory=_empty)
 
     def agent(self, id_: str) -> Agent:
+        """The agent of this id. Raises `NotFound`."""
         return _find(self.agents, "agent", id_)
 
     def cluster(self, id_: str) -> Cluster:
+        """The cluster of this id. Raises `NotFound`."""
         return _find(self.clusters, "cluster", id_)
 
     def allocation(self, id_: str) -> Allocation:
+        """The allocation of this id. Raises `NotFound`."""
         return _find(self.allocations, "allocation", id_)
 
     def user(self, id_: str) -> User:
+        """The user of this id. Raises `NotFound`."""
         return _find(self.users, "user", id_)
 
     def partition(self, id_: str) -> Partition:
+        """The partition of this id. Raises `NotFound`."""
         return _find(self.partitions, "partition", id_)
 
     def with_agent(self, agent: Agent) -> State:
+        """The state with the agent added, or replaced."""
         return replace(self, agents=_put(self.agents, agent.id, agent))
 
     def with_cluster(self, cluster: Cluster) -> State:
+        """The state with the cluster added, or replaced."""
         return replace(self, clusters=_put(self.clusters, cluster.id, cluster))
 
     def with_allocation(self, allocation: Allocation) -> State:
+        """The state with the allocation added, or replaced."""
         return replace(self, allocations=_put(self.allocations, allocation.id, allocation))
 
     def with_user(self, user: User) -> State:
+        """The state with the user added, or replaced."""
         return replace(self, users=_put(self.users, user.id, user))
 
     def with_partition(self, partition: Partition) -> State:
+        """The state with the partition added, or replaced."""
         return replace(self, partitions=_put(self.partitions, partition.id, partition))
 
     def without_agent(self, id_: str) -> State:
+        """The state without the agent of this id."""
         return replace(self, agents=_drop(self.agents, id_))
 
     def without_cluster(self, id_: str) -> State:
+        """The state without the cluster of this id."""
         return replace(self, clusters=_drop(self.clusters, id_))
 
     def without_allocation(self, id_: str) -> State:
+        """The state without the allocation of this id."""
         return replace(self, allocations=_drop(self.allocations, id_))
 
     def without_user(self, id_: str) -> State:
+        """The state without the user of this id."""
         return replace(self, users=_drop(self.users, id_))
 
     def without_partition(self, id_: str) -> State:
+        """The state without the partition of this id."""
         return replace(self, partitions=_drop(self.partitions, id_))
 
     def with_removed(self, removed: RemovedPartition) -> State:
@@ -101,6 +116,7 @@ class State:
         return replace(self, removed=_put(_drop(self.removed, removed.id), removed.id, removed))
 
     def without_removed(self, ids: Collection[str]) -> State:
+        """The state that no longer remembers the removal of these partitions."""
         left = {id_: entry for id_, entry in self.removed.items() if id_ not in ids}
         return replace(self, removed=MappingProxyType(left))
 

@@ -54,6 +54,7 @@ def inner_links(positions: Collection[int]) -> tuple[str, ...]:
 
 
 def is_power_of_two(value: int) -> bool:
+    """Whether it is 1, 2, 4 …"""
     return value > 0 and value & (value - 1) == 0
 
 

@@ -28,6 +28,7 @@ class Cable:
 
     @property
     def start(self) -> str:
+        """``agent:port`` of its first end."""
         return f"{self.agent_id}:{self.port}"
 
     @property

@@ -35,6 +35,7 @@ class Pool:
 
     @property
     def words(self) -> str:
+        """What it is a part of, for messages."""
         return f"allocation {self.allocation_id!r}" if self.allocation_id else f"cluster {self.cluster.id!r}"
 
 
@@ -66,6 +67,7 @@ class Occupancy:
     broken: frozenset[Site] = field(default_factory=frozenset)
 
     def is_free(self, slot: Slot) -> bool:
+        """Whether no IPU of the slot is used or broken."""
         return not any(site in self.used or site in self.broken for site in slot.sites())
 
 

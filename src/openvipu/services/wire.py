@@ -54,6 +54,7 @@ def requirements(request: pb.CreatePartitionRequest) -> Requirements:
 
 
 def placed_ipu(ipu: PlacedIpu) -> pb.PartitionIpu:
+    """Where an IPU of a partition is, as a message."""
     return pb.PartitionIpu(
         ipulink_domain_topology_id=ipu.ild,
         ipulink_domain_routing_id=ipu.segment,
@@ -63,6 +64,7 @@ def placed_ipu(ipu: PlacedIpu) -> pb.PartitionIpu:
 
 
 def partition(value: Partition) -> pb.Partition:
+    """A partition as a message."""
     shape = value.shape
     return pb.Partition(
         id=value.id,
@@ -84,6 +86,7 @@ def partition(value: Partition) -> pb.Partition:
 
 
 def status(value: Partition) -> pb.PartitionStatus:
+    """A partition's states as a message; times in milliseconds."""
     found = pb.PartitionStatus(
         partition_id=value.id,
         ready_state=_number(value.ready),
@@ -98,12 +101,14 @@ def status(value: Partition) -> pb.PartitionStatus:
 
 
 def removed_status(partition_id: str) -> pb.PartitionStatus:
+    """The states of a partition that was removed."""
     return pb.PartitionStatus(
         partition_id=partition_id, ready_state=pb.PS_REMOVED, operation_state=pb.POS_IDLE
     )
 
 
 def config(value: Partition, gcds: tuple[Gcd, ...]) -> pb.PartitionConfig:
+    """What Poplar needs of a partition: routing, synchronization, and its graph compile domains."""
     shape = value.shape
     return pb.PartitionConfig(
         ipulink_routing_type=_number(shape.routing),
@@ -122,6 +127,7 @@ def config(value: Partition, gcds: tuple[Gcd, ...]) -> pb.PartitionConfig:
 
 
 def allocation(value: Allocation) -> pb.Allocation:
+    """An allocation as a message."""
     return pb.Allocation(
         id=value.id, spec=pb.AllocationSpec(cluster_id=value.cluster_id, agent_ids=value.agent_ids)
     )

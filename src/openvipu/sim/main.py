@@ -25,6 +25,7 @@ CONTROL = "127.0.0.1:8092"
 
 
 def main(argv: list[str] | None = None) -> int:
+    """Run ``openvipu-sim``; returns the exit code."""
     return run("openvipu-sim", lambda: _main(_parser().parse_args(argv)))
 
 

@@ -72,6 +72,7 @@ class BoundedProtocol(H11Protocol):
             self._await_head()
 
     def on_response_complete(self) -> None:
+        """The next request's head is waited for, within its limit."""
         super().on_response_complete()
         if not self.transport.is_closing() and not self._answering:
             self._await_head()

@@ -62,6 +62,7 @@ class EventList(Document):
 
     @classmethod
     def of(cls, events: Sequence[EventView]) -> EventList:
+        """With the sequence to continue from, if there may be more than `MOST_EVENTS`."""
         whole = len(events) < MOST_EVENTS
         return cls(events=tuple(events), next=None if whole else events[-1].sequence)
 
@@ -160,6 +161,7 @@ class ReplaceRequest(Document):
 
     @property
     def asked(self) -> Replacement:
+        """What is to be replaced, without the condition of the request."""
         return Replacement(node=self.node, by=self.by, hold=self.hold)
 
 

@@ -31,5 +31,6 @@ class Metrics:
             self.registry.register(collector)
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count an answered request; `route` as in the API's description, so labels are bounded."""
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)

@@ -29,6 +29,7 @@ class WaitAim:
     seconds: float
 
     def over(self, now: FoundPod) -> bool:
+        """Whether the pod is in one of the states, or can't get there any more."""
         return wait_is_over(self.states, now.state, now.changing)
 
 

@@ -53,6 +53,7 @@ class AuditVerbs(DeskVerbs):
             return report
 
     def log(self, request: Request, search: AuditLogSearch) -> list[AuditLogEntry]:
+        """Entries of the audit log, newest first. Raises `ForbiddenError`."""
         self._desk.policy.check("audit_log:list", request.caller)
         return self._desk.store.records.audit_log(search)
 

@@ -80,6 +80,7 @@ class Desk:
             raise
 
     def log(self, request: Request, action: str, subject: str, outcome: str, counted: bool) -> None:
+        """Add an entry to the audit log; `counted`: requests alike may share a row."""
         caller = request.caller
         self.store.records.log(
             user_id=caller.user_id,
@@ -118,6 +119,7 @@ class Desk:
     def allowed(
         self, request: Request, rule: str, name: str, find: Callable[[str, str | None], _Pod]
     ) -> _Pod:
+        """The pod of a name or id, if the rule allows the caller to; others' pods raise `NotFoundError`."""
         caller = request.caller
         everywhere = self.policy.allows("pods:list_all_projects", caller)
         pod: _Pod | None = None
@@ -138,9 +140,11 @@ class Desk:
         return pod
 
     def view(self, pod_id: UUID) -> PodView:
+        """A pod as people see it. Raises `NotFoundError`."""
         return self.view_of(self.store.pods.to_show(pod_id))
 
     def view_of(self, shown: ShownPod) -> PodView:
+        """A row as people see it, without checks that the site ignores."""
         placed = shown.pod.placed
         if shown.checks:
             policy = self.store.site().site.checks

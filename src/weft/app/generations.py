@@ -40,6 +40,7 @@ class NextGeneration:
 
     @property
     def change(self) -> PodChange:
+        """What it changes: it was planned for a pod that exists."""
         assert self.plan.change is not None
         return self.plan.change
 
@@ -182,6 +183,7 @@ class Generations:
         return given
 
     def blank(self) -> PlanningInput:
+        """The active site with nothing held, to resolve an order by."""
         record = self._desk.store.site()
         return PlanningInput(
             record.site, self._desk.keeper.world_of(record), {}, {}, generation=record.generation

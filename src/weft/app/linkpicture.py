@@ -34,6 +34,7 @@ class Picture:
 
     @cached_property
     def map(self) -> LinkMap:
+        """The links by the site's names."""
         return LinkMap(self.site, self.fabric, self.routes.routes)
 
     @cached_property

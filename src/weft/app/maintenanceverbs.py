@@ -31,6 +31,7 @@ class MaintenanceVerbs(DeskVerbs):
     """Of operators, and of programs that accept nodes; see `weft.app.verbs`."""
 
     def listed(self, request: Request) -> list[NodeView]:
+        """All nodes with who has them. Raises `ForbiddenError`."""
         self._desk.policy.check("nodes:list", request.caller)
         return node_views(*self._occupied())
 

@@ -58,6 +58,7 @@ class NodeVerbs(DeskVerbs):
         self._desk.store.pods.note_event(pod.id, "action", text, record.key)
 
     def cloud(self, pod: PodRecord) -> CloudFacts:
+        """The driver of the pod's cloud. Raises `ConflictError` if the active site doesn't have that cloud."""
         cloud = pod.plan.cloud
         if (found := self._desk.keeper.world().clouds.get(cloud)) is None:
             raise ConflictError(f"pod {pod.name} is in cloud {cloud}, which the active site doesn't have")

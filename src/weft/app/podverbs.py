@@ -51,6 +51,7 @@ class PodVerbs:
         return self._desk.store.pods.summaries(search, project)
 
     def show(self, request: Request, name: str) -> PodView:
+        """A pod by its name or id. Raises `NotFoundError` and `ForbiddenError`."""
         return self._desk.view_of(
             self._desk.allowed(request, "pods:show", name, self._desk.store.pods.find_shown)
         )

@@ -150,6 +150,7 @@ class Service:
         return Signer(self._desk.store).key()
 
     def health(self) -> Health:
+        """State of the database, site, fabrics, gate and threads, for `/readyz`. Raises nothing."""
         checks: dict[str, str] = {}
         try:
             self._desk.store.ping()

@@ -90,6 +90,7 @@ class SiteVerbs(DeskVerbs):
         return body
 
     def show(self, request: Request) -> SiteView:
+        """The active site with the state of its fabrics. Raises `ForbiddenError` and `NotFoundError`."""
         self._desk.policy.check("site:show", request.caller)
         record = self._desk.store.site()
         world = self._desk.keeper.world()

@@ -30,6 +30,7 @@ class Upgrade:
 
     @property
     def older(self) -> tuple[Process, ...]:
+        """Processes at work that don't know all halves of this version."""
         return tuple(one for one in self.processes if one.halves < known_after())
 
 

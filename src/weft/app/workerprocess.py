@@ -54,9 +54,11 @@ class WorkerProcess:
             return self._process.pid if self._process else None
 
     def start(self) -> None:
+        """Run the worker, and start it again whenever it ends."""
         self._thread.start()
 
     def stop(self) -> None:
+        """End the worker; waits until it has handed its owners back, or time is over."""
         self._ended.set()
         self._thread.join(TO_STOP + 10)
 

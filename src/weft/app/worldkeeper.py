@@ -23,7 +23,8 @@ CLOSED_AFTER = 600.0
 class Closable(Protocol):
     """A driver with threads or connections of its own."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End its threads and connections."""
 
 
 class WorldKeeper:
@@ -61,6 +62,7 @@ class WorldKeeper:
         return world
 
     def site(self) -> Site:
+        """The active site. Raises `NotFoundError` if there is none."""
         return self._store.site().site
 
     def close(self) -> None:

@@ -62,9 +62,11 @@ class Progress(Protocol):
 
     def __exit__(self, *_: object) -> None: ...
 
-    def show(self, pod: Json, events: Sequence[Json]) -> None: ...
+    def show(self, pod: Json, events: Sequence[Json]) -> None:
+        """Show a pod with the events since the last call."""
 
-    def trouble(self, text: str) -> None: ...
+    def trouble(self, text: str) -> None:
+        """Show why nothing is known now, once while it stays the same."""
 
 
 def follow(

@@ -24,6 +24,7 @@ Json = dict[str, Any]
 
 
 def activate(args: argparse.Namespace) -> int:
+    """`weft site activate`; returns the exit code."""
     client, file = client_of(args), Path(args.file)
     view = _edited(client, file, args.base) or _whole(client, file, args.base)
     return write_done(args, view, f"site {view['name']} is active, generation {view['generation']}")

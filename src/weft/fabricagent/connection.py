@@ -79,6 +79,7 @@ class DeadlineReader(io.RawIOBase):
         self._end = 0.0
 
     def buffered(self) -> io.BufferedReader:
+        """Itself with a buffer, as `rfile` of a handler."""
         return io.BufferedReader(self)
 
     def within(self, seconds: float) -> None:

@@ -86,9 +86,14 @@ class Listens(Protocol):
     """Settings of an agent of any sort."""
 
     @property
-    def listen(self) -> Listen: ...
+    def listen(self) -> Listen:
+        """Address and port."""
+        ...
+
     @property
-    def tls(self) -> Tls: ...
+    def tls(self) -> Tls:
+        """Certificates, and who may ask."""
+        ...
 
 
 def _stamps(config: Listens) -> tuple[tuple[int, ...], ...]:

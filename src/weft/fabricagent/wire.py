@@ -38,6 +38,7 @@ class Reading:
 
     @property
     def keys(self) -> frozenset[int]:
+        """P_Keys of the host's table, empty entries left out."""
         return frozenset(k for k in self.host if k)
 
     @property

@@ -100,10 +100,12 @@ class PartitionsConf:
 
 
 def begin_marker(site: str) -> str:
+    """The line before weft's section of a site."""
     return f"# BEGIN weft site={site}: written by weft, changes made here by hand are lost"
 
 
 def end_marker(site: str) -> str:
+    """The line after weft's section of a site."""
     return f"# END weft site={site}"
 
 

@@ -64,6 +64,7 @@ class Reader:
     default: Mode = Mode.LIMITED
 
     def say(self, line: int, text: str, fatal: bool) -> None:
+        """Note a finding; in weft's own section each is fatal."""
         self.problems.append(Finding(line, text, fatal or line in self.ours))
 
     def line(self, number: int, line: str) -> None:
@@ -89,6 +90,7 @@ class Reader:
                 self.open = False
 
     def finish(self, text: str) -> None:
+        """Note what is wrong at the end of the text."""
         if self.open:
             self.say(text.count("\n") + 1, "the last definition has no ';' at its end", False)
         if not self.definitions:

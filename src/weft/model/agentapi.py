@@ -89,6 +89,7 @@ class ConfiguredPartition(Document):
 
     @classmethod
     def of(cls, partition: Partition) -> Self:
+        """A partition of a file, GUIDs as text."""
         members = {format_guid(guid): membership for guid, membership in partition.members.items()}
         return cls(pkey=partition.pkey, name=partition.name, members=members, everybody=partition.everybody)
 

@@ -159,6 +159,7 @@ class Snapshot:
 
     @cached_property
     def ports(self) -> Mapping[str, PortSeen]:
+        """Port -> what was seen of it, computed when it is asked for."""
         return self._make_ports()
 
     @property

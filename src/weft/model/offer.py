@@ -26,6 +26,7 @@ class OfferedChange(Document):
 
     @property
     def words(self) -> str:
+        """`nodes.count: 3 instead of 4`."""
         return f"{self.field}: {_text(self.becomes)} instead of {_text(self.was)}"
 
 
@@ -38,6 +39,7 @@ class OfferedTime(Document):
 
     @property
     def words(self) -> str:
+        """`lease.start: fits from 2027-01-31T18:00Z`."""
         time = self.becomes.strftime("%Y-%m-%dT%H:%MZ")
         return f"{self.field}: " + (
             f"fits from {time}" if self.field == "lease.start" else f"{time} at the latest"
@@ -49,7 +51,9 @@ class _Offered(Document):
 
     @property
     @abstractmethod
-    def words(self) -> str: ...
+    def words(self) -> str:
+        """The offer as the end of "fits with": a value to change, or what must happen first."""
+        ...
 
     @computed_field(description="The offer in words.")
     @property

@@ -24,6 +24,7 @@ class Owner:
 
     @classmethod
     def pod(cls, pod_id: object) -> Owner:
+        """The pod of this id."""
         return cls("pod", str(pod_id))
 
     def __str__(self) -> str:

@@ -105,6 +105,7 @@ class Problem:
 
     @property
     def unknown(self) -> bool:
+        """Whether it says that something couldn't be read."""
         return self.severity is Severity.UNKNOWN
 
     def message(self) -> Message:

@@ -32,21 +32,27 @@ class Recorder:
         self._groups: list[tuple[str, dict[str, Any], Recorder]] = []
 
     def add_parser(self, name: str, description: str = "", **_: Any) -> Recorder:
+        """The recorder of a subcommand, the same one each time."""
         return self.children.setdefault(name, Recorder(description))
 
     def add_subparsers(self, **_: Any) -> Recorder:
+        """Itself, so that subcommands are recorded in it."""
         return self
 
     def set_defaults(self, **given: Any) -> None:
+        """Remember values that the parsed arguments get."""
         self.defaults.update(given)
 
     def add_argument(self, *names: str, **given: Any) -> None:
+        """Remember an argument."""
         self._calls.append(("add_argument", names, given))
 
     def add_argument_group(self, title: str = "", **given: Any) -> Recorder:
+        """Remember a group; its arguments are recorded in what is returned."""
         return self._group("add_argument_group", {"title": title, **given})
 
     def add_mutually_exclusive_group(self, **given: Any) -> Recorder:
+        """Remember such a group; its arguments are recorded in what is returned."""
         return self._group("add_mutually_exclusive_group", given)
 
     def _group(self, kind: str, given: dict[str, Any]) -> Recorder:

@@ -41,7 +41,8 @@ class Prober(Protocol):
         """Whether former members neither hear nor are heard by any port; and what couldn't be tested, with reasons."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End its connections."""
 
     def troubles(self) -> tuple[str, ...]:
         """Agents that don't answer, and certificates that need to be renewed, one sentence each."""

@@ -45,6 +45,7 @@ class Scope:
     by_id: bool = field(default=False, compare=False, repr=False)
 
     def mark(self, key: str) -> Mark:
+        """The mark of the owner's resource with this key."""
         return Mark(self.site, self.owner, key)
 
 
@@ -94,7 +95,9 @@ class ResourceDriver(Protocol):
         """
         ...
 
-    def create(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes: ...
+    def create(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
+        """Create what is missing, once; key -> outcome, with an error for each that failed."""
+        ...
 
     def update(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         """Repair differences reported by `find` that can be changed in place; otherwise the outcome is a

@@ -9,6 +9,7 @@ from weft.probeagent.cli import add_commands
 
 
 def main() -> int:
+    """Run the agent; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m weft.probeagent")
     add_commands(parser.add_subparsers(required=True))
     args = parser.parse_args(["probe-agent", *sys.argv[1:]])

@@ -56,6 +56,7 @@ class Interface:
         self._ear.close()
 
     def fileno(self) -> int:
+        """File descriptor to wait for frames on."""
         return self._ear.fileno()
 
     @property
@@ -71,6 +72,7 @@ class Interface:
         return missed + struct.unpack("II", self._ear.getsockopt(SOL_PACKET, STATISTICS, 8))[1]
 
     def send(self, frame: bytes) -> None:
+        """Send an Ethernet frame as it is."""
         self._mouth.send(frame)
 
     def receive(self) -> tuple[bytes, bool] | None:

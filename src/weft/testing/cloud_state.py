@@ -281,6 +281,7 @@ class Seeded:
     rng: random.Random
 
     def id(self) -> str:
+        """A UUID that depends on the seed alone."""
         return str(uuid.UUID(int=self.rng.getrandbits(128), version=4))
 
     def around(self, seconds: float) -> float:

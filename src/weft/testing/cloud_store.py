@@ -137,10 +137,12 @@ class CloudStore:
 
     @property
     def servers(self) -> list[Thing]:
+        """All servers, those of others included."""
         return self.things(Kind.SERVER)
 
     @property
     def ports(self) -> list[Thing]:
+        """All ports, those of others included."""
         return self.things(Kind.PORT)
 
     # -- for the ports ---------------------------------------------------------------------------------------

@@ -55,6 +55,7 @@ class Config:
     revision: int = 0
 
     def state(self) -> SwitchState:
+        """The switch's state as its driver reads it."""
         ports = {p: PortVlans(c.access, frozenset(c.trunk), bool(c.trunk)) for p, c in self.ports.items()}
         return SwitchState(dict(self.vlans), ports, self.revision)
 

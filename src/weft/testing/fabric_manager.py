@@ -65,11 +65,13 @@ class FakeManager:
     # -- what happens to it ----------------------------------------------------------------------------------
 
     def stop(self) -> None:
+        """End the manager; a standby takes over."""
         with self._wire.lock:
             self.running = self.rules = False
             self._wire.elect()
 
     def start(self) -> None:
+        """Run the manager; it rules if none does."""
         with self._wire.lock:
             self.running = True
             self._wire.elect()

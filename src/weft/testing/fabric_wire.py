@@ -29,12 +29,17 @@ class Manager(Protocol):
     rules: bool
 
     @property
-    def site(self) -> str: ...
+    def site(self) -> str:
+        """Name of the site in its file's markers."""
+        ...
 
     @property
-    def port_guid(self) -> int: ...
+    def port_guid(self) -> int:
+        """GUID of the port that it works through."""
+        ...
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """End it; a standby takes over."""
 
 
 class PartitionFile:
@@ -91,6 +96,7 @@ class FakeWire:
         return found
 
     def master(self) -> Manager | None:
+        """The manager that rules, or None."""
         return next((m for m in self.managers if m.rules), None)
 
     def elect(self) -> None:

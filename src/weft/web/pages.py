@@ -58,6 +58,7 @@ class Kept:
 
     @classmethod
     def of(cls, text: str, kind: str) -> Kept:
+        """A text with its compressed form and tag, computed once."""
         body = text.encode()
         digest = blake2b(body, digest_size=16).hexdigest()
         return cls(body, gzip.compress(body, 5, mtime=0), kind, f'W/"{digest}"')

@@ -36,6 +36,7 @@ class SessionsAsked:
         self._waiting: set[str] = set()
 
     async def goes_on(self, book: SessionBook, session: Session) -> bool:
+        """Whether a session is still valid, by one question for all that ask at the same time."""
         self._waiting.add(session.key)
         return session.key in await self._together.read(book, partial(self._look, book))
 
@@ -70,6 +71,7 @@ class Visit:
 
     @property
     def base(self) -> str:
+        """Path of the console, behind a proxy's prefix."""
         return base_of(self.http)
 
     @property
@@ -115,6 +117,7 @@ class Visit:
         return fields
 
     def page(self, template: str, status: int = 200, **values: Any) -> Response:
+        """The page of a template, with the session's user and project."""
         return page(self.http, template, self.session, status, **values)
 
     def to(self, path: str) -> Response:

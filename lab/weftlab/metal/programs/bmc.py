@@ -45,25 +45,31 @@ class Machines(fakedriver.FakeDriver):
     """Machines without any hardware but a power switch, and a BIOS with settings and a version."""
 
     def set_power_state(self, identity, state):
+        """At once; raises `NotSupportedError` for an unknown state."""
         if state not in STATES:
             raise NotSupportedError(f"Power state {state} is not supported")
         self._update(identity, power_state=STATES[state])
 
     def get_bios(self, identity):
+        """Settings with their values, those never changed by default."""
         return {**BIOS, **self._get(identity).get("bios", {})}
 
     def set_bios(self, identity, attributes):
+        """Change some settings; raises `NotSupportedError` for unknown names."""
         if unknown := sorted(attributes.keys() - BIOS.keys()):
             raise NotSupportedError(f"BIOS has no setting {', '.join(unknown)}")
         self._update(identity, bios={**self._get(identity).get("bios", {}), **attributes})
 
     def reset_bios(self, identity):
+        """All settings by default again."""
         self._update(identity, bios={})
 
     def get_versions(self, identity):
+        """Firmware component -> version."""
         return {"BiosVersion": VERSION, **self._get(identity).get("versions", {})}
 
     def set_versions(self, identity, firmware_versions):
+        """Replace the versions of all components."""
         self._update(identity, versions=firmware_versions)
 
 
@@ -77,9 +83,11 @@ class BootingMachines(Machines):
     """Machines that run while they are on. Their systems ignore a power button's event: it switches them off."""
 
     def get_power_state(self, identity):
+        """`On` while its QEMU runs."""
         return "On" if self._runs(self._get(identity)) else "Off"
 
     def set_power_state(self, identity, state):
+        """Start or end its QEMU; raises `NotSupportedError` for an unknown state."""
         if state not in STATES:
             raise NotSupportedError(f"Power state {state} is not supported")
         POWER.submit(self._power, self._get(identity), state).result()
@@ -126,6 +134,7 @@ def serve_images(folder):
 
 
 def main():
+    """Serve Redfish for all machines over HTTPS."""
     config, secret = map(Path, sys.argv[1:])
     name, password = secret.read_text().split()
     emulator.app.config.from_pyfile(config)

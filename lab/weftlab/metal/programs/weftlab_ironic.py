@@ -49,6 +49,7 @@ class VirtualMedia(redfish_boot.RedfishVirtualMediaBoot):
 
 
 def disk(node):
+    """Folder that stands for a machine's disk."""
     folder = Path(os.environ["WEFTLAB_MACHINES"]) / node.uuid
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -58,23 +59,28 @@ class Cleaned:
     """Cleaning without an agent: the disk is a folder."""
 
     def get_clean_steps(self, task):
+        """The steps below, as for deploy interfaces without an agent."""
         return base.DeployInterface.get_clean_steps(self, task)
 
     def execute_clean_step(self, task, step):
+        """Run a step at once."""
         return base.DeployInterface.execute_clean_step(self, task, step)
 
     def prepare_cleaning(self, task):
+        """Put the machine on the cleaning network and switch it on."""
         with conductor_utils.power_state_for_network_configuration(task):
             task.driver.network.add_cleaning_network(task)
         conductor_utils.node_power_action(task, states.POWER_ON)
 
     def tear_down_cleaning(self, task):
+        """Switch the machine off and take it off the cleaning network."""
         conductor_utils.node_power_action(task, states.POWER_OFF)
         with conductor_utils.power_state_for_network_configuration(task):
             task.driver.network.remove_cleaning_network(task)
 
     @base.clean_step(priority=10)
     def erase_devices(self, task):
+        """Overwrite every file of the machine's disk; fails if the disk was made broken."""
         folder = disk(task.node)
         if (folder / "broken").exists():
             raise exception.NodeCleaningFailure(node=task.node.uuid, reason="the disk can't be written")
@@ -84,6 +90,7 @@ class Cleaned:
 
     @base.clean_step(priority=5)
     def verify_erased(self, task):
+        """Fails if the machine's disk has a file."""
         if left := [f.name for f in disk(task.node).iterdir()]:
             raise exception.NodeCleaningFailure(node=task.node.uuid, reason=f"left: {', '.join(left)}")
 
@@ -150,6 +157,7 @@ class Relay(socketserver.ThreadingTCPServer):
         self._path, self._clients = path, set()
 
     def finish_request(self, request: Any, client_address):
+        """Pass bytes between a client and the serial line until one of both ends."""
         self._clients.add(request)
         gone, serials = threading.Event(), []
         threading.Thread(target=self._typed, args=(request, gone, serials), daemon=True).start()

@@ -93,4 +93,5 @@ class Agents:
         return ask(self.master(self.files()))
 
     def named(self, name: str) -> Agent:
+        """The agent of this name, which the site has."""
         return next(a for a in self.all if a.name == name)

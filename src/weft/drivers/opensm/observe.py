@@ -47,10 +47,12 @@ class FabricReading:
 
     @cached_property
     def idle(self) -> Idle:
+        """Ports that can have no traffic now."""
         return idle_ports(self.tables)
 
     @cached_property
     def ports(self) -> Mapping[int, PortReading]:
+        """Port GUID -> what was read of the port."""
         return {p.port_guid: p for p in self.tables.ports}
 
     @cached_property

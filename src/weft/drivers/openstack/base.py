@@ -38,6 +38,7 @@ class ListedResource:
 
     @property
     def age(self) -> tuple[str, str]:
+        """Sorts rows from the oldest on."""
         return (self.created, self.id)
 
 
@@ -110,14 +111,17 @@ class KindDriver(ABC):
     @abstractmethod
     def rows(self, call: Call, wanted: Sequence[Resource]) -> list[ListedResource]:
         """Everything of this kind that might be the pod's, marked or not, in one listing."""
+        ...
 
     @abstractmethod
     def all_rows(self, own: Project) -> list[ListedResource]:
         """Everything of this kind in the cloud that carries any mark of weft."""
+        ...
 
     @abstractmethod
     def one_row(self, project: Project, thing_id: str) -> ListedResource | None:
         """That resource now; None only if the service itself says that it doesn't exist. Raises `UnknownError`."""
+        ...
 
     def project_rows(self, project: Project) -> list[ListedResource]:
         """Everything of this kind in one project, marked or not; for kinds `by_project`."""
@@ -151,6 +155,7 @@ class KindDriver(ABC):
         Some services answer with an empty list, and 404, to callers without permission. Raises `UnknownError` if it
         isn't seen: then nothing else that wasn't seen counts as absent.
         """
+        ...
 
     def project(self, call: Call) -> Project:
         """Whose token this kind needs."""
@@ -173,7 +178,9 @@ class KindDriver(ABC):
         return {}
 
     @abstractmethod
-    def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]: ...
+    def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
+        """Create what is missing, in few requests; an error of one is its outcome."""
+        ...
 
     def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
         """Change these fields, which are `updatable`, in place. Raises the error."""

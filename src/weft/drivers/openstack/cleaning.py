@@ -79,6 +79,7 @@ class Demands:
 
     @classmethod
     def of(cls, cloud: Cloud) -> Demands:
+        """What the site demands of a cleaning in this cloud."""
         firmware = {component: frozenset(versions) for component, versions in cloud.firmware.items()}
         steps, owners = frozenset(cloud.cleaning_steps), frozenset(cloud.machine_owners)
         return cls(steps, firmware, cloud.bios_settings, cloud.firmware_unchanged, owners)

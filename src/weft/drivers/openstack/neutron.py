@@ -41,15 +41,18 @@ class NeutronKind(KindDriver):
 
     @property
     def path(self) -> str:
+        """Path of the collection, below `/v2.0`."""
         return "/" + self.collection.replace("_", "-")
 
     @abstractmethod
     def body(self, call: Call, resource: Resource) -> Json:
         """Body of the creation, without name and mark."""
+        ...
 
     @abstractmethod
     def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:
         """Body of the PUT that repairs these fields."""
+        ...
 
     def narrowed(self, call: Call, wanted: Sequence[Resource]) -> Filters:
         """Filters of the pod's listing."""
@@ -71,6 +74,7 @@ class NeutronKind(KindDriver):
         return default_group(call.project, call.scope.project_id)
 
     def row(self, raw: Json) -> ListedResource:
+        """A row of a listing; the mark is its description."""
         mark = Mark.parse(raw.get("description") or "")
         return ListedResource(
             id=raw["id"],

@@ -12,6 +12,7 @@ class Carrying(ThreadPoolExecutor):
     """Runs work in the context of the submitting thread, such as its time limit."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """As its base class, with the caller's context variables."""
         return super().submit(copy_context().run, fn, *args, **kwargs)
 
 
@@ -42,6 +43,7 @@ class Pools:
         }
 
     def of(self, service: str) -> Threads:
+        """The threads of a service, by its type."""
         return self._threads[service]
 
     def close(self) -> None:

@@ -32,24 +32,30 @@ class StorageKind(KindDriver):
     updatable: ClassVar[frozenset[str]] = frozenset({"mark"})
 
     @abstractmethod
-    def service(self, project: Project) -> Service: ...
+    def service(self, project: Project) -> Service:
+        """The API that has it."""
+        ...
 
     @abstractmethod
     def body(self, call: Call, resource: Resource) -> Json:
         """Body of the creation, without name and mark."""
+        ...
 
     @abstractmethod
     def named(self, name: str, description: str) -> Json:
         """Body of a PUT that changes both."""
+        ...
 
     @abstractmethod
     def clear(self, project: Project, row: ListedResource) -> str:
         """Remove what others put on it and prevents its deletion; returns what that was, or an empty
         string."""
+        ...
 
     @abstractmethod
     def uses(self, project: Project, row: ListedResource) -> list[Use]:
         """What prevents its deletion now. Raises `UnknownError`."""
+        ...
 
     def rows(self, call: Call, wanted: Sequence[Resource]) -> list[ListedResource]:
         return self.project_rows(call.project)
@@ -67,6 +73,7 @@ class StorageKind(KindDriver):
         return None if raw is None else self.row(raw)
 
     def row(self, raw: Json) -> ListedResource:
+        """A row of a listing; the mark is its description."""
         mark = Mark.parse(raw.get("description") or "")
         owner = raw.get("project_id") or raw.get("os-vol-tenant-attr:tenant_id")
         return ListedResource(raw["id"], raw.get("name") or "", mark, owner, raw.get("created_at") or "", raw)

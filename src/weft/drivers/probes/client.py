@@ -19,11 +19,17 @@ class Agent(Protocol):
     """Raises `UnknownError` or `PermanentError`."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Its name in the site."""
+        ...
 
-    def round(self, query: RoundQuery) -> RoundResult: ...
+    def round(self, query: RoundQuery) -> RoundResult:
+        """Send and listen on its ends at the given time; takes as long as the round."""
+        ...
 
-    def status(self) -> ProbeStatus: ...
+    def status(self) -> ProbeStatus:
+        """Its version, clock and adapters."""
+        ...
 
 
 class HttpProbeAgent(AgentClient):
@@ -35,6 +41,7 @@ class HttpProbeAgent(AgentClient):
         return self._named(self._ask("GET", "status", None, ProbeStatus, MORE_SECONDS))
 
     def round(self, query: RoundQuery) -> RoundResult:
+        """As asked. Raises `UnknownError` if the agent doesn't answer, or about other adapters."""
         result = self._named(self._ask("POST", "round", query, RoundResult, query.seconds + MORE_SECONDS))
         if [e.adapter for e in result.ends] != [e.adapter for e in query.ends]:
             raise UnknownError("POST round", self._who, "an answer about other adapters", "upgrade the agent")

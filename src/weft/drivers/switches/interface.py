@@ -43,7 +43,9 @@ class Switch(Protocol):
     """What the fabric's driver needs from a switch. Every call may raise `UnknownError` or `PermanentError`."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Its name in the site."""
+        ...
 
     @property
     def keeps_names(self) -> bool:
@@ -80,4 +82,5 @@ class Switch(Protocol):
         """Port -> whether its link is up, without those of which that isn't known; or text: why it can't report it."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End its connections."""

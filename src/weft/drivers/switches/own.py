@@ -36,6 +36,7 @@ class Own:
 
     @property
     def number(self) -> int:
+        """VLAN number."""
         return self.spec.number
 
     @property

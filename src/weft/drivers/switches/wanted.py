@@ -45,6 +45,7 @@ class Order:
 
     @property
     def number(self) -> int:
+        """VLAN number."""
         return self.spec.number
 
 

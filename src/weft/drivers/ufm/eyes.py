@@ -71,6 +71,7 @@ class Eyes:
         return self.first(ask)
 
     def tables(self, guids: Collection[int]) -> Mapping[int, PortTable]:
+        """Port GUID -> its table, by the first agent that answers; without GUIDs nothing is asked."""
         asked = tuple(sorted(set(guids)))
 
         def ask(agent: Agent) -> Mapping[int, PortTable]:
@@ -80,6 +81,7 @@ class Eyes:
         return self.first(ask) if asked else {}
 
     def paths(self, pairs: Sequence[tuple[int, int]]) -> Sequence[PathProbe]:
+        """Whether packets pass between pairs of port GUIDs, by the first agent that answers."""
         if not pairs:
             return ()
         query = PathsQuery(pairs=tuple(pairs))

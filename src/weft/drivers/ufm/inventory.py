@@ -190,6 +190,7 @@ class Inventory:
             raise UnknownError("read the ports", "UFM", f"a row that is no port: {error}") from error
 
     def virtual(self) -> VirtualPorts:
+        """Virtual ports, read twice; says whether an empty listing is believed. Raises `UnknownError`."""
         rows: list[Any] | None = None
         try:
             rows = self._pages("vports", {}, twice=True)

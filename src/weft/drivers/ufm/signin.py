@@ -41,6 +41,7 @@ class SignIn:
                 return {}
 
     def forget(self, address: str) -> None:
+        """Drop the session at an address: the next request begins another."""
         with self._lock:
             self._cookies.pop(address, None)
 

@@ -112,6 +112,7 @@ class UfmSnapshot(Snapshot):
 
     @property
     def tables(self) -> Mapping[int, PortTable]:
+        """Port GUID -> the port's own table; empty without agents."""
         return self.looked.wire.tables if self.looked else {}
 
     @cached_property
@@ -121,6 +122,7 @@ class UfmSnapshot(Snapshot):
 
     @cached_property
     def outsiders(self) -> Outsiders:
+        """Ports with keys of the range that the site doesn't have; none without agents."""
         mine = self.site.fabrics[self.fabric].segments
         wire, managers = self.looked and self.looked.wire, manager_ports(self.site, self.fabric)
         if wire is None:
@@ -129,6 +131,7 @@ class UfmSnapshot(Snapshot):
 
     @property
     def ports_read(self) -> int:
+        """Ports whose tables were read; without agents those that UFM shows active."""
         if self.looked:
             return len(self.looked.wire.tables) - len(self.looked.wire.tables.unreachable)
         return sum(1 for p in self.inventory.values() if p.active)

@@ -53,6 +53,7 @@ class PortTables(Mapping[int, PortTable]):
         return guid in self._ports
 
     def keys(self) -> KeysView[int]:
+        """GUIDs of all ports that were read."""
         return self._ports.keys()
 
     def __iter__(self) -> Iterator[int]:

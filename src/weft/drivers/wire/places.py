@@ -30,6 +30,7 @@ class LeafPort:
 
     @property
     def text(self) -> str:
+        """`leaf01[17]`."""
         return f"{self.leaf}[{self.port}]"
 
 

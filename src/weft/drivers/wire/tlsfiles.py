@@ -19,11 +19,19 @@ class Certificates(Protocol):
     """PEM files of mutual TLS as the site has them."""
 
     @property
-    def ca(self) -> str | None: ...
+    def ca(self) -> str | None:
+        """File of the authority, or None."""
+        ...
+
     @property
-    def certificate(self) -> str | None: ...
+    def certificate(self) -> str | None:
+        """File of weft's certificate, or None."""
+        ...
+
     @property
-    def key(self) -> str | None: ...
+    def key(self) -> str | None:
+        """File of its key, or None."""
+        ...
 
 
 class RenewedTls:

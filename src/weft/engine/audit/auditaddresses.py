@@ -30,6 +30,7 @@ class AddressedPod:
 
     @classmethod
     def of(cls, pod: PodRecord, records: Sequence[ResourceRecord]) -> AddressedPod:
+        """From a pod's row and those of its resources."""
         by_key = {r.key: r for r in records}
         return cls(pod, by_key, addresses(by_key, members_of(pod, records)))
 

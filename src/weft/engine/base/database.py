@@ -140,6 +140,7 @@ class Statements(ABC):
     @abstractmethod
     def statement(self) -> AbstractContextManager[Tx]:
         """For reads, and writes of one statement."""
+        ...
 
     def rows(self, name: str, /, **values: object) -> list[Row]:
         """As `Tx.rows`, in a transaction of its own, as the others here."""
@@ -147,14 +148,17 @@ class Statements(ABC):
             return tx.rows(name, **values)
 
     def all(self, kind: Callable[..., T], name: str, /, **values: object) -> list[T]:
+        """All rows of a named query, made to values by `kind`, in a transaction of its own."""
         with self.statement() as tx:
             return tx.all(kind, name, **values)
 
     def one(self, kind: Callable[..., T], name: str, /, **values: object) -> T:
+        """The one row of a named query, made to a value by `kind`, in a transaction of its own."""
         with self.statement() as tx:
             return tx.one(kind, name, **values)
 
     def row(self, name: str, /, **values: object) -> Row | None:
+        """The one row of a named query, or None, in a transaction of its own."""
         with self.statement() as tx:
             return tx.row(name, **values)
 

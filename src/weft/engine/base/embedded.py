@@ -182,6 +182,7 @@ class EmbeddedKeeper(Periodic):
         super().__init__("database", self.look, pulse, LIMIT, first=every, again=every, defect=every)
 
     def look(self) -> float:
+        """Start the server again if it has ended; returns the seconds to the next look."""
         if self._server.revive():
             log.error("PostgreSQL in %s had ended; it was started again", self._server.pgdata)
         return self._every

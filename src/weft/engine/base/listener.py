@@ -42,11 +42,14 @@ def joined(notifications: Sequence[Notification]) -> list[Notification]:
 class Follower(Protocol):
     """Receives pods' events, in the listener's thread; stopped with it."""
 
-    def came(self, pod_id: str) -> None: ...
+    def came(self, pod_id: str) -> None:
+        """The pod, or other owner, has changed. Called in the listener's thread: returns at once."""
 
-    def may_have_missed(self) -> None: ...
+    def may_have_missed(self) -> None:
+        """The connection was lost for a while: look at everything once."""
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """The listener ends; nothing more is notified."""
 
 
 class Listener:

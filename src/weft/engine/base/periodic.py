@@ -43,6 +43,7 @@ class Periodic:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
+        """Begin the thread."""
         self._thread.start()
 
     def stop(self, timeout: float = 5.0) -> None:

@@ -13,29 +13,45 @@ class Gated(Protocol):
 
     hurry: Callable[[], None]
 
-    def check(self, places: Collection[str] | None = None) -> None: ...
+    def check(self, places: Collection[str] | None = None) -> None:
+        """Raise what `closed` returns."""
 
     def closed(
         self, places: Collection[str] | None = None, clouds: Collection[str] = ()
-    ) -> TemporaryError | None: ...
+    ) -> TemporaryError | None:
+        """Why nothing may be changed at these places or in these clouds; None: changes are allowed."""
+        ...
 
-    def is_behind(self) -> bool: ...
+    def is_behind(self) -> bool:
+        """Whether a cloud is known to remember more; False also while none can be read."""
+        ...
 
-    def unread(self) -> frozenset[str]: ...
+    def unread(self) -> frozenset[str]:
+        """Clouds whose note can't be read."""
+        ...
 
-    def is_stopped(self) -> bool: ...
+    def is_stopped(self) -> bool:
+        """Whether it is closed for anything, as far as known without asking."""
+        ...
 
-    def says(self) -> str: ...
+    def says(self) -> str:
+        """For everyone: `ok`, or why nothing is changed, as far as known without asking."""
+        ...
 
-    def forget(self) -> None: ...
+    def forget(self) -> None:
+        """Discard what was read."""
 
-    def found_behind(self, cloud: str) -> None: ...
+    def found_behind(self, cloud: str) -> None:
+        """Another process has read that the cloud remembers more."""
 
-    def look(self) -> None: ...
+    def look(self) -> None:
+        """Read every cloud's note now."""
 
-    def note(self, cloud: str, count: int | None) -> None: ...
+    def note(self, cloud: str, count: int | None) -> None:
+        """Let the cloud remember the count, if it doesn't."""
 
-    def foretell(self) -> None: ...
+    def foretell(self) -> None:
+        """Before a node is quarantined, let the clouds know of it."""
 
 
 class Ungated:

@@ -87,6 +87,7 @@ class Notes:
         self.watched, self.segment, self.about = nodes, segment, about
 
     def hand_back(self, delay: float, failures: int, woken: int) -> None:
+        """End the hold with the next write: due again in `delay` seconds, unless woken since."""
         self._leaving = {"delay": float(delay), "failures": failures, "woken": woken}
 
     def unchanged_nodes(self) -> Mapping[str, str] | None:

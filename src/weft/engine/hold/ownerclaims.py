@@ -141,6 +141,7 @@ class UnchangedOwners:
 
     @property
     def many(self) -> bool:
+        """Whether there are enough to be handed back now."""
         return len(self._seen) >= MANY
 
     @property

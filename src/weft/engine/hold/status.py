@@ -54,6 +54,7 @@ class Status:
 
     @property
     def state(self) -> PodState:
+        """The state that people see, of phase and conditions."""
         return summary(self.phase, self.conditions)
 
     def back_to(self, before: Status) -> None:

@@ -72,6 +72,7 @@ class Failure:
 
     @property
     def cause(self) -> Message:
+        """Why the node counts as failed."""
         return cause_of(self.kind, self.since, self.what)
 
     @property
@@ -86,6 +87,7 @@ class Failure:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Failure:
+        """From a row."""
         why = message_text(row["why"])
         return cls(row["pod_id"], row["node"], row["kind"], row["since"], row["what"], row["tried"], why)
 

@@ -64,6 +64,7 @@ class Intruder:
         )
 
     def text(self) -> str:
+        """A sentence with what it is and on what."""
         return self.problem().text()
 
 

@@ -64,6 +64,7 @@ class ReadBack:
         return all(i.result in OVER for i in self.items)
 
     def reason(self) -> str:
+        """The first three things that aren't gone, and how many more; empty: all are."""
         bad = [f"{i.plane} {i.subject}: {i.seen}" for i in self.items if i.result not in OVER]
         more = f" (and {len(bad) - 3} more)" if len(bad) > 3 else ""
         return "; ".join(bad[:3]) + more

@@ -57,6 +57,7 @@ class Waiter:
 
     @classmethod
     def of(cls, row: Mapping[str, Any], order: Order, resolving: Resolving) -> Self:
+        """From a row and its order."""
         return cls(
             row["id"],
             row["project_id"],

@@ -51,6 +51,7 @@ class SeenCertificate:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
+        """From a row."""
         values: dict[str, Any] = {name: row[name] for name in cls.__slots__}
         values["message"] = message_text(row["message"])
         return cls(**values)

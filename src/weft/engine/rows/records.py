@@ -93,6 +93,7 @@ class ResourceRecord:
 
     @property
     def kind(self) -> AnyKind:
+        """The kind of its resource."""
         return self.resource.kind
 
     @classmethod
@@ -210,10 +211,12 @@ class PodRecord(OwnerRecord):
 
     @property
     def spares(self) -> tuple[str, ...]:
+        """Names of its spare nodes."""
         return tuple(n.node for n in self.plan.placement.spares)
 
     @property
     def held(self) -> tuple[str, ...]:
+        """Names of all nodes that it holds, spares included."""
         return self.plan.placement.held
 
     @classmethod

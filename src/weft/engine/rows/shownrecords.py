@@ -88,6 +88,7 @@ class FoundPod:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> FoundPod:
+        """From a row."""
         state = PodState(row["state"])
         return cls(row["id"], row["project_id"], state, row["changing"], row["last_event"])
 

@@ -66,6 +66,7 @@ class Traces:
         log.warning("owner %s: %s", trace.owner_id, message)
 
     def ended(self, trace_id: int, owner_id: UUID, message: str) -> None:
+        """Note that a trace is gone, with an event of its owner; a second time changes nothing."""
         with self._database.transaction() as tx:
             if tx.run("end_trace", id=trace_id, at=tx.now()):
                 announce(tx, owner_id, "release", message)

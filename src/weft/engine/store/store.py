@@ -202,6 +202,7 @@ class Store:
         return asked
 
     def wake(self, pod_id: UUID) -> None:
+        """Make the owner due now, and notify workers."""
         with self.database.transaction() as tx:
             tx.run("wake_owner", id=pod_id)
             tx.run("notify", owner_id=str(pod_id))

@@ -26,6 +26,7 @@ class CallPool(ThreadPoolExecutor):
     """Threads whose log lines have the pod of the visit that they work for."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """As its base class, with the caller's context variables."""
         return super().submit(copy_context().run, fn, *args, **kwargs)
 
 

@@ -49,6 +49,7 @@ class Verdict:
 
     @property
     def fine(self) -> bool:
+        """Whether nothing differs and all could be read."""
         return not self.problems
 
     def reason(self) -> str:

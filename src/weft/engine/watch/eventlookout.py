@@ -78,6 +78,7 @@ class EventLookout:
             self._condition.notify()
 
     def stop(self) -> None:
+        """Answer all who wait, and end the thread."""
         self._stop.set()
         self.may_have_missed()
         with self._condition:

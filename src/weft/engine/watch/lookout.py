@@ -81,6 +81,7 @@ class Lookout:
             self._condition.notify()
 
     def stop(self) -> None:
+        """Answer all who wait, and end the thread."""
         self._stop.set()
         with self._condition:
             self._condition.notify()

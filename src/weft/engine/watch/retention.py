@@ -65,6 +65,7 @@ class Retention:
         self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
 
     def start(self) -> None:
+        """Begin the thread."""
         self._thread.start()
 
     def stop(self, timeout: float = 5.0) -> None:

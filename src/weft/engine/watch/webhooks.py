@@ -71,6 +71,7 @@ class Webhook:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
+        """From a row."""
         plain: dict[str, Any] = {name: row[name] for name in cls.__slots__ if name in row}
         position = Position(row["mark"], row["life"], int(row["xact"]), row["sequence"])
         given: dict[str, Any] = {

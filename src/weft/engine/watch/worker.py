@@ -92,6 +92,7 @@ class Worker:
         )
 
     def start(self) -> None:
+        """Begin the threads of visits, of the queue and of heartbeats."""
         tune()
         for turn, name, limit, end in (
             (self._turn, "worker", TURN_LIMIT, self._stop),

@@ -47,6 +47,7 @@ class View:
 
     @property
     def roles(self) -> dict[str, DeploymentRole]:
+        """Role -> its hosts and functions."""
         return self.deployment.roles
 
     @cached_property
@@ -181,6 +182,7 @@ class View:
 
     @property
     def external_name(self) -> str:
+        """The API's public DNS name, by default `api.` and the domain."""
         return self.deployment.external_name or f"api.{self.deployment.domain}"
 
 

@@ -60,6 +60,7 @@ class IPoIBAddress:
 
     @property
     def text(self) -> str:
+        """Its 20 bytes in hexadecimal, with colons."""
         parts = (self.flags, 1), (self.qpn, 3), (self.prefix, 8), (self.guid, 8)
         return _pairs(b"".join(value.to_bytes(size, "big") for value, size in parts))
 

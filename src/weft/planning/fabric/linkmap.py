@@ -50,6 +50,7 @@ class LinkMap:
 
     @property
     def forwarding(self) -> Forwarding:
+        """The forwarding tables, ready to be followed."""
         return forwarding_of(self.routes)
 
     def adapters(self, ports: Iterable[str]) -> tuple[Adapter, ...]:

@@ -30,6 +30,7 @@ class KnownSite:
 
     @property
     def fabric_without_macs(self) -> str | None:
+        """The only fabric whose adapters need no MAC address; None if there are several or none."""
         return next(iter(self.discoverable)) if len(self.discoverable) == 1 else None
 
 

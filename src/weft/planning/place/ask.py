@@ -83,6 +83,7 @@ class Ask:
 
     @classmethod
     def of(cls, request: PlacementRequest) -> Self:
+        """From a request of planning."""
         return cls(
             request.pod,
             request.count,

@@ -19,9 +19,14 @@ class Slicing(Protocol):
     """How nodes are grouped."""
 
     @property
-    def slice(self) -> int: ...
+    def slice(self) -> int:
+        """Nodes of one slice."""
+        ...
+
     @property
-    def within(self) -> SliceWithin: ...
+    def within(self) -> SliceWithin:
+        """What a slice must not leave."""
+        ...
 
 
 def slices(domains: Iterable[int], bits: int, how: Slicing) -> Rooms:

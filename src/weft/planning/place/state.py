@@ -52,6 +52,7 @@ class Kind:
 
     @classmethod
     def of(cls, request: PlacementRequest) -> Self:
+        """What a request asks of each node."""
         wanted = request.accelerators
         return cls(
             request.cloud,
@@ -117,6 +118,7 @@ class Numbers:
 
     @classmethod
     def of(cls, topology: Topology) -> Self:
+        """Nodes and leaves numbered in the order of the tree."""
         nodes, leaves = list(topology.locations), list(topology.leaves)
         start, block_start = [0], [0]
         leaf_of: dict[str, int] = {}

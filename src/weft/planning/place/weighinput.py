@@ -22,6 +22,7 @@ class Preferred(NamedTuple):
 
     @classmethod
     def of(cls, preference: Preference) -> Preferred:
+        """A preference of an order."""
         return cls(preference.kind, preference.name, preference.cost)
 
     def meets(self, location: NodeLocation, types: Iterable[str]) -> bool:
@@ -53,6 +54,7 @@ class Tree(NamedTuple):
 
     @classmethod
     def of(cls, topology: Topology) -> Tree:
+        """Of each leaf: its building, hall and block, numbered."""
         buildings: dict[str, int] = {}
         halls: dict[str, int] = {}
         paths: list[tuple[int, int, int]] = []

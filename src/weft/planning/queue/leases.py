@@ -56,6 +56,7 @@ class Leases:
         return self._by_name[name]
 
     def get(self, name: str) -> Keep | None:
+        """What a pod holds, by its name; None: nothing."""
         return self._by_name.get(name)
 
     def has_whole(self, node: str) -> bool:

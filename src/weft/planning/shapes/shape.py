@@ -142,6 +142,7 @@ class Resolved:
 
     @property
     def where(self) -> Where:
+        """The shape, and where it looks for room."""
         return Where(self.shape.name, self.shape.place_of(self))
 
     @property
@@ -193,6 +194,7 @@ class WaitingOrder:
 
     @property
     def pod(self) -> str:
+        """Its name."""
         return self.ask.pod
 
 
@@ -340,7 +342,9 @@ class Shape(Protocol):
         """`Where.name`."""
         ...
 
-    def ask(self, order: Resolved) -> Ask: ...
+    def ask(self, order: Resolved) -> Ask:
+        """What placement is asked for an order."""
+        ...
 
     def line(self, asked: LineAsked) -> Line:
         """The line of one `Where.name`."""

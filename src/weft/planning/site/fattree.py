@@ -60,6 +60,7 @@ class FatTree:
 
     @property
     def cables(self) -> int:
+        """Number of cables between switches and hosts."""
         return len(self.links)
 
     def summary(self) -> str:

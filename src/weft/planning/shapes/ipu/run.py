@@ -67,6 +67,7 @@ class Run:
 
     @property
     def machines(self) -> tuple[IpuMachine, ...]:
+        """The machines, in the order of their cables."""
         return tuple(self.row.free[p] for p in self.positions)
 
     @property
@@ -75,6 +76,7 @@ class Run:
         return len(self.positions) == self.row.ring
 
     def text(self) -> str:
+        """`pod1 3-6`: the IPU-POD, and the first and last position."""
         first, last = self.positions[0], self.positions[-1]
         return f"{self.row.ipu_pod} {first}" + (f"-{last}" if last != first else "")
 
