@@ -18,6 +18,13 @@ from tests.upgrade.versions import NODES, Tree, Version, again, this_tree
 
 PREVIOUS = ROOT / "tests" / "upgrade" / "previous.txt"
 """The commit that this version is upgraded from; each release moves it forward."""
+PARTS = {
+    "count": 1,
+    "sharing": "shared",
+    "accelerators": {"type": "h100", "count": 1},
+    "image": "tiny",
+}
+"""With `on_failure: replace` the previous version refuses them: it leaves such a pod to this one."""
 _FIELDS = """
 import json, sys
 from weft.model.base import Document
@@ -106,6 +113,15 @@ def test_previous_version_works_beside_this_one_and_alone_again(
             body = {"name": pod, "nodes": {**NODES, "count": 2}, "fabric": "none"}
             answer = again(lambda s=server, p=pod, b=body: s.ask("PUT", f"/v1/pods/{p}", b))
             assert answer.status_code in (200, 202), answer.text
+        new_server.order("parts", nodes=PARTS, on_failure="replace")
+        new_server.is_in("parts", "READY")
+        left = old_server.ask("GET", "/v1/pods/parts")
+        assert (left.status_code, left.json()["type"]) == (503, "urn:weft:problem:newer"), left.text
+        old_server.order("beside")
+        old_server.is_in("beside", "READY")
+        for pod in ("parts", "beside"):
+            new_server.release(pod)
+            new_server.is_in(pod, "RELEASED")
         old_worker.dies(url)
         new_server.release("before")
         new_server.is_in("before", "RELEASED")
