@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.helpers.desk import Desk
 from tests.helpers.doors import ORDER
+from weft.testing.cloud import Fault
 
 
 def test_replacement_is_planned_then_made(desk: Desk) -> None:
@@ -30,3 +31,29 @@ def test_replacement_is_planned_then_made(desk: Desk) -> None:
     assert late.code != 0 and "generation 2" in late.err
     chosen = desk.weft("pod", "replace", "train", spare, "--with", "gpu16")
     assert chosen.code != 0 and "pods:choose_node" in chosen.err
+
+
+def test_servers_are_listed_by_number_and_those_that_leave_last(desk: Desk) -> None:
+    """Wherever their nodes are in the alphabet: one logs in to the first server, never to a place that is awaited."""
+    nodes = {**ORDER["nodes"], "count": 4, "spare": 1}
+    desk.weft("pod", "create", "-f", desk.pod_file(nodes=nodes))
+    desk.house.finish("train")
+    pod = desk.weft("pod", "show", "train", "--json").json
+    failed, spare = pod["servers"][1]["node"], pod["spares"][0]["node"]
+    assert spare < failed, "its server would come first by the name of its node"
+    first = pod["servers"][0]["management_address"]
+    desk.house.cloud.plant(Fault.UNDELETABLE, key=f"server/{failed}", times=None)
+    planned = desk.weft("pod", "replace", "train", failed, "--plan")
+    assert "Nodes: 3 stay, with their servers and addresses" in planned.out
+    assert desk.weft("pod", "replace", "train", failed).code == 0
+    pod = desk.weft("pod", "show", "train", "--json").json
+    assert [(s["name"], s["node"]) for s in pod["servers"]] == [
+        ("train-0", pod["placed"][0]["node"]),
+        ("train-1", spare),
+        ("train-2", pod["placed"][2]["node"]),
+        ("train-3", pod["placed"][3]["node"]),
+        ("train-1", failed),
+    ]
+    shown = desk.weft("pod", "show", "train", "-f", "json").json
+    assert shown["server_names"] == "train-0, train-1, train-2, train-3"
+    assert shown["ssh"] == f"ssh USER@{first}"

@@ -37,6 +37,9 @@ from weft.model.views import (
 from weft.planning.fabric.topology import Topology
 from weft.planning.shapes.resolve import shape_of
 
+_SERVER = f"{Kind.SERVER}/"
+"""Before a server's key in the graph."""
+
 
 def pod_view(shown: ShownPod, site: str) -> PodView:
     """A pod in full; `site` is the name of the active one, for a waiting order. Raises `UnreadableError`."""
@@ -74,7 +77,7 @@ def _pod_view(shown: ShownPod, site: str) -> PodView:
         order=pod.order,
         placed=plan.placement.nodes if plan else (),
         spares=plan.placement.spares if plan else (),
-        servers=_servers(shown.resources),
+        servers=_servers(shown),
         ipus=shape_of(plan.order).ipus(plan, {r.key: r.spec for r in shown.resources}) if plan else None,
         resources=tuple(_resource(r) for r in shown.resources),
         has_receipt=shown.has_receipt,
@@ -114,12 +117,19 @@ def _conditions(shown: ShownPod) -> Conditions:
     return changed(known, Condition.model_validate({"type": Aspect.PLACED, **why}))
 
 
-def _servers(resources: Sequence[ShownResource]) -> tuple[ServerView, ...]:
-    """Only servers that belong to the tenant: it has no access to those in the site's project."""
+def _servers(shown: ShownPod) -> tuple[ServerView, ...]:
+    """By their numbers, those that leave the pod last: another one may have the name already. Only servers that belong
+    to the tenant: it has no access to those in the site's project."""
+    resources, plan = shown.resources, shown.pod.placed
+    numbers = plan.server_numbers if plan else {}
+
+    def place(one: ShownResource) -> tuple[bool, int]:
+        return not one.wanted, numbers.get(one.key.removeprefix(_SERVER), len(numbers))
+
     specs = {r.key: r.spec for r in resources if r.kind == str(Kind.PORT)}
     floating_of = {r.spec["port"]: r for r in resources if r.kind == str(Kind.FLOATING_IP)}
     views: list[ServerView] = []
-    for one in resources:
+    for one in sorted(resources, key=place):
         theirs = one.document.get("owner", "tenant") == "tenant"
         if one.kind != str(Kind.SERVER) or one.is_over or not theirs:
             continue

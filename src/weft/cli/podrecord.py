@@ -38,7 +38,7 @@ def record(pod: Json, resources: bool = False, events: Sequence[Json] | None = N
     fields: dict[str, Any] = {
         **{name: pod.get(name) for name in _FIELDS},
         "placed_on": _short(placed),
-        "server_names": _short([s["name"] for s in pod.get("servers") or ()]),
+        "server_names": _short([*dict.fromkeys(s["name"] for s in pod.get("servers") or ())]),
         "fabric": " ".join(filter(None, [pod.get("fabric"), pod.get("segment")])) or None,
         **_ipus(pod.get("ipus")),
         "lease_end": pod.get("lease_end"),

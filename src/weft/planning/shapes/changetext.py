@@ -56,7 +56,8 @@ def _nodes(plan: Plan, change: PodChange) -> Iterator[str]:
     rows += [_row("+", n) for n in _last(plan.placement.nodes, change.nodes_added)]
     rows += [_row("+ spare", n) for n in plan.placement.spares if n.node in change.nodes_added]
     if rows:
-        stay = len(plan.placement.nodes) + len(plan.placement.spares) - len(change.nodes_added)
+        come = Counter((*change.nodes_added, *change.spares_used))
+        stay = len(plan.placement.nodes) - len(_last(plan.placement.nodes, come.elements()))
         shared = shape_of(plan.order).shares_nodes
         who = f"Servers: {stay} stay, with their" if shared else f"Nodes: {stay} stay, with their servers and"
         yield f"{who} addresses; all within one {plan.placement.level}."
