@@ -58,7 +58,9 @@ def test_drained_leaf_gets_no_new_orders_until_it_is_undrained(house: House) -> 
     assert (manager, len(members)) == ("sm1", 4), "no order gets the host of a subnet manager"
     row = next(r for r in house.service.capacity.show(house.operator).rows if r.accelerators is None)
     assert row.free == row.total - 4
-    assert [c.total for c in row.counts if c.name == "drained nodes"] == [4]
+    parts = next(r for r in house.service.capacity.show(house.operator).rows if r.shape == "parts")
+    for one in (row, parts):
+        assert [c.total for c in one.counts if c.name == "drained nodes"] == [4], one.shape
     with pytest.raises(RefusedError) as refused:
         house.order(make("all", 16))
     reports = removed(refused.value)
@@ -194,6 +196,8 @@ def test_drained_machine_and_host_take_no_pod_of_ipus(ipu: IpuHouse) -> None:
         ipu.order(ipus("wide", 16))
     reports = removed(refused.value)
     assert reports["drain"]["removed"] == 1
+    (row,) = (r for r in ipu.service.capacity.show(ipu.operator).rows if r.shape == "ipus")
+    assert [c.total for c in row.counts if c.name == "drained machines"] == [1]
     done = drain(ipu, "poplar1")
     assert [p.pod for p in done.pods] == [pod.name]
     seen = ipu.service.pods.show(ipu.operator, str(pod.id))

@@ -74,6 +74,12 @@ def _row(
     ]
     if functions:
         counts.append(Count("virtual functions", free=sum(r.free_functions for r in free)))
+    for what, some in (
+        ("drained nodes", occupancy.drained),
+        ("nodes with failed checks", occupancy.failing),
+    ):
+        if number := sum(n.name in some for n in kind):
+            counts.append(Count(what, number))
     return CapacityRow(
         shape="parts",
         cloud=cloud,

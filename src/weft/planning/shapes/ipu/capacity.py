@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weft.model.placement import Occupancy
 from weft.model.site import IPUS_PER_MACHINE, Site
@@ -24,6 +24,7 @@ class IpuRow:
         poplar_servers: with capacity for another pod.
         largest: IPUs of the largest order now, which would get what `where` says; 0: none fits.
         soon: larger orders: IPUs, and from when they fit in seconds of the caller's clock.
+        drained, failing: of the machines, those that operators empty, and those with failed checks.
     """
 
     ipu_pod: str
@@ -34,6 +35,8 @@ class IpuRow:
     largest: int
     where: str
     soon: tuple[tuple[int, float], ...]
+    drained: int = 0
+    failing: int = 0
 
 
 def ipu_capacity(
@@ -45,7 +48,14 @@ def ipu_capacity(
         line = IpuTimeline.of(book, site, cloud, health, now)
         pods = sorted((n for n, p in site.ipu_pods.items() if (p.cloud or "") == cloud), key=natural)
         rows += [_row(line, site, name, now, duration, project) for name in pods]
-    return tuple(rows)
+    return tuple(_stopped(row, site, health) for row in rows)
+
+
+def _stopped(row: IpuRow, site: Site, health: Occupancy) -> IpuRow:
+    """The row with how many machines operators empty, and how many have failed checks."""
+    there = {m.name for m in machines_of(site, row.ipu_pod)}
+    drained, failing = (len(there & some.keys()) for some in (health.drained, health.failing))
+    return replace(row, drained=drained, failing=failing)
 
 
 def _row(line: IpuTimeline, site: Site, ipu_pod: str, now: float, duration: float, project: str) -> IpuRow:

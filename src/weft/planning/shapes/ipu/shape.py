@@ -230,5 +230,9 @@ def _row(row: IpuRow) -> CapacityRow:
         orders="IPUs",
         largest=(Largest(row.largest, where=row.where),),
         soon=tuple(Soon(count, at) for count, at in row.soon),
-        counts=(Count("Poplar servers with capacity", free=row.poplar_servers),),
+        counts=(
+            Count("Poplar servers with capacity", free=row.poplar_servers),
+            *((Count("drained machines", row.drained),) if row.drained else ()),
+            *((Count("machines with failed checks", row.failing),) if row.failing else ()),
+        ),
     )
