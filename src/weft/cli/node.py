@@ -114,6 +114,9 @@ def _add_drains(commands: Subparsers) -> None:
     )
     parser = leaf(commands, "undrain", undrain, "give new orders to drained nodes again")
     parser.add_argument("target", metavar="NODE|RACK|LEAF", help=where)
+    listed(
+        commands, "drains", drains, "list drained nodes, also those that pods have, by when, by whom and why"
+    )
 
 
 def node_list(args: argparse.Namespace) -> Listing:
@@ -228,6 +231,12 @@ def drain(args: argparse.Namespace) -> int:
     return _drained(args, found, "would be drained" if args.plan else "drained")
 
 
+def drains(args: argparse.Namespace) -> Listing:
+    """`weft node drains`."""
+    columns = ("node", "by", "wait", "since", "drained_by", "reason", "public")
+    return Listing(columns, client_of(args).nodes.drains())
+
+
 def undrain(args: argparse.Namespace) -> int:
     """`weft node undrain`."""
     return _drained(args, client_of(args).nodes.undrain(args.target), "no longer drained")
@@ -247,7 +256,8 @@ def _drained(args: argparse.Namespace, found: Json, how: str) -> int:
         )
         say("\n".join(table(columns, found["pods"])))
         if how != "no longer drained":
-            say("these pods keep their nodes: nothing is released by itself")
+            keep = "" if "then" in columns else "these pods keep their nodes: "
+            say(f"{keep}nothing is released by itself")
     for promise in found["broken"]:
         say(f"{'would be broken' if how == 'would be drained' else 'broken'}: {promise}")
     return 0

@@ -173,8 +173,8 @@ def report(args: argparse.Namespace) -> int:
         f"node {found['node']} is reported: the project's next orders do without it until an operator clears it"
     )
     say(
-        f"pod {found['pod']} keeps it: `weft pod replace {args.name} {found['node']}` puts another in its place, "
-        "unless it is shared, bare metal or of IPUs"
+        f"pod {found['pod']} keeps it, unless its order has on_failure: replace; "
+        f"`weft pod replace {args.name} {found['node']}` puts another in its place"
     )
     return 0
 

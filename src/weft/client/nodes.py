@@ -82,6 +82,10 @@ class Nodes:
         path = with_query(f"/v1/nodes/{part('node', node)}/reports", project=project)
         return self.weft.ask("DELETE", path)["reports"]
 
+    def drains(self) -> list[Json]:
+        """Drained nodes, also those that pods have."""
+        return listed(self.weft.ask, "/v1/drains", "drains")
+
     def drain(self, target: str, **given: Any) -> Json:
         """Give no new orders to a place's nodes. Args: fields of `DrainRequest`; None is left out."""
         more = {name: value for name, value in given.items() if value is not None}

@@ -92,6 +92,7 @@ WAYS = {
     ),
     "node list": Way("Nodes", "/site/nodes", "nodes:list", "who has them, and what keeps them from orders"),
     "node holds": Way("Holds and drains", "/site/stops", "nodes:list_holds", "what nodes are held for"),
+    "node drains": Way("Holds and drains", "/site/stops", "nodes:list_holds", "which nodes are drained"),
     "node reports": Way("Nodes", "/site/nodes", "nodes:list", "the page of each has its reports"),
     "audit-log --action": Way("Audit log", "/site/log", "audit_log:list", "who did what"),
     "node show": Way("Node", "/site/nodes/{node}", "nodes:list", "what keeps it from orders"),

@@ -1,0 +1,45 @@
+"""`weft node drain`, `drains` and `undrain` on the command line."""
+
+from __future__ import annotations
+
+from tests.helpers.desk import Desk
+
+BY = "2027-02-01T00:00:00Z"
+
+
+def test_drained_nodes_that_pods_have_are_listed(desk: Desk) -> None:
+    """By when, by whom and why; the list of nodes says of these that they are busy."""
+    desk.weft("pod", "create", "-f", desk.pod_file())
+    node = desk.weft("pod", "show", "train", "--json").json["placed"][0]["node"]
+    done = desk.weft("node", "drain", node, "--by", BY, "--reason", "new fans", cloud="operator")
+    assert done.code == 0
+    assert not desk.weft("node", "list", "--state", "drained", "--json", cloud="operator").json
+    listed = desk.weft("node", "drains", "-f", "csv", cloud="operator")
+    assert listed.code == 0
+    head, *rows = listed.out.splitlines()
+    assert head == '"Node","By","Wait","Since","Drained By","Reason","Public"'
+    assert len(rows) == 1 and rows[0].startswith(f'"{node}","{BY}"') and "new fans" in rows[0]
+    refused = desk.weft("node", "drains")
+    assert refused.code != 0 and "nodes:list" in refused.err
+    assert desk.weft("node", "undrain", node, cloud="operator").code == 0
+    assert desk.weft("node", "drains", "--json", cloud="operator").json == []
+
+
+def test_drain_promises_to_no_pod_that_it_keeps_a_node_which_is_replaced(desk: Desk) -> None:
+    desk.weft("pod", "create", "-f", desk.pod_file(on_failure="replace"))
+    node = desk.weft("pod", "show", "train", "--json").json["placed"][0]["node"]
+    without = desk.weft("node", "drain", node, "--plan", cloud="operator").out
+    assert without.endswith("these pods keep their nodes: nothing is released by itself\n")
+    at = desk.weft("node", "drain", node, "--plan", "--by", BY, cloud="operator").out
+    assert f"weft replaces {node} then" in at
+    assert at.splitlines()[-1] == "nothing is released by itself"
+
+
+def test_report_says_what_follows_from_it(desk: Desk) -> None:
+    """Also of pods whose orders ask for replacements, and of machines and shared nodes, which are replaced, too."""
+    desk.weft("pod", "create", "-f", desk.pod_file(on_failure="replace"))
+    node = desk.weft("pod", "show", "train", "--json").json["placed"][0]["node"]
+    said = desk.weft("pod", "report", "train", node, "--reason", "slow").out
+    assert "keeps it, unless its order has on_failure: replace" in said
+    assert f"`weft pod replace train {node}` puts another in its place" in said
+    assert "bare metal" not in said and "shared" not in said
