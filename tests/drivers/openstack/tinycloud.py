@@ -109,6 +109,7 @@ class TinyCloud:
         shows_hosts: Nova shows the names of events' hosts, as to its administrators, and not only their hashes.
         page: Nova lists at most so many actions at once.
         asked: method and path of each request.
+        catalog: of each token; services that the profile has an address of aren't looked for in it.
         scopes: kind of scope of each token that was asked for.
     """
 
@@ -116,6 +117,7 @@ class TinyCloud:
     lies: list[tuple[str, Reply]] = field(default_factory=list[tuple[str, Reply]])
     asked: list[str] = field(default_factory=list[str])
     scopes: list[str] = field(default_factory=list[str])
+    catalog: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     served: set[str] = field(default_factory=set[str])
     narrow: set[str] = field(default_factory=set[str])
     missing_for: set[str] = field(default_factory=set[str])
@@ -178,7 +180,7 @@ class TinyCloud:
         self.served, self.narrow, self.missing_for = set(), set(), set()
         self.children, self.actions, self.reserved = {}, {}, {}
         self.trees, self.used, self.whole = {}, {}, {}
-        self.deleted, self.filters_all = [], True
+        self.deleted, self.filters_all, self.catalog = [], True, []
         self.shows_segments, self.shows_hosts, self.page = True, False, 1000
         group = {"id": "sg-default", "name": "default", "project_id": PROJECT}
         service = {"host": "gpu01", "binary": "nova-compute", "state": "up"}
@@ -202,7 +204,7 @@ class TinyCloud:
                 return Reply(401, {"error": {"code": 401, "message": "no roles", "title": "Unauthorized"}})
             token = {"expires_at": "2999-01-01T00:00:00Z", "issued_at": "2026-01-01T00:00:00Z", "methods": []}
             user = {"id": "u", "name": "weft", "domain": {"id": "default", "name": "Default"}}
-            whole = {**token, "user": user, "project": {"id": project}, "catalog": [], "roles": []}
+            whole = {**token, "user": user, "project": {"id": project}, "catalog": self.catalog, "roles": []}
             return Reply(201, {"token": whole}, headers={"X-Subject-Token": project})
         if path == "/placement/resource_providers" and (root := query.get("in_tree")):
             tree = [*root, *self.children.get(root[0], ())]

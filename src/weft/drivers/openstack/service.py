@@ -7,10 +7,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
 import requests
+from keystoneauth1.access import AccessInfo
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.exceptions import ConnectionError as NotConnected
 from keystoneauth1.exceptions import HttpError
+from keystoneauth1.identity.base import BaseIdentityPlugin
 from openstack.config.cloud_region import CloudRegion
+from openstack.exceptions import ConfigException
 
 from weft.drivers.openstack.errors import Answer, error_of_answer, error_of_exception
 from weft.drivers.openstack.filters import Filters, in_urls, texts_of
@@ -38,6 +41,8 @@ ROUND = 1000
 without a link to more may not be complete."""
 _UNPAGED = frozenset({"/os-services", "/os-aggregates", "/auth/projects"})
 """Listings that Nova and Keystone never page; Keystone sets `truncated` if it has a limit."""
+_KNOWN = (HttpError, NotConnected, requests.RequestException, OSError, ConfigException)
+"""Errors that aren't a malformed document's."""
 _BY_OFFSET = frozenset({"shared-file-system"})
 
 
@@ -57,6 +62,7 @@ class Service:
         self._version = version
         self._doubt = doubt
         self._client: Adapter | None = None
+        self._checked: AccessInfo | None = None
         self._lock = threading.Lock()
         self._counter = counter
 
@@ -240,7 +246,9 @@ class Service:
         reading, version = method == "GET", microversion or _MICROVERSIONS.get(self._type)
         extra: dict[str, Any] = {"microversion": version} if version else {}
         try:
-            response = self._connected().request(
+            client = self._connected()
+            self._check_region(client)
+            response = client.request(
                 path,
                 method,
                 params=params,
@@ -251,7 +259,7 @@ class Service:
                 **extra,
             )
         except Exception as error:  # keystoneauth raises anything for malformed documents
-            self._doubt(not isinstance(error, HttpError | NotConnected | requests.RequestException | OSError))
+            self._doubt(not isinstance(error, _KNOWN))
             raise error_of_exception(asked, self._of(), error, reading) from error
         self._counter.count(method, self._type, path)
         answer = without_secrets(_answer(response), json, response.request.headers.get("X-Auth-Token"))
@@ -277,7 +285,9 @@ class Service:
 
     def _signed_in(self, get: Callable[[Adapter], str | None]) -> str:
         try:
-            return str(get(self._connected()))
+            client = self._connected()
+            self._check_region(client)
+            return str(get(client))
         except Exception as error:
             self._doubt(False)
             raise error_of_exception("sign in", self._of(), error, True) from error
@@ -309,6 +319,28 @@ class Service:
                     version=self._version,
                 )
             return self._client
+
+    def _check_region(self, client: Adapter) -> None:
+        """Raise `ConfigException` if the catalog has the service in several regions and the profile names none:
+        the first one counts then, which another region that is added later may become, and whatever is in the
+        other ones would be proved absent. Checked once per token.
+        """
+        auth = client.session.auth
+        if client.region_name or client.endpoint_override or self._type == "identity":
+            return
+        if not isinstance(auth, BaseIdentityPlugin):
+            return
+        access = auth.get_access(client.session)
+        if access is self._checked:
+            return
+        wanted = {"service_type": client.service_type, "service_name": client.service_name}
+        found = access.service_catalog.get_endpoints_data(interface=client.interface, **wanted)
+        places = {(e.region_name or "", e.catalog_url) for of_type in found.values() for e in of_type}
+        regions = sorted({region for region, _ in places})
+        if len(regions) > 1 and len({url for _, url in places}) > 1:
+            where = f"the catalog has {self._type} in the regions {', '.join(regions)}"
+            raise ConfigException(f"{where}, and the profile has no region_name")
+        self._checked = access
 
     def _unfiltered(self, asked: str, only: str, field: str, row: Json) -> UnknownError:
         has = f"{field} {row[field]}" if field in row else f"no {field}"
