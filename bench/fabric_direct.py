@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from weft.fabricagent.config import Hca, Tools
-from weft.fabricagent.wire import Reading, Wire
+from weft.fabricagent.wire import TableReading, Wire
 
 
 def main(partitions: Path, pid: int) -> None:
@@ -45,7 +45,7 @@ def main(partitions: Path, pid: int) -> None:
     wire.close()
 
 
-def exact(reading: Reading, keys: frozenset[int] | set[int]) -> bool:
+def exact(reading: TableReading, keys: frozenset[int] | set[int]) -> bool:
     return not reading.unreachable and reading.keys == reading.leaf_keys == keys
 
 

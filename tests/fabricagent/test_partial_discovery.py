@@ -9,7 +9,7 @@ import pytest
 
 from weft.fabricagent.config import Hca, Tools
 from weft.fabricagent.mad import MadClient, MadError, MadTimeoutError
-from weft.fabricagent.wire import Reading, Wire
+from weft.fabricagent.wire import TableReading, Wire
 from weft.model.errors import UnknownError
 
 LEAF, KEY = 0x100, 0x8101
@@ -63,7 +63,7 @@ class Fabric:
     def later(self) -> None:
         self.now += 60.0
 
-    def read(self) -> dict[int, Reading]:
+    def read(self) -> dict[int, TableReading]:
         """By the hosts' numbers."""
         return {r.port_guid >> 4: r for r in self.wire.read()}
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from weft.fabricagent.wire import Reading
+from weft.fabricagent.wire import TableReading
 from weft.model.agentapi import PortMismatch, PortReading
 
 
-def compare(reading: Reading, expected: frozenset[int]) -> list[PortMismatch]:
+def compare(reading: TableReading, expected: frozenset[int]) -> list[PortMismatch]:
     """How a port's tables differ from what is expected, if they do."""
     guid = reading.port_guid
     if reading.unreachable:
@@ -25,7 +25,7 @@ def compare(reading: Reading, expected: frozenset[int]) -> list[PortMismatch]:
     return out
 
 
-def port_reading(reading: Reading, expected: frozenset[int]) -> PortReading:
+def port_reading(reading: TableReading, expected: frozenset[int]) -> PortReading:
     """A port's tables as returned by the agent."""
     leaf = reading.leaf_keys
     return PortReading(

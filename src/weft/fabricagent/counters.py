@@ -61,7 +61,7 @@ class Counted(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CountersReading:
     """One reading of all ports. Args: at: monotonic time when it began; unread: cabled ports that didn't answer."""
 
     at: float
@@ -92,7 +92,7 @@ class CounterWatch:
         self._turn = threading.Lock()
         """Held while ports are read; guards `_capabilities`."""
         self._lock = threading.Lock()
-        self._readings: tuple[Reading, ...] = ()
+        self._readings: tuple[CountersReading, ...] = ()
         self._failed = ""
         self._capabilities: dict[int, int] = {}
         self._thread: threading.Thread | None = None
@@ -117,7 +117,7 @@ class CounterWatch:
             pause = FIRST if len(self._readings) < 3 else EVERY
             self._closed.wait(max(pause, took / MOST_SHARE))
 
-    def readings(self) -> tuple[Reading, ...]:
+    def readings(self) -> tuple[CountersReading, ...]:
         """The last ones, newest first. Raises `UnknownError` if the last attempt failed, or there was none."""
         with self._lock:
             if self._failed or not self._readings:
@@ -148,7 +148,7 @@ class CounterWatch:
             with self._lock:
                 self._readings, self._failed = (reading, *self._readings[:2]), ""
 
-    def _read(self, now: float) -> Reading:
+    def _read(self, now: float) -> CountersReading:
         discovery = self._wire.discover(60.0)
         client = self._wire.client
         lids = dict(_lids(discovery))
@@ -171,7 +171,7 @@ class CounterWatch:
                 why = str(counted)
         if not found:
             raise UnknownError("read the counters of ports", "the fabric", why)
-        return Reading(now, found, len(lids) - len(found), discovery)
+        return CountersReading(now, found, len(lids) - len(found), discovery)
 
     def _learn(self, client: MadClient, lids: Mapping[Port, int]) -> None:
         """What nodes count, by their GUIDs; one that doesn't answer is asked again with the next reading."""
@@ -208,7 +208,7 @@ def _counted(plain: Answer, wide: Answer | None, waits: bool) -> Counted | MadEr
     return Counted(sent, received, packets, packets_in, wait if waits else None, most, errors)
 
 
-def rates(readings: tuple[Reading, ...], age: float) -> Counters:
+def rates(readings: tuple[CountersReading, ...], age: float) -> Counters:
     """Rates of all ports of the newest reading."""
     newest, *before = readings
     ends = sorted(newest.ports)
@@ -241,7 +241,7 @@ class _Rate(NamedTuple):
 _UNKNOWN = _Rate()
 
 
-def _rate(end: Port, newer: Reading, older: Reading | None) -> _Rate:
+def _rate(end: Port, newer: CountersReading, older: CountersReading | None) -> _Rate:
     now, was = newer.ports.get(end), older.ports.get(end) if older else None
     if older is None or now is None or was is None or now.most != was.most:
         return _UNKNOWN

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from weft.fabricagent.counters import WORD, Counted, Port, Reading
+from weft.fabricagent.counters import WORD, Counted, CountersReading, Port
 from weft.model.agentlinks import PlainText
 from weft.model.ids import format_guid
 from weft.model.observedfabric import ObservedNode
@@ -39,7 +39,7 @@ _ERRORS = (
 _KINDS = {"switch": "switch", "ca": "hca"}
 
 
-def metrics(reading: Reading, age: float, ends: Mapping[str, float] | None = None) -> PlainText:
+def metrics(reading: CountersReading, age: float, ends: Mapping[str, float] | None = None) -> PlainText:
     """A reading.
 
     Args:
@@ -58,7 +58,7 @@ def _certificates(ends: Mapping[str, float]) -> Iterator[str]:
     yield from (f'{metric}{{certificate="{name}"}} {end:.0f}' for name, end in sorted(ends.items()))
 
 
-def _lines(reading: Reading, age: float) -> Iterator[str]:
+def _lines(reading: CountersReading, age: float) -> Iterator[str]:
     nodes = {node.guid: node for node in reading.discovery.fabric.nodes if node.kind in _KINDS}
     for kind, name in _KINDS.items():
         mine = {guid: node for guid, node in nodes.items() if node.kind == kind}
@@ -100,7 +100,7 @@ def _value(counted: Counted, index: int) -> int | None:
     return value[index]
 
 
-def _uplinks(reading: Reading, nodes: dict[int, ObservedNode], kind: str) -> Iterator[str]:
+def _uplinks(reading: CountersReading, nodes: dict[int, ObservedNode], kind: str) -> Iterator[str]:
     """What each port is cabled to."""
     metric = f"infiniband_{_KINDS[kind]}_uplink_info"
     yield from _family(metric, "What a port is cabled to.", "gauge")

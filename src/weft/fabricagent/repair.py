@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from weft.fabricagent.config import AgentConfig
 from weft.fabricagent.mad import KEYS_A_BLOCK, MadError
-from weft.fabricagent.wire import Reading, Wire
+from weft.fabricagent.wire import TableReading, Wire
 from weft.model.agentapi import RepairQuery, RepairResult
 from weft.model.errors import UnknownError
 from weft.model.ids import FULL_MEMBER, format_guid
@@ -43,7 +43,7 @@ class Repairer:
                 problems.append(f"vacant leaf ports: {error}")
         return RepairResult(written=written, problems=tuple(problems))
 
-    def _port(self, reading: Reading, expected: frozenset[int]) -> int:
+    def _port(self, reading: TableReading, expected: frozenset[int]) -> int:
         at = reading.at
         if reading.unreachable or at is None:
             raise UnknownError("read its table", "the wire", reading.unreachable)

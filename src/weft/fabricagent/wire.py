@@ -26,7 +26,7 @@ _UNSEEN = "not seen by the last discovery, which a second one must confirm"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TableReading:
     """Tables of one host port, entry by entry with zeros; `unreachable` says why there are none."""
 
     port_guid: int
@@ -103,7 +103,7 @@ class Wire:
             raise UnknownError("find a switch", "the fabric", f"{guid:#018x} was not found")
         return lid
 
-    def read(self, port_guids: Iterable[int] | None = None) -> list[Reading]:
+    def read(self, port_guids: Iterable[int] | None = None) -> list[TableReading]:
         """Tables of the given host ports (None: of all), each port's identity checked."""
         known = self.finder.map(MAX_AGE)
         wanted = sorted(known.hosts if port_guids is None else set(port_guids))
@@ -115,31 +115,35 @@ class Wire:
         second = {guid: self._one(known, guid, check=True) for guid in again}
         return [second.get(r.port_guid, r) for r in first]
 
-    def poll(self, port_guids: Sequence[int]) -> list[Reading]:
+    def poll(self, port_guids: Sequence[int]) -> list[TableReading]:
         """Like `read`, without checking identities or retrying."""
         known = self.finder.map(3600)
         return [self._one(known, guid, check=False) for guid in port_guids]
 
-    def _one(self, known: Map, guid: int, check: bool) -> Reading:
+    def _one(self, known: Map, guid: int, check: bool) -> TableReading:
         at = known.hosts.get(guid)
         if at is None or not at.lid:
-            return Reading(guid, unreachable="not seen on the fabric: cut off, switched off, or no such port")
+            return TableReading(
+                guid, unreachable="not seen on the fabric: cut off, switched off, or no such port"
+            )
         if guid not in known.discovery.hosts and (why := self._missed(known, at)):
-            return Reading(guid, unreachable=f"{_UNSEEN}: {why}")
+            return TableReading(guid, unreachable=f"{_UNSEEN}: {why}")
         name = known.name(at.peer_guid)
         try:
             capacity = known.capacity.get(guid)
             if check or capacity is None:
                 found, capacity = self.client.node_port(at.lid)
                 if found != guid:
-                    return Reading(guid, at=at, leaf_name=name, unreachable="another port answers at its LID")
+                    return TableReading(
+                        guid, at=at, leaf_name=name, unreachable="another port answers at its LID"
+                    )
                 known.capacity[guid] = capacity
             host = self.client.read_table(at.lid, capacity)
-            return Reading(guid, host, self._leaf(known, at, check), at, name)
+            return TableReading(guid, host, self._leaf(known, at, check), at, name)
         except MadError as error:
             if guid not in known.discovery.hosts:
-                return Reading(guid, unreachable=f"{_UNSEEN}: {error}")
-            return Reading(guid, at=at, leaf_name=name, unreachable=str(error))
+                return TableReading(guid, unreachable=f"{_UNSEEN}: {error}")
+            return TableReading(guid, at=at, leaf_name=name, unreachable=str(error))
 
     def _missed(self, known: Map, at: HostPort) -> str:
         """Why querying a port that the discovery lacks is pointless, according to its leaf; empty if it may

@@ -35,7 +35,7 @@ _GOOD = frozenset({"clean", "kept"})
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Validity:
     """The result of a verification.
 
     Attributes:
@@ -187,7 +187,7 @@ def certified(document: Mapping[str, Any]) -> TestResult:
     return "failed" if result == "passed" and not flawless else result
 
 
-def verify(document: Mapping[str, Any], trusted_key: str | None = None) -> Verdict:
+def verify(document: Mapping[str, Any], trusted_key: str | None = None) -> Validity:
     """Check a signed receipt, or certificate, as it was read from JSON.
 
     Args:
@@ -206,18 +206,18 @@ def verify(document: Mapping[str, Any], trusted_key: str | None = None) -> Verdi
     signature = _decode("signature", document.get("signature"), _SIGNATURE_BYTES)
     given = _read_key(trusted_key) if trusted_key is not None else None
     if given is not None and given != inside:
-        return Verdict(False, False, "it was signed with a different key")
+        return Validity(False, False, "it was signed with a different key")
     try:
         Ed25519PublicKey.from_public_bytes(inside).verify(signature, canonical(receipt))
     except InvalidSignature:
-        return Verdict(False, given is not None, "the signature doesn't match: it was changed after signing")
+        return Validity(False, given is not None, "the signature doesn't match: it was changed after signing")
     if given is None:
-        return Verdict(
+        return Validity(
             True,
             False,
             "unchanged since it was signed; compare the key with your operator's to verify the signer",
         )
-    return Verdict(True, True, "unchanged since it was signed with the given key")
+    return Validity(True, True, "unchanged since it was signed with the given key")
 
 
 def _read_key(text: str) -> bytes:

@@ -241,7 +241,7 @@ def problems_of(document: CheckDocument, now: datetime) -> dict[tuple[str, str],
     return found
 
 
-class Compared(NamedTuple):
+class ComparedWith(NamedTuple):
     """What a node's results were compared with.
 
     Attributes:
@@ -257,7 +257,7 @@ class Compared(NamedTuple):
         """Args: results: as documents have them."""
         return cls(digest, {(r["code"], r["subject"]): r["expected"] for r in results if r.get("expected")})
 
-    def differs(self, other: Compared, key: tuple[str, str]) -> bool:
+    def differs(self, other: ComparedWith, key: tuple[str, str]) -> bool:
         """Whether another result about this was compared with something else, as far as they say."""
         mine, its = self.values.get(key), other.values.get(key)
         return mine != its if mine and its else self.digest != other.digest
@@ -268,7 +268,7 @@ def next_problems(
     before: Mapping[tuple[str, str], CheckProblem],
     now: datetime,
     current: bool,
-    was: Compared | None = None,
+    was: ComparedWith | None = None,
 ) -> dict[tuple[str, str], CheckProblem]:
     """The problems after a document: each since when it is so. What failed stays failed until it was judged again.
 
@@ -278,7 +278,7 @@ def next_problems(
             as if it failed from now on.
     """
     found = problems_of(document, now)
-    compared = Compared.of(document.expected, (one.model_dump() for one in document.results))
+    compared = ComparedWith.of(document.expected, (one.model_dump() for one in document.results))
     for key, last in before.items():
         is_over = last.judged == "mistake" and was is not None and was.differs(compared, key)
         old = last.model_copy(update={"since": now, "judged": "open"}) if is_over else last

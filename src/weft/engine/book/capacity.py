@@ -15,7 +15,7 @@ from weft.engine.base.postgres import time_in_json
 from weft.engine.book.checkstate import verdict
 from weft.engine.book.counted import Counted, Holding, lease_of, seconds_of, terms_of_row, timed
 from weft.engine.book.partholds import booked_parts
-from weft.engine.book.stops import NO_STOPS, Checked, Problem, Stops
+from weft.engine.book.stops import NO_STOPS, LastReport, OpenCheck, Stops
 from weft.model.placement import Occupancy
 from weft.model.plan import UsedNumbers
 from weft.model.site import Site
@@ -194,14 +194,14 @@ def _stops(document: Mapping[str, Any]) -> Stops | None:
     return None if found == NO_STOPS else found
 
 
-def _checked(row: Mapping[str, Any] | None) -> Checked | None:
+def _checked(row: Mapping[str, Any] | None) -> LastReport | None:
     if row is None:
         return None
     problems = tuple(
-        Problem(code, subject, status, datetime.fromisoformat(since), judged)
+        OpenCheck(code, subject, status, datetime.fromisoformat(since), judged)
         for code, subject, status, since, judged in row["problems"] or ()
     )
-    return Checked(time_in_json(row["at"]), row["status"], row["expected"], problems)
+    return LastReport(time_in_json(row["at"]), row["status"], row["expected"], problems)
 
 
 def read_capacity(tx: Tx, lock: bool = False) -> Capacity:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from weft.engine.book.stops import Checked, Problem, Stops
+from weft.engine.book.stops import LastReport, OpenCheck, Stops
 from weft.model.hostchecks import CheckState
 from weft.model.ids import span
 from weft.model.site import ChecksPolicy, Site
@@ -24,7 +24,7 @@ MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CheckStops:
     """Which nodes get no new orders because of their own checks.
 
     Attributes:
@@ -38,13 +38,13 @@ class Verdict:
     limits: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def counted(checked: Checked | None, policy: ChecksPolicy) -> tuple[Problem, ...]:
+def counted(checked: LastReport | None, policy: ChecksPolicy) -> tuple[OpenCheck, ...]:
     """The failed checks that count."""
     failed = checked.failed if checked else ()
     return tuple(one for one in failed if policy.action(one.code) != "ignore") if failed else ()
 
 
-def check_state(checked: Checked | None, site: Site, node: str, now: datetime | None) -> CheckState:
+def check_state(checked: LastReport | None, site: Site, node: str, now: datetime | None) -> CheckState:
     """The state of a node by its own checks. What failed stays failed, however old; an old result is never ok."""
     policy = site.checks
     if checked is None:
@@ -57,17 +57,17 @@ def check_state(checked: Checked | None, site: Site, node: str, now: datetime | 
     return "unknown" if unknown or checked.status == "unknown" else "ok"
 
 
-def is_old(checked: Checked, site: Site, node: str, now: datetime | None) -> bool:
+def is_old(checked: LastReport, site: Site, node: str, now: datetime | None) -> bool:
     """Whether a result is too old to count, or was compared with other values than are expected now."""
     return now is None or is_aged(checked, site, now) or not is_current(checked.expected, site, node)
 
 
-def is_aged(checked: Checked, site: Site, now: datetime) -> bool:
+def is_aged(checked: LastReport, site: Site, now: datetime) -> bool:
     """Whether a result is too old to count."""
     return now > counts_until(checked, site)
 
 
-def counts_until(checked: Checked, site: Site) -> datetime:
+def counts_until(checked: LastReport, site: Site) -> datetime:
     """From when on a result is too old to count."""
     return checked.at + span(site.checks.age)
 
@@ -78,7 +78,7 @@ def is_current(digest: str | None, site: Site, node: str) -> bool:
     return expected is None or expected == digest
 
 
-def verdict(stops: Mapping[str, Stops], site: Site, now: datetime | None) -> Verdict:
+def verdict(stops: Mapping[str, Stops], site: Site, now: datetime | None) -> CheckStops:
     """What follows for new orders. Args: now: the database's time, as of which the stops are."""
     policy = site.checks
     failing: dict[str, list[tuple[datetime, str]]] = {}
@@ -115,7 +115,7 @@ def verdict(stops: Mapping[str, Stops], site: Site, now: datetime | None) -> Ver
             checked = stops[one.name].checks if one.name in stops else None
             if one.role == "compute" and (checked is None or now is None or is_aged(checked, site, now)):
                 excluded.setdefault(one.name, NEVER if checked is None else OLD)
-    return Verdict(excluded, suspended, limits)
+    return CheckStops(excluded, suspended, limits)
 
 
 def spared(failing: list[str], site: Site) -> set[str]:
@@ -147,7 +147,7 @@ def checks_said(stops: Mapping[str, Stops], site: Site, now: datetime | None) ->
     return said
 
 
-def _excluding(checked: Checked, policy: ChecksPolicy) -> dict[str, tuple[datetime, bool]]:
+def _excluding(checked: LastReport, policy: ChecksPolicy) -> dict[str, tuple[datetime, bool]]:
     """Code of what keeps the node from orders -> since when, and whether operators say that it is real."""
     found: dict[str, tuple[datetime, bool]] = {}
     for one in checked.problems:

@@ -10,7 +10,7 @@ from weft.engine.base.database import Row
 from weft.model.messages.values import MINUTE
 
 
-class Problem(NamedTuple):
+class OpenCheck(NamedTuple):
     """A check that failed or is unknown, since when, and what operators say of it."""
 
     code: str
@@ -21,7 +21,7 @@ class Problem(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class LastReport:
     """What a node's own checks reported last.
 
     Attributes:
@@ -34,10 +34,10 @@ class Checked:
     at: datetime
     status: str
     expected: str | None
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[OpenCheck, ...] = ()
 
     @property
-    def failed(self) -> tuple[Problem, ...]:
+    def failed(self) -> tuple[OpenCheck, ...]:
         """The problems that failed."""
         return tuple(one for one in self.problems if one.status == "failed")
 
@@ -56,7 +56,7 @@ class Stops:
     holds: tuple[Row, ...] = ()
     drain: Row | None = None
     reports: tuple[Row, ...] = ()
-    checks: Checked | None = None
+    checks: LastReport | None = None
 
     @property
     def why_held(self) -> str:

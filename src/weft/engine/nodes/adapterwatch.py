@@ -36,7 +36,7 @@ LIMIT = 900.0
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class UnseenAdapters:
     """Adapters that a fabric doesn't show.
 
     Attributes:
@@ -47,18 +47,18 @@ class Reading:
     seen: frozenset[str] | None = None
 
 
-def read_adapters(site: Site, fabric: str, driver: FabricDriver) -> Reading:
+def read_adapters(site: Site, fabric: str, driver: FabricDriver) -> UnseenAdapters:
     """Which adapters a fabric shows, asked now.
 
     Raises `UnknownError` if the reading isn't whole, `PermanentError` if its adapters can't be listed.
     """
     if isinstance(driver, ReadsLinks):
         links = driver.links()
-        return Reading(unplugged_adapters(site, fabric, links), links.up)
+        return UnseenAdapters(unplugged_adapters(site, fabric, links), links.up)
     seen = driver.topology()
     if seen.partial:
         raise UnknownError("read the adapters", f"fabric {fabric}", "the reading is partial")
-    return Reading(unseen_adapters(site, fabric, seen))
+    return UnseenAdapters(unseen_adapters(site, fabric, seen))
 
 
 class AdapterWatch(Periodic):
@@ -94,7 +94,7 @@ class AdapterWatch(Periodic):
             except WeftError as error:
                 log.warning("adapters of fabric %s aren't watched: %s", name, error)
 
-    def _write(self, site: Site, fabric: str, at: datetime, found: Reading) -> None:
+    def _write(self, site: Site, fabric: str, at: datetime, found: UnseenAdapters) -> None:
         """Args: at: before the fabric was asked."""
         gone = [one._asdict() for one in found.unseen]
         with self._database.transaction() as tx:

@@ -20,7 +20,7 @@ from weft.model.errors import ConflictError, TemporaryError
 from weft.model.hostchecks import (
     CheckDocument,
     CheckProblem,
-    Compared,
+    ComparedWith,
     Judged,
     KnownMachine,
     next_known,
@@ -102,9 +102,9 @@ def _known(row: Row) -> KnownMachine:
         raise unreadable(f"what is known of node {row['node']}", error) from error
 
 
-def _compared(row: Row) -> Compared:
+def _compared(row: Row) -> ComparedWith:
     try:
-        return Compared.of(row["expected"], row["document"]["results"])
+        return ComparedWith.of(row["expected"], row["document"]["results"])
     except READING as error:
         raise unreadable(f"the last report of node {row['node']}", error) from error
 
