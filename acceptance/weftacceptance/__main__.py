@@ -30,7 +30,7 @@ PAGE = HERE.parent / "docs" / "acceptance.md"
 _LIMIT = 2400
 """Seconds for one suite."""
 _OPTIONS = ("--guests", "--metal", "2", "--storage")
-"""Of the lab that is started."""
+"""Options of the lab that is started."""
 
 
 def main() -> int:

@@ -27,7 +27,7 @@ class _Acts:
         return answer, str(sent.get(_REQUEST, ""))
 
     def events(self, request: str) -> list[Json]:
-        """Of a request: what was asked, and how it ended. Empty if it isn't in the trail."""
+        """A request's events: what was asked, and how it ended; empty if it isn't in the trail."""
         found: list[Json] = []
 
         def are_there() -> bool:

@@ -43,7 +43,7 @@ class Inside(Protocol):
         ...
 
     def counters(self) -> dict[str, dict[str, int]]:
-        """Of the switch of the management network: port -> counter -> value."""
+        """Counters of the management network's switch: port -> counter -> value."""
         ...
 
     def cable(self, adapter: str, plugged: bool) -> None:

@@ -31,7 +31,7 @@ OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
 }
 """Parameters of checks that a site without availability zones of networks sets, by suite and check."""
 VERSION = "0.11.0"
-"""Of the suite that the committed table is of."""
+"""Version of the suite that the committed table was made with."""
 FALSE_PASSES = {
     "StorageProviderApiCheck": "passes without a storage provider's manifest",
     "StorageDirectoryQuotaEnforcementCheck": "passes without a storage provider's manifest",
@@ -103,7 +103,7 @@ class Checkout:
 
     @property
     def version(self) -> str:
-        """Of the suite; empty: the checkout doesn't say."""
+        """The suite's version; empty: the checkout doesn't say."""
         file = self.folder / "isvtest" / "pyproject.toml"
         found = tomllib.loads(file.read_text()) if file.exists() else {}
         return str(found.get("project", {}).get("version", ""))
@@ -199,6 +199,6 @@ def configuration(
 
 
 def arguments(suite: str, file: Path) -> list[str]:
-    """Of `isvctl`, for a suite's file."""
+    """Arguments of `isvctl` for a suite's file."""
     capability = [] if suite in _NO_CAPABILITY else ["--capability", "vm"]
     return ["test", "run", "-f", str(file), *capability, "--no-upload", "--no-user-config"]

@@ -84,7 +84,7 @@ def _agents(run: Run, fabric: str) -> list[Json]:
 
 
 def _measured(run: Run) -> tuple[list[str], float, list[str]]:
-    """Of the adapters of a pod: names of counters that each has, their age, and the adapters. Raises `LostError`
+    """Counters that each adapter of a pod has, their age, and the adapters. Raises `LostError`
     unless each is counted."""
     pod = pod_of(run, run.tenant, "link", 2)
     try:

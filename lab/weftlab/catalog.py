@@ -36,10 +36,10 @@ class Api:
 
 
 COLLECTOR = ("--pythonpath", str(Path(__file__).with_name("programs")), "--import", "weftlab_collector")
-"""Of uwsgi: in each of its processes, after the application."""
+"""Options of uwsgi: imported in each of its processes after the application."""
 
 REQUEST_LOG = ("--log-format", "request %(status) %(msecs)ms %(method) %(uri) by %(uagent)")
-"""Of uwsgi: one line for each answered request, with who asked as its program calls itself."""
+"""Options of uwsgi: a line for each answered request, with the name that the asking program gives itself."""
 
 API_SERVICES = (
     Api(

@@ -18,7 +18,7 @@ from weftlab.sitesteps import SiteSteps, as_csv, subnet
 from weftlab.switches.labsite import FABRIC, GPU, HARDWARE, hardware, lab_plan
 
 VLAN = 24
-"""Of the network that BMCs and switches are managed on."""
+"""VLAN of the network that BMCs and switches are managed on."""
 FLAVOR = "a100.8"
 POD = f"""\
 name: train

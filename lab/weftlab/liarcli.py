@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # every `weft` loads this module
     from weftlab.liar import Liar
 
 OPTIONS = ("service", "method", "path", "skip", "times", "chance", "seed", "seconds", "rows")
-"""Of `lie`; each is the field of the same name of `rules.Rule`."""
+"""Options of `lie`; each is the field of the same name of `rules.Rule`."""
 
 Find = Callable[[argparse.Namespace], "Liar"]
 

@@ -101,7 +101,7 @@ class RepairDemo(Demo):
         return record.pid
 
     def _drain(self, leaf: str, places: object) -> None:
-        """Of a leaf with nodes of the pod: they are replaced at the time, with the same places."""
+        """Drain a leaf with nodes of the pod: they are replaced at its time, and keep their places."""
         self.say(f"an operator empties {leaf}: at the time, the pod's nodes there are replaced")
         by = (datetime.now(UTC) + timedelta(seconds=EMPTY_IN)).strftime("%Y-%m-%dT%H:%M:%SZ")
         words = ("--by", by, "--reason", "new firmware", "--public", "firmware of a switch")

@@ -45,9 +45,9 @@ SWITCH_PORTS = 40
 HOSTS_A_LEAF = 20
 GPUS = 8
 VIRTUAL_FUNCTIONS = labsite.VIRTUAL_FUNCTIONS
-"""Of each adapter, where UFM manages the fabric."""
+"""Virtual functions of each adapter where UFM manages the fabric."""
 CORES, MEMORY_MIB = labsite.CORES, labsite.MEMORY_MIB
-"""Of a host, as `weftlab.programs.weftlab_driver` reports them to Nova."""
+"""Cores and memory of a host, as `weftlab.programs.weftlab_driver` reports them to Nova."""
 SUBNET_MANAGERS = ("sm1", "sm2")
 
 LEAF_GUID = 0x0002C90300100000

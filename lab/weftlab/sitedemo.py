@@ -26,7 +26,7 @@ access: {ssh_from: [10.0.0.0/8]}
 """
 MANAGEMENT, DATA = "mgmt1", "tor1"
 VLAN = 99
-"""Of the network that BMCs of servers, switches and PDUs are on."""
+"""VLAN of the network that BMCs of servers, switches and PDUs are on."""
 COLUMNS = [
     "Name", "Type", "Rack", "Position", "BMC MAC", "BMC IP", "BMC Switch", "BMC Switch Port", "GW MAC", "GW IP",
     "GW Switch", "GW Switch Port", "RNIC MAC", "RNIC IP", "RNIC Switch", "RNIC Switch Port", "Mgmt MAC", "Mgmt IP",

@@ -95,7 +95,7 @@ def subnet(role: str, addresses: str, pool: str, **more: object) -> dict[str, An
 
 
 def _numbers(*cells: object) -> set[int]:
-    """Of cells of a table of Open vSwitch: a number, or `["set", [numbers]]`."""
+    """Numbers in a cell of Open vSwitch's tables: a number, or `["set", [numbers]]`."""
     found: set[int] = set()
     for cell in cells:
         match cell:

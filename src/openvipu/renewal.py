@@ -84,8 +84,8 @@ def _stamps(files: tuple[Path, ...]) -> tuple[tuple[int, ...], ...]:
 
 
 def server_credentials(tls: Tls) -> grpc.ServerCredentials:
-    """Of a server whose handshakes use the newest files. Mutual: a client without a certificate of the authority is
-    turned away in the handshake."""
+    """Credentials of a server whose handshakes use the newest files. Mutual: a client without a certificate of the
+    authority is turned away in the handshake."""
     renewal, used = Renewal(tls), [tls]
 
     def newer() -> grpc.ServerCertificateConfiguration | None:

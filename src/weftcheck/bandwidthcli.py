@@ -22,7 +22,7 @@ _LARGEST = 4 * 1024 * 1024
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of the arguments."""
+    """The parser of the arguments."""
     made = argparse.ArgumentParser(
         prog="weft-check bandwidth",
         description="Measure the bandwidth between all pairs of nodes, rail by rail, over SSH. Runs anywhere that "

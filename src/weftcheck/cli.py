@@ -25,7 +25,7 @@ UNREPORTED = 4
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of the arguments."""
+    """The parser of the arguments."""
     made = argparse.ArgumentParser(
         prog="weft-check",
         description="Check this machine as a node of an accelerator pod: PCIe, firmware, kernel, GPUs, ports, clock.",

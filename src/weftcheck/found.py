@@ -23,7 +23,7 @@ done; done; echo end
 """A shell's: prints each port of each RDMA device; only reads."""
 
 _NUMBER = re.compile("[0-9]{1,5}")
-"""Of a port, or a place in a table: a node may print anything."""
+"""Number of a port, or a place in a table: a node may print anything."""
 
 
 class Port(NamedTuple):
@@ -99,7 +99,7 @@ def _is(adapter: Adapter, port: Port) -> bool:
 
 
 def _gid(port: Port) -> int | None:
-    """Of RoCE v2 with an IPv4 address, else of any RoCE v2 that isn't link-local."""
+    """Index of RoCE v2 with an IPv4 address, else of any RoCE v2 that isn't link-local."""
     second = [gid for gid in port.gids if gid[3].replace(" ", "").lower() == "rocev2"]
     mapped = [gid for gid in second if gid[1].startswith("0" * 20 + "ffff")]
     routed = [gid for gid in second if not gid[1].startswith("fe80")]

@@ -23,7 +23,7 @@ FREEZE_SECONDS = 10.0
 
 
 class Faults:
-    """Of one fabric that runs; ends of cables are named as in the site: a switch, or node/hca."""
+    """Faults of one running fabric; ends of cables are named as in the site: a switch, or node/hca."""
 
     def __init__(self, layout: Layout, site: Site, supervisor: Supervisor, fabric: str | None = None) -> None:
         self._site, self._supervisor = site, supervisor

@@ -16,7 +16,7 @@ from weftlab.hypervisor import image
 from weftlab.layout import LabError
 
 NAME = "debian"
-"""Of the image in Glance."""
+"""Name of the image in Glance."""
 PACKAGES = {"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs"}
 COMMAND_LINE = f"{image.COMMAND_LINE} root=/dev/vda"
 BOOT = 1200.0

@@ -20,7 +20,7 @@ from weftlab.environment import Say, lock
 from weftlab.layout import LabError
 
 NAME = "guest"
-"""Of the image in Glance."""
+"""Name of the image in Glance."""
 COMMAND_LINE = "console=ttyS0 quiet panic=1 mitigations=off"
 META = "linux-image-cloud-amd64"
 TOOLS = ("dropbear-bin", "libtomcrypt1", "libtommath1", "busybox-static", "base-files")
@@ -85,7 +85,7 @@ def ensure(cache: Path, say: Say, drivers: str = DRIVERS, more: More | None = No
 
 
 def _key(drivers: str, more: More | None) -> str:
-    """Of what it is made of, but for the packages' versions."""
+    """Digest of what it is made of, without the packages' versions."""
     texts = [(PROGRAMS / name).read_text() for name in SCRIPTS]
     parts = (META, TOOLS, drivers, APPLETS, SCRIPTS, texts, *(() if more is None else (more,)))
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]

@@ -33,7 +33,7 @@ SPACES = (DOOR, config.DHCP)
 
 
 def module_files() -> tuple[str, str]:
-    """Of Debian's libvirt module: its Python part, and the binary for this version of Python."""
+    """Debian's libvirt module: its Python part, and the binary for this version of Python."""
     return (
         "libvirt.py",
         f"libvirtmod.cpython-{sys.version_info.major}{sys.version_info.minor}-x86_64-linux-gnu.so",

@@ -33,7 +33,7 @@ INTERFACES = {
 }
 """Kind of hardware interface -> the one that every machine has."""
 BOOTING = {"boot": "lab-virtual-media", "console": "lab", "deploy": "lab-ramdisk"}
-"""Of machines that boot."""
+"""Interfaces of machines that boot."""
 
 
 def ironic(layout: Layout, boots: bool = False) -> Sections:

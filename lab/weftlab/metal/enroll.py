@@ -25,7 +25,7 @@ from weftlab.metal.config import CLEANING_NETWORK, USER, secret_path
 from weftlab.metal.machines import FLAVOR, GPU, PHYSICAL_NETWORK, RESOURCE_CLASS, mac, machines
 
 CLEANING_VLAN = 2900
-"""Of the VLANs that weft doesn't give out."""
+"""One of the VLANs that weft doesn't assign."""
 PATIENCE = 240.0
 MEMORY_GIB = 1024
 GPU_IDS = "10de:2335"

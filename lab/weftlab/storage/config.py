@@ -29,7 +29,7 @@ def has_storage(site: Site) -> bool:
 
 
 def folder(layout: Layout) -> Path:
-    """Of the filer."""
+    """The filer's folder."""
     return layout.data / "nas"
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 MTU = 9214
-"""Of a switched port, unless it is changed."""
+"""MTU of a switched port by default."""
 ECN = re.compile(
     r"random-detect ecn minimum-threshold \d+ (?:kbytes|segments|bytes) maximum-threshold \d+ (?:kbytes|segments|bytes)"
     r"(?: max-mark-probability \d+)?"

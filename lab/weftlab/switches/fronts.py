@@ -20,7 +20,7 @@ KINDS: Mapping[str, type[Front]] = {"eos": Eapi, "nvue": Nvue, "sonic": Restconf
 
 
 class Fronts:
-    """Of all switches of a plan that don't speak Open vSwitch's own protocol.
+    """Interfaces of all switches of a plan that don't speak Open vSwitch's own protocol.
 
     Attributes:
         by_name: switch -> its interface; `urls`: switch -> where it is managed, Open vSwitch's too.

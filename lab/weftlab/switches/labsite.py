@@ -33,9 +33,9 @@ GPU = "a100"
 SPINE_RACK = "roce-core"
 GUID = 0x0002C90300400000
 VIRTUAL_FUNCTIONS = 4
-"""Of each adapter."""
+"""Virtual functions of each adapter."""
 CORES, MEMORY_MIB = 128, 2048 * 1024
-"""Of a host."""
+"""Cores and memory of a host."""
 NO_COMPUTE = "this lab runs no nova-compute for it"
 """Why nodes beyond `--computes` can't be ordered: they are in the fabric only."""
 PHYSICAL_NETWORK = "rocenet"

@@ -32,7 +32,7 @@ class Probe:
 
     @classmethod
     def of(cls, lab: Lab) -> Self:
-        """Of a running lab with an Ethernet fabric."""
+        """A probe of a running lab with an Ethernet fabric."""
         fabric = open_fabric(load_site(lab.site_path), FABRIC, NoLedger())
         return cls(fabric, lab_ovs(lab.layout), lab_plan(lab.settings))
 

@@ -37,7 +37,7 @@ class Inventory:
             self._ends |= {(a.guid, a.port): b, (b.guid, b.port): a}
 
     def guids(self) -> set[str]:
-        """Of ports, virtual ones included."""
+        """GUIDs of all ports, virtual ones included."""
         return {f"{g:016x}" for n in self._nodes.values() for g in n.port_guids} | {
             v.guid for v in self.virtual
         }

@@ -66,10 +66,10 @@ STRANGERS = 20
 random ones, callers that it has vouched for are answered.
 """
 STRANGERS_SHARE, STRANGERS_WAITING = 8, 200
-"""Of them those of one address, and further ones that wait to be asked about, for a limited time; the requests of
-others are refused."""
+"""How many of them one address may have, and how many further ones wait to be asked about, for a limited time; the
+requests of others are refused."""
 STRANGERS_MOST = 420
-"""Of all addresses."""
+"""Requests with unknown tokens that wait, of all addresses."""
 RETURNING, RETURNING_SHARE, RETURNING_WAITING = 20, 8, 400
 """The same of callers that Keystone has vouched for before they waited, by project: no stranger has their threads."""
 WATCHERS = 4

@@ -17,7 +17,7 @@ from weft.model.views import (
 
 
 class AuditVerbs(DeskVerbs):
-    """Of operators; see `weft.app.verbs`."""
+    """Verbs of operators; see `weft.app.verbs`."""
 
     def run(
         self,

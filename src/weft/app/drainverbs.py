@@ -26,7 +26,7 @@ from weft.planning.fabric.places import nodes_at
 
 
 class DrainVerbs(DeskVerbs):
-    """Of operators; see `weft.app.verbs`."""
+    """Verbs of operators; see `weft.app.verbs`."""
 
     def drain(self, request: Request, wanted: DrainRequest) -> DrainResult:
         """Give no new orders to the nodes of a place; pods there stay, and their projects read of it. With `plan` only

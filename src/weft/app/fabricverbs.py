@@ -23,7 +23,7 @@ from weft.planning.kept import kept
 
 
 class FabricVerbs(DeskVerbs):
-    """Of operators; see `weft.app.verbs`."""
+    """Verbs of operators; see `weft.app.verbs`."""
 
     def readings(self, request: Request) -> list[FabricReading]:
         """What workers read last of each fabric's managers, by name; no manager is asked."""

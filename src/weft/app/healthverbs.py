@@ -37,7 +37,7 @@ class HealthVerbs(DeskVerbs):
     """See `weft.app.verbs`."""
 
     def of_nodes(self, request: Request, names: Collection[str] | None = None) -> list[NodeHealth]:
-        """Of these nodes and IPU-Machines, or of every one; nothing outside is asked."""
+        """Health of these nodes and IPU-Machines, or of all; nothing outside is asked."""
         self._desk.policy.check("nodes:list", request.caller)
         return list(self._healths(names))
 
@@ -59,7 +59,7 @@ class HealthVerbs(DeskVerbs):
         return _site_health(health_counts(site, capacity, values, by), by), nodes, len(found)
 
     def of_node(self, request: Request, node: str) -> NodeHealth:
-        """Of one. Raises `NotFoundError`."""
+        """Health of one node. Raises `NotFoundError`."""
         self._desk.policy.check("nodes:list", request.caller)
         found = next(self._healths({node}), None)
         if found is None:
@@ -81,7 +81,7 @@ class HealthVerbs(DeskVerbs):
         return found
 
     def of_pod(self, request: Request, name: str) -> PodHealth:
-        """Of a pod and its nodes. Of one that doesn't serve yet, or any more, it is unknown."""
+        """Health of a pod and its nodes; unknown before it serves and after."""
         pod = self._desk.view_of(
             self._desk.allowed(request, "pods:show", name, self._desk.store.pods.find_shown)
         )
@@ -117,7 +117,7 @@ class HealthVerbs(DeskVerbs):
                 yield HealthReason.model_validate(given)
 
     def _nodes(self, names: Collection[str]) -> Iterator[PodNodeHealth]:
-        """Of a pod's nodes; of one that the active site doesn't describe nothing is known."""
+        """Health of a pod's nodes; unknown if the active site doesn't describe the node."""
         found = {one.node: _of_pod(one) for one in self._healths(names)}
         for name in sorted(names):
             if name in found:

@@ -28,7 +28,7 @@ _WORST: tuple[Loss, ...] = ("everything", "fabric", "adapters", "network", "redu
 
 
 class ImpactVerbs(DeskVerbs):
-    """Of operators; see `weft.app.verbs`."""
+    """Verbs of operators; see `weft.app.verbs`."""
 
     def impact(
         self, request: Request, target: str, limit: int = SOME_IMPACT_PODS, place: bool = True

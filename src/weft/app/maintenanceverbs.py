@@ -28,7 +28,7 @@ from weft.model.views import (
 
 
 class MaintenanceVerbs(DeskVerbs):
-    """Of operators, and of programs that accept nodes; see `weft.app.verbs`."""
+    """Verbs of operators, and of programs that accept nodes; see `weft.app.verbs`."""
 
     def listed(self, request: Request) -> list[NodeView]:
         """All nodes with who has them. Raises `ForbiddenError`."""
@@ -41,7 +41,7 @@ class MaintenanceVerbs(DeskVerbs):
         return node_page(*self._occupied(), wanted)
 
     def marks(self, request: Request) -> Sequence[NodeMark]:
-        """Of every node what a picture of the site shows, in the site's order; the same object while none changes."""
+        """What a picture of the site shows of each node, in the site's order; the same object while none changes."""
         self._desk.policy.check("nodes:list", request.caller)
         site, capacity, found, _ = self._occupied()
         return node_marks(site, capacity, found)

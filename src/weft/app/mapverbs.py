@@ -36,7 +36,7 @@ class _Seen:
 
 
 class MapVerbs(DeskVerbs):
-    """Of operators; see `weft.app.verbs`."""
+    """Verbs of operators; see `weft.app.verbs`."""
 
     def map(self, request: Request, name: str) -> PodMap:
         """A pod's order, nodes, servers, ports, membership, leaf ports. What can't be read now is unknown, with why."""

@@ -32,7 +32,7 @@ class NodeMark(NamedTuple):
 
 
 def node_marks(site: Site, capacity: Capacity, found: Mapping[str, str]) -> Sequence[NodeMark]:
-    """Of every node what its view says, in the site's order; the same object for as long as nothing changes."""
+    """What each node's view says, in the site's order; the same object for as long as nothing changes."""
     states, holds = node_states(site, capacity, found), capacity.holds
     return _MARKS.of((site, states, holds), (), lambda: _marks(site, states, dict(holds)))
 

@@ -21,7 +21,7 @@ from weft.model.views import FIRST_PAGE, EventView, PodSearch, PodSummary, PodVi
 
 
 class PodVerbs:
-    """Of tenants; see `weft.app.verbs`."""
+    """Verbs of tenants; see `weft.app.verbs`."""
 
     def __init__(self, desk: Desk, new: NewPods) -> None:
         self._desk, self._new = desk, new

@@ -319,7 +319,7 @@ def _node(
 
 
 def _warned(stops: Stops, site: Site) -> Iterator[str]:
-    """Of the node's own checks, those that failed and leave it to orders."""
+    """The node's own checks that failed without keeping it from orders."""
     if failed := counted(stops.checks, site.checks):
         codes = ", ".join(sorted({one.code for one in failed}))
         yield f"its own checks failed, and don't keep it from orders: {codes}"

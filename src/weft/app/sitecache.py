@@ -24,7 +24,7 @@ from weft.model.base import Document
 
 MOST_ENTRIES = 16
 MOST_BYTES = 64 << 20
-"""Of an entry."""
+"""Largest size of an entry."""
 _FORMAT = 1
 _MINE = re.compile(r"[0-9a-f]{32}\.trace|\.half-\w+")
 
@@ -43,7 +43,7 @@ class SiteTrace(Document):
 
 
 def digest_of(document: Mapping[str, Any]) -> str:
-    """Of a document as JSON has it, whatever the order of its fields."""
+    """Digest of a JSON document, the same for any order of its fields."""
     return sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 

@@ -36,7 +36,7 @@ SHOWN = 5
 
 
 class SiteResourceVerbs(DeskVerbs):
-    """Of operators; see `weft.app.verbs`."""
+    """Verbs of operators; see `weft.app.verbs`."""
 
     def plan(self, request: Request, adopt: bool = False) -> SitePlan:
         """The active site against its clouds; changes nothing.

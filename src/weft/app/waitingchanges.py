@@ -18,7 +18,7 @@ from weft.planning.shapes.orderdiff import waiting_change
 
 
 class WaitingChanges:
-    """Of pods that have no nodes yet; see `weft.app.changeverbs`."""
+    """Changes of pods that have no nodes yet; see `weft.app.changeverbs`."""
 
     def __init__(self, desk: Desk, orders: Orders) -> None:
         self._desk, self._orders = desk, orders

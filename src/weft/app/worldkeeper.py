@@ -52,7 +52,7 @@ class WorldKeeper:
         return self.world_of(self._store.site())
 
     def world_of(self, record: SiteRecord) -> World:
-        """Of the active site, which was read just now."""
+        """The drivers of the active site as just read."""
         with self._lock:
             if self._world is None or record.stamp != self._stamp:
                 self._world, self._stamp = self._build(record.site), record.stamp

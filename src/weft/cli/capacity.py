@@ -19,7 +19,7 @@ COLUMNS = (
 flavor (`inside`)."""
 
 STATES = ("free", "busy", "held", "drained", "failed", "maintenance", "quarantined")
-"""Of nodes, in the columns of `--history`."""
+"""States of nodes, the columns of `--history`."""
 
 
 def add_commands(subparsers: Subparsers) -> None:

@@ -69,7 +69,7 @@ ENTRY_POINTS = "weft.commands"
 """Entry points of further commands: the name is the command, the value a module with `add_commands`."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-"""Of a device that has no room, such as /dev/full."""
+"""Errors of a device without room, such as /dev/full."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -288,7 +288,7 @@ def _value(value: Any, format_: str, lines: bool = False) -> Any:
 
 
 def _data(value: Any) -> Any:
-    """Of plain lists and dicts, which YAML insists on."""
+    """A value in plain lists and dicts, which YAML requires."""
     if isinstance(value, Mapping):
         return {str(key): _data(item) for key, item in value.items()}  # pyright: ignore[reportUnknownArgumentType]
     return [_data(item) for item in value] if isinstance(value, list | tuple) else value

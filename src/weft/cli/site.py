@@ -222,7 +222,7 @@ def _counts(site: Site) -> dict[str, int]:
 
 
 def _further(site: Site) -> dict[str, int]:
-    """Of what not every site has."""
+    """Counts of what not every site has."""
     return {
         "IPU-Machines": len(site.ipu_machines),
         "networks": len(site.networks),

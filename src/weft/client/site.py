@@ -58,7 +58,7 @@ class Site:
                 self.weft.ask("PUT", f"/v1/site/parts/{digest}", parts[digest])
 
     def generation(self) -> int:
-        """Of the active site; 0: there is none yet."""
+        """Generation of the active site; 0 if no site is active."""
         try:
             return int(self.show()["generation"])
         except NotFoundError:

@@ -63,8 +63,7 @@ class SegmentDriver(ABC, Generic[S]):
         return found
 
     def _glanced(self, scope: Scope, wanted: Sequence[Resource]) -> dict[str, Observed]:
-        """Of those that are on their way (`Observed.on_its_way`) by a look at their own ports: of these, no more needs
-        to be read."""
+        """Observe segments whose change isn't complete (`Observed.on_its_way`) by their own ports alone."""
         if not (wanted and scope.glance and self._glances.acquire(blocking=False)):
             return {}
         try:

@@ -27,7 +27,7 @@ FIRST = 2.0
 LEAST = 1.0
 """Seconds that a rate is measured over at least."""
 MOST_SHARE = 0.02
-"""Of a processor: the pause after a reading is as long as that needs."""
+"""Share of a processor that readings may take; the pause after each follows from it."""
 READ_SECONDS = 20.0
 FULL_32 = 0xFFFFFFFF
 """Where counters of 32 bits stop."""

@@ -119,7 +119,7 @@ def same_names(one: x509.Certificate | x509.CertificateSigningRequest, other: x5
 
 
 def key_usage(signs: bool) -> x509.KeyUsage:
-    """Of an authority, or of what it signs."""
+    """Key usage of an authority, or of a certificate that it signs."""
     return x509.KeyUsage(
         digital_signature=not signs,
         key_cert_sign=signs,

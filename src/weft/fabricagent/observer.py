@@ -329,7 +329,7 @@ class Observer:
         return metrics(newest, time.monotonic() - newest.at, self._certificates_end())
 
     def _certificates_end(self) -> dict[str, float]:
-        """Of the agent's own certificate, and of its authority's; without those that can't be read."""
+        """Ends of the agent's own certificate and its authority's, without those that can't be read."""
         tls = self._config.tls
         found: dict[str, float] = {}
         for name, path in (("agent", tls.certificate), ("agent ca", tls.ca)):

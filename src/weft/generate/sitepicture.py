@@ -112,7 +112,7 @@ def _height(box: Box, single: bool) -> int:
 
 
 def _thick(gbps: int | None) -> int:
-    """Of the line to the switches above."""
+    """Width of the line to the switches above."""
     return 1 if not gbps else min(12, 1 + round(math.log2(1 + gbps / 100)))
 
 

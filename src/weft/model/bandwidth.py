@@ -15,7 +15,7 @@ from weft.model.ids import Instant
 
 MOST_NODES, MOST_RAILS = 512, 32
 MOST_PAIRS = 600_000
-"""Of one document: 256 nodes with 8 rails, a third of the rounds and 60 suspects."""
+"""Most pairs of one document: 256 nodes with 8 rails, a third of the rounds and 60 suspects."""
 SHARES = {"host": 950, "gpu": 900}
 """Thousandths of the nominal rate below which a pair is slow, by the memory that is sent from. perftest reaches 97 to
 98 % with host memory, and less with a GPU's, which PCIe limits (`docs/bandwidth.md`)."""

@@ -146,7 +146,7 @@ class FabricKind(AnyFabricKind):
 
 
 def every_fabric_kind() -> Iterator[AnyFabricKind]:
-    """Of all tables, weft's own first."""
+    """Kinds of all tables, weft's own first."""
     for table in AnyFabricKind.__subclasses__():
         yield from table
 

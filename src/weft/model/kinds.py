@@ -271,7 +271,7 @@ class Kind(AnyKind):
 
 
 def every_kind() -> Iterator[AnyKind]:
-    """Of all tables, weft's own first."""
+    """Kinds of all tables, weft's own first."""
     for table in AnyKind.__subclasses__():
         yield from table
 

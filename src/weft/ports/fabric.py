@@ -110,7 +110,7 @@ class ReadsLinks(Protocol):
     """A fabric that doesn't list adapters, and whose switches say whether their links are up."""
 
     def links(self) -> LinkStates:
-        """Of hosts' ports, asked now; of a silent switch nothing is known."""
+        """Links of hosts' ports, asked now; unknown where a switch doesn't answer."""
         ...
 
 

@@ -110,7 +110,7 @@ class FakeFabric(OpenSm):
         self.wire.cut.add(port_guid)
 
     def switch_off(self, port_guid: int) -> None:
-        """Of a host that is off: nothing is seen at its leaf's port, whose table stays."""
+        """Switch a host off: nothing is seen at its leaf's port, whose table stays."""
         self.wire.off.add(port_guid)
 
     def overlook(self, *port_guids: int) -> None:

@@ -18,7 +18,7 @@ EVERY_PORT = DEFAULT_PKEY | FULL_MEMBER
 FILES = 4
 """Partition files that are kept as they were read: one of thousands of partitions is some megabytes."""
 NOWHERE = LeafPort("leaf", None, 1)
-"""Of ports whose cables the site doesn't have."""
+"""Place of ports whose cables the site doesn't have."""
 
 
 class Manager(Protocol):
@@ -136,7 +136,8 @@ class FakeWire:
 
 
 def _that_fit(keys: frozenset[int], before: frozenset[int], capacity: int) -> frozenset[int]:
-    """Of a full table: the default key has its place, what was there stays, new keys come in OpenSM's order."""
+    """Keys that a full table takes: the default key has its place, what was there stays, new keys come in OpenSM's
+    order."""
     numbers = {k & ~FULL_MEMBER for k in before}
 
     def order(key: int) -> tuple[bool, bool, int]:

@@ -181,5 +181,6 @@ def _seen(finding: Finding) -> str:
 
 
 def _is_unknown_pods(finding: Finding) -> bool:
-    """Of a pod that the database doesn't know: repaired only if someone confirms that the pod has ended."""
+    """Whether it is a pod's that the database doesn't know: repaired only if someone confirms that the pod has
+    ended."""
     return finding.category == "orphan" and finding.pod_id is not None and not finding.repairable

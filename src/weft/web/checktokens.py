@@ -26,7 +26,7 @@ Named = Annotated[str, Query(max_length=LONGEST_NAME)]
 
 @router.get("")
 async def list_tokens(visit: Visitor, node: Named = "") -> Response:
-    """Of all nodes, or of one; also of nodes that left the site."""
+    """Tokens of all nodes, or of one; also of nodes that left the site."""
     request = await visit.caller("GET", "/v1/check-tokens")
     found = await run_in_threadpool(visit.verbs.checks.tokens, request, node or None)
     return visit.page(

@@ -38,7 +38,7 @@ POD_RULES = (
     "pods:abandon",
     "pods:replace",
 )
-"""Of what can be done on a pod's page."""
+"""Rules of what can be done on a pod's page."""
 OF_TENANTS = ("pods:", "events:", "webhooks:")
 """Beginnings of rules whose pages aren't only for operators."""
 

@@ -40,7 +40,7 @@ router = APIRouter(prefix="/site/file")
 LARGEST = MIB
 """Bytes of the text: some 2,000 nodes."""
 LARGEST_FORM = 3 * LARGEST + 64 * KIB
-"""Of the form that sends it, percent-encoded."""
+"""Largest form that sends it, percent-encoded."""
 NAME = "site.yaml"
 """What errors call the text."""
 SHOWN = 50

@@ -46,7 +46,7 @@ class Picture:
 
     @cached_property
     def rows(self) -> Sequence[tuple[Box, Mapping[str, int]]]:
-        """Of the table: each box, and how many of its nodes are in which state."""
+        """Rows of the table: each box, and how many of its nodes are in which state."""
         return [(box, Counter(state for _, state in box.nodes)) for box in self.boxes]
 
     @cached_property

@@ -155,7 +155,7 @@ class Advisories:
             yield finding("ADVISORIES_OLD", "advisories", said)
 
     def of(self, label: str, service: str, newest: str) -> Iterator[Finding]:
-        """Of one service of a cloud.
+        """Findings about one service of a cloud.
 
         Args:
             label: of the findings, such as `cloud main`.

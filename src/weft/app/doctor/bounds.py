@@ -15,7 +15,7 @@ from weft.ports.patience import waiting_at_most
 log = logging.getLogger(__name__)
 
 SHARE = 0.8
-"""Of a check's time: after it a request counts as unanswered, which says more than that the check didn't end."""
+"""Share of a check's time after which a request counts as unanswered: that says more than a check that didn't end."""
 
 
 @dataclass(slots=True)

@@ -124,7 +124,7 @@ class _Account:
 
 
 def _accounts(settings: ServeSettings, site: Site | None) -> list[_Account]:
-    """Of each cloud, and of the one whose Keystone validates tokens if that is another."""
+    """weft's account in each cloud, and in the one whose Keystone validates tokens, if that is another."""
     validates = settings.cloud_profile or os.environ.get("OS_CLOUD", "weft")
     if site is None:
         return [_Account(f"profile {validates}", validates, cloud.ALWAYS)]

@@ -278,7 +278,7 @@ class Finding:
 
     @property
     def page(self) -> str:
-        """Of the documentation."""
+        """Page of the documentation."""
         return CODES[self.code].page
 
 

@@ -12,7 +12,7 @@ FRESH = 300.0
 
 
 class Extensions:
-    """Of one cloud, the same for all projects. Thread-safe."""
+    """Extensions of one cloud's Neutron, the same for all projects. Thread-safe."""
 
     def __init__(self) -> None:
         self._read: tuple[float, frozenset[str]] | None = None

@@ -38,7 +38,7 @@ class Cabling:
 
     @classmethod
     def of(cls, site: Site, fabric: str, switching: Switching | None) -> Cabling:
-        """Of a fabric; without `switching` no port is known, only the names of switches."""
+        """Cabling of a fabric; without `switching` it has the names of switches and no ports."""
         names = tuple(sorted(s.name for s in site.switches if s.fabric == fabric))
         machines = (port for f, port in site.machine_by_port if f == fabric)
         hosts = frozenset((*(h.port_id for n in site.nodes for h in n.hcas_on(fabric)), *machines))

@@ -26,7 +26,7 @@ AT_ONCE = 256
 """Switches of a fabric; each that hangs has a thread."""
 CLOSED = "weft doesn't use this site any more"
 MOST_PORTS = 1024
-"""Of one switch."""
+"""Most ports of one switch."""
 _PORT = re.compile(r"(Ethernet|swp|eth|et-|xe-)[\w/.:-]{1,40}")
 Counted = Mapping[str, Sequence[PortCounters] | str]
 """Switch -> its ports, or why they aren't known."""
@@ -35,7 +35,7 @@ TimedAnswer = tuple[float, Sequence[PortCounters] | str]
 
 
 def eos_counters(interfaces: Mapping[str, Any]) -> list[PortCounters]:
-    """Of `show interfaces`; virtual interfaces have no counters."""
+    """Counters in `show interfaces`; virtual interfaces have none."""
     found: list[PortCounters] = []
     for name, row in interfaces.items():
         counters = row.get("interfaceCounters")
@@ -58,7 +58,7 @@ def eos_counters(interfaces: Mapping[str, Any]) -> list[PortCounters]:
 
 
 def nvue_counters(port: str, stats: Mapping[str, Any], roce: Mapping[str, Any]) -> PortCounters:
-    """Of one port. Args: roce: its RoCE counters; empty: it has none."""
+    """Counters of one port. Args: roce: its RoCE counters; empty: it has none."""
     rx, tx = roce.get("rx-stats") or {}, roce.get("tx-stats") or {}
     return PortCounters(
         port,
@@ -77,7 +77,7 @@ def nvue_counters(port: str, stats: Mapping[str, Any], roce: Mapping[str, Any]) 
 
 
 def openconfig_counters(rows: Sequence[Mapping[str, Any]]) -> list[PortCounters]:
-    """Of `openconfig-interfaces:interfaces`."""
+    """Counters in `openconfig-interfaces:interfaces`."""
     found: list[PortCounters] = []
     for row in rows:
         name, counters = str(row["name"]), (row.get("state") or {}).get("counters")
@@ -106,7 +106,7 @@ def openconfig_counters(rows: Sequence[Mapping[str, Any]]) -> list[PortCounters]
 
 
 def ovs_counters(name: str, statistics: Mapping[str, Any]) -> PortCounters:
-    """Of a row of the table Interface: what a device doesn't count isn't in it."""
+    """Counters in a row of the table Interface, without those that the device doesn't have."""
     ways = (
         count(statistics.get(f"{way}_{what}"))
         for what in ("bytes", "packets", "errors", "dropped")

@@ -88,7 +88,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         return listen(self._site, self._fabric, self.cabling, sessions.by_name, sessions.readers)
 
     def port_counters(self) -> Counted:
-        """Of each switch but those that can't be read."""
+        """Counters of all switches that can be read."""
         return self._counters.get()
 
     @cached_property

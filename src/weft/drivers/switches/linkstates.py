@@ -23,7 +23,7 @@ Links = Mapping[str, bool]
 
 
 def eos_links(interfaces: Mapping[str, Any]) -> Links:
-    """Of `show interfaces`. A port that the switch disabled because of errors is down."""
+    """Links in `show interfaces`. A port that the switch disabled because of errors is down."""
     found: dict[str, bool] = {}
     for name, row in interfaces.items():
         line, status = row.get("lineProtocolStatus"), row.get("interfaceStatus")
@@ -35,7 +35,7 @@ def eos_links(interfaces: Mapping[str, Any]) -> Links:
 
 
 def nvue_links(interfaces: Mapping[str, Any]) -> Links:
-    """Of the operational tree's interfaces."""
+    """Links in the operational tree's interfaces."""
     found: dict[str, bool] = {}
     for name, row in interfaces.items():
         link = cast(dict[str, Any], (row or {}).get("link") or {})
@@ -49,7 +49,7 @@ def nvue_links(interfaces: Mapping[str, Any]) -> Links:
 
 
 def openconfig_links(rows: Iterable[Mapping[str, Any]]) -> Links:
-    """Of `openconfig-interfaces:interfaces`."""
+    """Links in `openconfig-interfaces:interfaces`."""
     found: dict[str, bool] = {}
     for row in rows:
         state = row.get("state") or {}
@@ -61,7 +61,8 @@ def openconfig_links(rows: Iterable[Mapping[str, Any]]) -> Links:
 
 
 def ovs_links(rows: Iterable[Sequence[Any]], mine: frozenset[str]) -> Links:
-    """Of rows of name, link_state, admin_state; an empty column is an empty set. Args: mine: names of the bridge's."""
+    """Links in rows of name, link_state, admin_state; an empty column is an empty set. Args: mine: names of the
+    bridge's."""
     found: dict[str, bool] = {}
     for name, link, admin in rows:
         if name in mine and (link == "up" or (link == "down" and admin == "up")):
@@ -70,7 +71,7 @@ def ovs_links(rows: Iterable[Sequence[Any]], mine: frozenset[str]) -> Links:
 
 
 def links_of(switch: Switch) -> Links:
-    """Of one switch: whatever goes wrong with it, nothing is known of its ports."""
+    """Links of one switch; empty if it can't be read for any reason."""
     try:
         found = switch.links()
     except WeftError:
@@ -79,7 +80,7 @@ def links_of(switch: Switch) -> Links:
 
 
 def states_of(cabling: Cabling, found: Mapping[str, Links]) -> LinkStates:
-    """Of hosts' ports: one of a bond is up while one of its ends is, and down once all are. Args: found: by switch."""
+    """States of hosts' ports: a bond is up while one of its ends is, and down once all are. Args: found: by switch."""
     up, down = set[str](), set[str]()
     for port in cabling.hosts:
         states = [

@@ -38,7 +38,7 @@ def possible_routes(site: Site, fabric: str, cabling: Cabling) -> RouteReading:
     used: dict[str, int] = {}
 
     def number(end: str) -> int | None:
-        """Of `switch/port`; None: the switch has too many."""
+        """Number of `switch/port`; None: the switch has too many ports."""
         switch = switch_of(end)
         if end not in numbers and used.get(switch, 0) < MOST_PORTS:
             used[switch] = numbers[end] = used.get(switch, 0) + 1
@@ -127,7 +127,7 @@ class SwitchRates:
         """Switches that didn't answer when they were asked last."""
 
     def get(self, routes: RouteReading, max_age: float) -> TimedRates:
-        """Of all ports of these routes; a port whose switch doesn't answer, or doesn't count that, isn't known."""
+        """Rates of all ports of these routes; unknown where a switch doesn't answer, or doesn't count."""
         with self._turn:
             now = self._monotonic()
             if self._looked is None or now - self._looked > LATELY:

@@ -17,7 +17,7 @@ AGAIN = 5.0
 
 
 class Admission:
-    """Of each session when it begins; thread-safe.
+    """Decides on each session when it begins. Thread-safe.
 
     Args:
         monotonic: this process's own clock, in seconds.

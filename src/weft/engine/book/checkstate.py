@@ -119,7 +119,7 @@ def verdict(stops: Mapping[str, Stops], site: Site, now: datetime | None) -> Che
 
 
 def spared(failing: list[str], site: Site) -> set[str]:
-    """Of nodes on which the same check began to fail within a day, in this order, those that get orders all the same:
+    """Nodes that get orders although the same check began to fail on them within a day, in this order: those
     beyond `outage` of all, or half of a machine type, for which a value is expected."""
     hosts, types = hosts_by_type(site), dict[str, int]()
     beyond = set(failing[site.checks.outage :])

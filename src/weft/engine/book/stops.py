@@ -44,7 +44,7 @@ class LastReport:
 
 @dataclass(frozen=True, slots=True)
 class Stops:
-    """Of one node.
+    """Why one node gets no new orders.
 
     Attributes:
         holds: rows of node, what, since, held_by, tests; the oldest first.

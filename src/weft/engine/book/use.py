@@ -24,7 +24,7 @@ from weft.planning.site.kinds import Kind, kinds_of
 MOST = 200_000
 """Holds that are counted for one answer."""
 UNKNOWN_TYPE = "unknown"
-"""Of nodes that the site doesn't describe, and didn't when they left it."""
+"""Type of nodes that the site doesn't describe, and whose type wasn't kept when they left it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Of one hold, or several of the same node.
+    """Use by one hold, or several of the same node.
 
     Attributes:
         kind: what the node had then; None: as the active site describes it.

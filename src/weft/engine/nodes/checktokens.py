@@ -17,7 +17,7 @@ from weft.model.errors import ConflictError, NotFoundError, UnauthenticatedError
 from weft.model.messages import hostchecks
 
 MOST_TOKENS = 5
-"""Of one node, with those that have ended: a new one is made before the old one is revoked."""
+"""Most tokens of one node, with those that have ended: a new one is made before the old one is revoked."""
 _TOKEN = re.compile(r"wct_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 _NO_DIGEST = bytes(32)
 _UNUSED = "no such token, or it has ended: make one with `weft node check-token NODE`"

@@ -39,7 +39,7 @@ _INNER = {
     nodes.HOSTS_DOWN.name: nodes.INNER_HOSTS_DOWN,
     nodes.HOSTS_UP.name: nodes.INNER_HOSTS_UP,
 }
-"""Of hosts with servers of weft's own alone."""
+"""Events of hosts that have only servers of weft's own."""
 
 
 class HostWatch(Periodic):

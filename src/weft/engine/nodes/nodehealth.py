@@ -26,7 +26,7 @@ from weft.planning.kept import Latest, kept
 FABRIC_GAP = timedelta(minutes=10)
 """Age from which on what was read of a fabric's managers doesn't count."""
 WORST: tuple[HealthValue, ...] = ("failed", "unknown", "warning", "ok")
-"""Of several reasons the first of these counts: what is known to be broken goes before what isn't known."""
+"""The first of these that several reasons have counts: broken before unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def worst(values: Sequence[str]) -> HealthValue:
 def health_of_nodes(
     site: Site, capacity: Capacity, signs: Signs, names: Collection[str] | None = None
 ) -> Iterator[NodeHealth]:
-    """Of nodes and IPU-Machines, in the site's order.
+    """Health of nodes and IPU-Machines, in the site's order.
 
     Args:
         names: of these alone; None: of all.

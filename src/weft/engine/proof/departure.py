@@ -127,7 +127,7 @@ def _believed(ending: Ending, record: ResourceRecord) -> Ending:
 
 
 def _machine(record: ResourceRecord) -> str | None:
-    """Of a bare-metal server."""
+    """Machine of a bare-metal server, or None."""
     spec = record.resource.spec
     return spec.host if isinstance(spec, ServerSpec) and spec.bare_metal else None
 

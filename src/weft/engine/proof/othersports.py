@@ -39,7 +39,7 @@ class OwnResources:
 
     @classmethod
     def of(cls, records: Collection[ResourceRecord]) -> OwnResources:
-        """Of resources' rows: all ids, and the ports and subnets at rest."""
+        """From resources' rows: all ids, and the ports and subnets at rest."""
         ids = frozenset(r.outside_id for r in records if r.outside_id)
         return cls(ids, at_rest(records, Kind.PORT), at_rest(records, Kind.SUBNET))
 

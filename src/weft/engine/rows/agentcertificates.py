@@ -58,7 +58,7 @@ class SeenCertificate:
 
     @property
     def code(self) -> str:
-        """Of its state; empty: it wasn't looked at yet."""
+        """Code of its state; empty: it wasn't observed yet."""
         return message(self.message).code
 
     def is_late(self, now: datetime) -> bool:

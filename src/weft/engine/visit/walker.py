@@ -128,7 +128,7 @@ class Walker:
         return {need for need in self._needs(record) if other and self.records[need].kind == other}
 
     def _needs(self, record: ResourceRecord) -> list[str]:
-        """Of these, those with a row: a tombstone may outlive the tombstones of what it needed."""
+        """Needs that have a row: a tombstone may outlive the tombstones of what it needed."""
         return [need for need in record.resource.needs if need in self.records]
 
     def _walk(

@@ -32,7 +32,7 @@ OLD_VALID = timedelta(days=1)
 DELAYS = (5, 30, 120, 600, 1800, 3600)
 """Seconds after each failure in a row; the last one repeats."""
 DISABLED_AFTER = timedelta(hours=24)
-"""Of failures without a delivery in between."""
+"""How long deliveries fail, without one that succeeds, before a webhook is disabled."""
 LEAST_FAILURES = 10
 """Before that: a day in which weft itself was off, or its gate closed, is none of failures."""
 SECRET_BYTES = 32
@@ -119,7 +119,7 @@ class Webhooks:
         )
 
     def list(self, project: str | None) -> list[Webhook]:
-        """Of a project, or all."""
+        """Webhooks of a project, or all."""
         return [Webhook.of(row) for row in self._database.rows("webhooks", project_id=project)]
 
     def find(self, name: str, project: str | None) -> Webhook:

@@ -129,5 +129,5 @@ class ExpectedHost(Document):
         return json.dumps({"version": FORMAT, **values}, sort_keys=True, indent=1).encode()
 
     def digest(self) -> str:
-        """Of the file, as weft-check's document has it."""
+        """Digest of the file, as weft-check's document has it."""
         return "sha256:" + sha256(self.file()).hexdigest()

@@ -16,7 +16,7 @@ UseBy = Literal["pod", "project", "type"]
 
 
 class UseSearch(Document):
-    """Of which period, and of whom."""
+    """Period and projects whose use is asked for."""
 
     since: Instant = Field(description="Begin of the period.")
     until: Instant | None = Field(default=None, description="Its end. Default: now.")

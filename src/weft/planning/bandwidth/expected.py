@@ -11,7 +11,7 @@ from weft.planning.bandwidth.values import NotRun, Outcome, Pair
 
 NOT_TRIED = NotRun("NOT_TRIED")
 _THIRD = 0.9
-"""Of a third of the partners: rounds of an odd number of nodes leave one of them out."""
+"""Share of a third of the partners that must be measured: rounds of an odd number of nodes leave one of them out."""
 
 
 @dataclass(frozen=True, slots=True)

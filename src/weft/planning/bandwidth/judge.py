@@ -148,6 +148,6 @@ def _near_floor(
 
 
 def _median(values: NDArray[np.float64]) -> float:
-    """Of one value at least; `numpy.median` costs more than all else here."""
+    """Median of at least one value; `numpy.median` costs more than all else here."""
     ordered, half = np.sort(values), len(values) // 2
     return float(ordered[half] if len(values) % 2 else (ordered[half - 1] + ordered[half]) / 2)

@@ -33,7 +33,7 @@ Outcome = Measured | NotRun
 
 
 class Kind(Enum):
-    """Of a cause, smallest first: if several explain the same pairs, the smallest is named."""
+    """Kinds of causes, smallest first: if several explain the same pairs, the smallest is named."""
 
     SENDER = "sender"
     RECEIVER = "receiver"
@@ -94,7 +94,8 @@ class NearFloor(NamedTuple):
 
 
 class Result(Enum):
-    """Of a whole test. Slow pairs fail it whatever else wasn't measured; without them, what wasn't measured counts."""
+    """Result of a whole test. Slow pairs fail it whatever else wasn't measured; without them, what wasn't measured
+    counts."""
 
     PASSED = "passed"
     FAILED = "failed"

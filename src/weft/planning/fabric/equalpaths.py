@@ -14,7 +14,7 @@ from weft.model.errors import InputError
 from weft.planning.fabric.forwarding import PORTS, Fate, Followed, Forwarding, Ints
 
 MOST_LINKS = 16_000_000
-"""Of all pairs together."""
+"""Most links on the paths of all pairs together."""
 
 
 class EqualPaths(Forwarding):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from weft.model.agentlinks import NO_ROUTE, RoutedPort, SwitchCable
 
 MOST_HOPS = 64
-"""Of a path; a packet that is forwarded more often is in a loop."""
+"""Most hops of a path; a packet that is forwarded more often is in a loop."""
 PORTS = 256
 """Numbers of a switch's ports, 0 (its own) included."""
 _AT_ONCE = 1 << 18

@@ -16,7 +16,7 @@ from weft.planning.fabric.equalpaths import EqualPaths
 from weft.planning.fabric.forwarding import Fate, Forwarding, Ints
 
 MOST_PATHS = 4_000_000
-"""Of all pods together: a bound of time and memory."""
+"""Most paths of all pods together, to bound time and memory."""
 _FEW = 32
 """Adapters up to which plain loops are faster than numpy."""
 CONGESTED = 0.3

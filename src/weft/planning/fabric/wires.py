@@ -111,7 +111,7 @@ def _frozen(wires: Mapping[str, Iterable[Wire]]) -> dict[str, tuple[Wire, ...]]:
 
 
 def _links(site: Site) -> Iterator[Wire]:
-    """Of the table `links`."""
+    """Cables in the table `links`."""
     switches = site.switch_by_name
     for link in site.links:
         a, b = (link.a, str(link.a_port)), (link.b, str(link.b_port))
@@ -122,7 +122,7 @@ def _links(site: Site) -> Iterator[Wire]:
 
 
 def _by_port(site: Site) -> Iterator[Wire]:
-    """Of switches that are described port by port."""
+    """Cables of switches that are described port by port."""
     machines = {(fabric, port): m.name for (fabric, port), m in site.machine_by_port.items()}
     for fabric, one in site.fabrics.items():
         switching = one.manager.switching

@@ -33,7 +33,7 @@ class Floor:
 
     @classmethod
     def of(cls, topology: Topology, traits: Mapping[str, Traits] | None = None) -> Self:
-        """Of a fabric's tree; without `traits` all nodes are equal."""
+        """From a fabric's tree; without `traits` all nodes are equal."""
         numbers = Numbers.of(topology)
         groups = group_by_traits(traits or dict.fromkeys(numbers.nodes, Traits()), numbers.nodes)
         masks = {one: numbers.masks(nodes) for one, nodes in groups.items()}

@@ -83,7 +83,7 @@ class Room:
 
     @classmethod
     def of(cls, node: Node, parts: Sequence[Part], type_: str, fabric: str, order: int) -> Room:
-        """Of a node without the parts that are held; `order`: rank among nodes that suit equally."""
+        """What is left of a node without held parts; `order`: its rank among nodes that suit equally."""
         gone = {device for part in parts for device in part.devices}
         held = {vf: part.slots.get(vf) for part in parts for vf in part.vfs}
         adapters = tuple(h for h in node.hcas_on(fabric) if h.vfs)

@@ -93,7 +93,7 @@ class KeptViews:
 
 @kept
 def views_of(site: Site, fabric: str) -> KeptViews:
-    """Of one of the site's fabrics."""
+    """Views of one of the site's fabrics."""
     return KeptViews()
 
 

@@ -54,7 +54,7 @@ class Tree(NamedTuple):
 
     @classmethod
     def of(cls, topology: Topology) -> Tree:
-        """Of each leaf: its building, hall and block, numbered."""
+        """Building, hall and block of each leaf, numbered."""
         buildings: dict[str, int] = {}
         halls: dict[str, int] = {}
         paths: list[tuple[int, int, int]] = []

@@ -238,7 +238,7 @@ class Timeline(Windows):
 
     @cached_property
     def _domains(self) -> tuple[NDArray[np.intp], Words, NDArray[np.int64]]:
-        """Of each NVLink domain its leaf, its nodes as words of that leaf, and how many they are."""
+        """Each NVLink domain's leaf, its nodes as words of that leaf, and their number."""
         row = self.leases.words({})[:1]
         found = [(leaf, d) for leaf, ds in enumerate(self.engine.ledger.numbers.domains) for d in ds]
         words = b"".join(d.to_bytes(row.nbytes, "little") for _, d in found)

@@ -44,7 +44,7 @@ class Turns:
         return score, one.submitted
 
     def first(self, those: Sequence[Candidate], bookings: Mapping[str, Keep]) -> Candidate | None:
-        """Of orders that could all start now: booked ones go first, by their starts."""
+        """The first of orders that could all start now: booked ones go first, by their starts."""
 
         def rank(one: Candidate) -> tuple[float, float, float]:
             kept = bookings.get(one.pod)

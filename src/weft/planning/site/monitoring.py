@@ -15,11 +15,11 @@ from weft.planning.site.wrongvalues import WrongValue, known
 BMCS, CONTROLLERS = "weft-bmcs", "weft-vipu"
 """Jobs of BMCs, and of V-IPU's controllers and IPU-Machines."""
 EXPORTER_PORT = 2112
-"""Of a V-IPU agent's exporter, on the IPU-Machine's gateway (docs/openvipu.md)."""
+"""Port of a V-IPU agent's exporter, on the IPU-Machine's gateway (docs/openvipu.md)."""
 ADDRESS_OF_CONTROLLERS = CONTROLLER_GATEWAY
 """Key of the port by which a pod's controller is reached."""
 MOST_TARGETS = 50_000
-"""Of one job; further ones are left out, and counted."""
+"""Most targets of one job; further ones are left out, and counted."""
 META = "__meta_weft_"
 """Prefix of the labels of targets: Prometheus drops them unless its configuration keeps them."""
 _ROLES: tuple[SubnetRole, ...] = ("management", "infrastructure", "internal-api", "provisioning")

@@ -51,7 +51,8 @@ class Alert:
 
 
 def _port_rate(counter: str) -> str:
-    """Of both kinds of nodes. Every fabric agent answers with the same counters: instances are one."""
+    """Rate of a counter of ports, of both kinds of nodes. Every fabric agent answers with the same counters:
+    instances are one."""
     return " or ".join(
         f"max without (instance, agent) (rate(infiniband_{kind}_port_{counter}_total[5m]))"
         for kind in ("switch", "hca")
