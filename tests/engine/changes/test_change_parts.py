@@ -21,7 +21,7 @@ from weft.model.site import ProjectLimits, QueuePolicy
 from weft.ports.occupants import Ended, Ending
 from weft.testing.cloud import Fault
 
-READ = "what servers had of {} was read back clean and is free"
+READ = "the servers' parts of {} were read back clean and are free"
 
 
 def on_one(count: int) -> Order:

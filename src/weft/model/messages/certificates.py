@@ -13,7 +13,7 @@ CERTIFICATE_VALID = Code(
 AUTHORITY_OFFLINE = Code(
     "AUTHORITY_OFFLINE",
     Component.SERVICE,
-    "it ends at {until}, and weft hasn't got the authority's key (weft.authority_key): renew it by hand",
+    "it ends at {until}, and weft doesn't have the authority's key (weft.authority_key): renew it by hand",
     None,
     "certificates",
     _UNTIL,

@@ -114,7 +114,7 @@ TESTED_IN_POD = _code(
 )
 TESTED_BEFORE = _code(
     "NODE_TESTED_BEFORE",
-    "test {test} of node {node} began before {since}, since when results count: run it again",
+    "test {test} of node {node} began before {since}, from when on results count: run it again",
     True,
     test=TEST,
     node=NODE,

@@ -88,7 +88,7 @@ UPGRADE_UNFINISHED = Code(
 NO_VERSIONS_YET = Code(
     "NO_VERSIONS_YET",
     Component.SERVICE,
-    "{database}: it hasn't the tables of this version yet, which weft serve makes when it starts",
+    "{database}: the tables of this version are missing; weft serve makes them when it starts",
     None,
     "outside",
     {"database": TEXT},

@@ -209,7 +209,7 @@ QUOTAS_EXCEEDED = Code(
 SITE_IS_REMOVING = Code(
     "SITE_IS_REMOVING",
     Component.SITE,
-    "the site is removing {things}: order again once weft site apply has made it again",
+    "the site is removing {things}: order again once weft site apply has created it again",
     None,
     "refusals",
     {"things": TEXT},

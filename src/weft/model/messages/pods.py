@@ -202,7 +202,7 @@ NODE_FREE = Code(
 PART_FREE = Code(
     "PART_FREE",
     Component.RELEASE,
-    "what servers had of {node} was read back clean and is free",
+    "the servers' parts of {node} were read back clean and are free",
     True,
     "release",
     {"node": NODE},

@@ -46,7 +46,7 @@ POD_NOT_SERVING = _code("POD_NOT_SERVING", "the pod isn't serving: it is {state}
 LEASE_IS_OVER = _code("LEASE_IS_OVER", "its lease ended at {end}", end=TIME)
 SERVERS_DELETED = _code(
     "SERVERS_DELETED",
-    "{servers} missing: what is deleted on purpose isn't created again, and may be the begin of more",
+    "{servers} missing: what is deleted on purpose isn't created again, and more may follow",
     "{servers} missing: what is deleted on purpose isn't created again",
     servers=Words(word(SERVER), most=3),
 )
