@@ -146,7 +146,7 @@ def test_two_versions_work_beside_each_other_and_back(url: str, begin: Begin, tm
     assert "beside which this one works" in old.weft("upgrade", "--database", url)[1]
     code, said = new.weft("upgrade", "--finish", "--database", url)
     assert code == 2 and "older weft" in said and not rows(url, "SELECT FROM finishing")
-    # A worker that sleeps through it, whose last sign of life is old, is ended by the database.
+    # A worker that sleeps through it, whose last heartbeat is old, is ended by the database.
     old_worker.signal(signal.SIGSTOP)
     old_server.stop()
     rows(

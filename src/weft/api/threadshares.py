@@ -64,7 +64,7 @@ class ThreadShares:
         # Dropped when unused: callers choose their names, so entries must not accumulate.
         share, users = self._shares.setdefault(who, (CapacityLimiter(self._share), [0]))
         if users[0] >= self._share + self._waiting:
-            raise _busy(f"{users[0]} requests are answered or wait already; so many may at a time")
+            raise _busy(f"{users[0]} requests are being answered or waiting, which is the limit")
         if self._users >= self._most:
             raise _busy(f"{self._users} requests of others are answered or wait already")
         users[0] += 1

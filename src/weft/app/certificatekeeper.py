@@ -256,7 +256,7 @@ def _superseded(row: SeenCertificate, seen: x509.Certificate) -> bool:
 
 
 def _too_often(until: datetime) -> Message:
-    why = "another one was issued less than an hour ago, and the agent hasn't got it"
+    why = "another one was issued less than an hour ago, and the agent doesn't have it"
     return certificates.RENEWAL_REFUSED(until=until, why=why)
 
 

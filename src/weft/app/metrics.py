@@ -59,7 +59,7 @@ class StoreCollector(Collector):
             return
         yield GaugeMetricFamily(
             "weft_workers",
-            "Worker processes that gave a sign of life within the last minute.",
+            "Worker processes that sent a heartbeat within the last minute.",
             value=counts.workers,
         )
         yield from _pods(counts)
@@ -310,7 +310,7 @@ def _versions(counts: Counts) -> Iterator[Metric]:
     """Versions at work, and what of an upgrade is left."""
     processes = GaugeMetricFamily(
         "weft_processes",
-        "Processes of weft that gave a sign of life within the last minute; of two versions while an upgrade lasts.",
+        "Processes of weft that sent a heartbeat within the last minute; of two versions while an upgrade lasts.",
         labels=["role", "version"],
     )
     for row in counts.processes:

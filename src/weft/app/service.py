@@ -175,7 +175,7 @@ class Service:
         """Not a reason to be unready either: without workers the API still shows, plans and accepts orders."""
         if self._desk.store.count_workers():
             return health.OK()
-        return f"none gave a sign of life for {WORKER_SECONDS:.0f} s: nothing is built, released or looked at"
+        return f"none sent a heartbeat for {WORKER_SECONDS:.0f} s: nothing is built, released or checked"
 
 
 def _fabric(fabric: FabricDriver) -> str:

@@ -113,7 +113,10 @@ def _name(parser: argparse.ArgumentParser) -> None:
 
 def _nodes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "nodes", metavar="NODE", nargs="+", help="two nodes at least; known good ones help to tell"
+        "nodes",
+        metavar="NODE",
+        nargs="+",
+        help="at least two nodes; known good ones help to find the bad one",
     )
 
 

@@ -51,7 +51,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "--from",
         dest="since",
         metavar="TIME",
-        help="begin of --history, such as 2027-01-31; default: a week ago",
+        help="start of --history, such as 2027-01-31; default: a week ago",
     )
     parser.add_argument("--to", dest="until", metavar="TIME", help="its end; default: now")
     commands = group(subparsers, "reservation", "reserve nodes for a project (operators)")

@@ -173,7 +173,7 @@ def outside(error: ksa.ClientException, asked: str, whom: str) -> WeftError:
         )
     if isinstance(error, ksa.SSLError) and "wrong version number" in str(error).lower().replace("_", " "):
         return PermanentError(
-            asked, whom, "it speaks no TLS there", "http:// in its address, or its port for https"
+            asked, whom, "it doesn't speak TLS there", "http:// in its address, or its port for https"
         )
     if isinstance(error, ksa.SSLError):
         return PermanentError(

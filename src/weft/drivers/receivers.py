@@ -190,7 +190,7 @@ def _why(error: Exception) -> str:
     if isinstance(error, ConnectionRefusedError):
         return "connection refused"
     if isinstance(error, ssl.SSLError):
-        return "it speaks no valid tls"
+        return "it doesn't speak valid TLS"
     if isinstance(error, http.client.HTTPException | ValueError):
-        return "its answer is no http"
+        return "its answer isn't HTTP"
     return "the connection failed"

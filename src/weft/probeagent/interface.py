@@ -90,7 +90,7 @@ def by_pci(address: str) -> str:
     A device passed through to a guest has another driver, and no interface here.
     """
     if not all(part.isalnum() for part in address.replace(".", ":").split(":")):
-        raise OSError(f"{address!r} is no PCI address")
+        raise OSError(f"{address!r} isn't a PCI address")
     try:
         names = sorted(p for p in (PCI / address / "net").iterdir() if not _of_function(p))
         return names[0].name

@@ -365,7 +365,7 @@ def test_database_in_use_or_not_empty_is_refused(
     assert "--replace" in refused(capsys, "restore", str(backup), "--database", empty)
     with psycopg.connect(empty) as connection:
         connection.execute("INSERT INTO worker_seen (name, seen_at) VALUES ('host/1', now())")
-    assert "worker host/1 gave a sign of life" in refused(
+    assert "worker host/1 sent a heartbeat" in refused(
         capsys, "restore", str(backup), "--database", empty, "--replace"
     )
     with psycopg.connect(empty) as connection:

@@ -129,7 +129,7 @@ def test_finish_ends_the_sessions_of_older_processes(url: str, old: Database) ->
 
 
 def test_finish_is_refused_while_an_older_process_is_at_work(url: str, old: Database) -> None:
-    """By its sign of life; nothing is made or announced, and the process goes on."""
+    """By its heartbeat; nothing is made or announced, and the process goes on."""
     old.learn_versions("host/1", "worker")
     first_half = "29990101T0001_first.sql"
     with next_version({first_half: "SELECT 1", **PLANTED}), session(url) as connection:

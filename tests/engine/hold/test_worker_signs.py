@@ -26,8 +26,7 @@ def test_worker_is_counted_while_it_sends_heartbeats(house: House) -> None:
     """Not after it ended, and not a minute after its last heartbeat, by the database's clock."""
     health = house.service.health().checks
     assert (
-        health["workers"].startswith("none gave a sign of life for 60 s")
-        and metrics(house)["weft_workers"] == 0
+        health["workers"].startswith("none sent a heartbeat for 60 s") and metrics(house)["weft_workers"] == 0
     )
     worker = house.new_worker("threads")
     worker.start()
@@ -69,7 +68,7 @@ def test_overdue_pod_is_counted_without_a_worker(house: House) -> None:
 
 
 def test_processes_are_counted_by_version(house: House) -> None:
-    """While they send signs of life; one that ends in order signs off."""
+    """While they send heartbeats; one that ends in order signs off."""
     name = f"weft_processes server {weft.__version__}"
     house.database.learn_versions("host/1", "server")
     assert metrics(house)[name] == 1 and metrics(house)["weft_upgrade_unfinished"] == 0

@@ -151,7 +151,7 @@ class Advisories:
     def age(self) -> Iterator[Finding]:
         """Whether the table is too old to say much."""
         if datetime.now(UTC).date() - self.table.until > OLD:
-            said = f"the table of advisories ends at {self.table.until}: have a newer one (--advisories)"
+            said = f"the table of advisories ends at {self.table.until}: get a newer one (--advisories)"
             yield finding("ADVISORIES_OLD", "advisories", said)
 
     def of(self, label: str, service: str, newest: str) -> Iterator[Finding]:
@@ -177,7 +177,7 @@ class Advisories:
             yield finding("ADVISORY_UNKNOWN", of, said)
         elif not sure and not self._knows_all(product, first):
             since = f" before {self.table.oldest[product]}" if product in self.table.oldest else ""
-            said = f"{called} can't be judged: the table hasn't all advisories of {product}{since}"
+            said = f"{called} can't be judged: the table lacks advisories of {product}{since}"
             yield finding("ADVISORY_UNKNOWN", of, said)
         elif not sure:
             said = f"{called} isn't affected by those of the {len(mine)} known until {self.table.until}"

@@ -32,7 +32,7 @@ def certificates(site: Site, seconds: float) -> Iterator[Finding]:
     def look(agent: SiteAgent) -> Finding | None:
         of = f"{agent.sort} {agent.address.name}"
         if time.monotonic() > deadline:
-            return finding("AGENT_CERTIFICATE_UNSEEN", of, "there was no time left to look at it")
+            return finding("AGENT_CERTIFICATE_UNSEEN", of, "there was no time left to check it")
         with closing(CertificateClient(agent.address, agent.files, agent.sort)) as client:
             try:
                 seen = client.look()

@@ -148,7 +148,9 @@ class DatabaseCheck:
             said = f"not of version {__version__}, as this program: {_some(others)}: upgrade them, then weft upgrade"
             yield finding("WORKERS_DIFFER", "workers", said)
         if not workers:
-            said = "none gave a sign of life within a minute: start weft worker, or weft serve without --no-worker"
+            said = (
+                "none sent a heartbeat within a minute: start weft worker, or weft serve without --no-worker"
+            )
             yield finding("WORKERS_NONE", "workers", said)
         self.site = inspection.site()
         if self.site is None:

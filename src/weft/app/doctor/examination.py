@@ -52,13 +52,13 @@ def examine(settings: ServeSettings, seconds: float, advisories: Advisories | No
 def _site_of_file(path: Path | None) -> tuple[Site | None, Finding]:
     """The site of the settings' file, where the database can't say."""
     if path is None:
-        said = "the database didn't say, and the settings name no site file: fabrics weren't looked at"
+        said = "the database wasn't readable, and the settings name no site file: fabrics weren't checked"
         return None, finding("SITE_UNREAD", "site", said)
     try:
         site = load_site(path)
     except (WeftError, OSError) as error:
         return None, finding("SITE_UNREAD", "site", error)
-    said = f"the database didn't say; looked at what {path} describes instead"
+    said = f"the database wasn't readable; checked what {path} describes instead"
     return site, finding("SITE_UNREAD", "site", said)
 
 

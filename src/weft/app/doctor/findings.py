@@ -108,9 +108,9 @@ CODES: Mapping[str, Code] = {
         "the second half of an upgrade isn't made: `weft upgrade --finish`, once no older process runs",
     ),
     "SCHEMA_MISSING": Code(_WARNING, f"{_OPERATING}#setup", "the database is empty: `weft serve` fills it"),
-    "WORKERS_ALIVE": Code(_OK, f"{_OPERATING}#monitoring", "workers gave a sign of life within a minute"),
+    "WORKERS_ALIVE": Code(_OK, f"{_OPERATING}#monitoring", "workers sent heartbeats within a minute"),
     "WORKERS_NONE": Code(
-        _ERROR, f"{_OPERATING}#monitoring", "no worker is alive: nothing is built, released or looked at"
+        _ERROR, f"{_OPERATING}#monitoring", "no worker is alive: nothing is built, released or checked"
     ),
     "WORKERS_DIFFER": Code(
         _WARNING,

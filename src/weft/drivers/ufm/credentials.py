@@ -99,7 +99,7 @@ def _file(path: Path) -> Mapping[str, Any]:
         # Not the parser's own words, neither here nor in a traceback: they quote the line.
         raise _error(str(path), "not a YAML file", "token: …, or username: … and password: …") from None
     if not isinstance(document, dict):
-        raise _error(str(path), "no YAML mapping", "token: …, or username: … and password: …")
+        raise _error(str(path), "it isn't a YAML mapping", "token: …, or username: … and password: …")
     return cast(dict[str, Any], document)
 
 

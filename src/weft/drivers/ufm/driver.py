@@ -296,7 +296,7 @@ class Ufm(OneByOne[UfmSnapshot]):
             members = members_of(spec)
         except ValueError as error:
             asked, then = f"set {spec.named}", "correct the site"
-            raise PermanentError(asked, "UFM", f"a member that is no GUID: {error}", then) from error
+            raise PermanentError(asked, "UFM", f"a member that isn't a GUID: {error}", then) from error
 
         def allowed(listing: Listing) -> PermanentError | None:
             return self._refusal(spec.number, members, mark, listing)

@@ -187,7 +187,7 @@ class Inventory:
         try:
             return read_ports(self._pages("ports", query))
         except (ValueError, TypeError, AttributeError) as error:
-            raise UnknownError("read the ports", "UFM", f"a row that is no port: {error}") from error
+            raise UnknownError("read the ports", "UFM", f"a row that isn't a port: {error}") from error
 
     def virtual(self) -> VirtualPorts:
         """Virtual ports, read twice; says whether an empty listing is believed. Raises `UnknownError`."""

@@ -92,7 +92,7 @@ TABLE: tuple[Difference, ...] = (
         NEWEST,
         _END,
         "it is newer than 6.24, the newest that this driver was written for",
-        "look for a newer weft",
+        "check for a newer weft",
     ),
 )
 

@@ -99,7 +99,7 @@ class Running:
     """A program under way.
 
     Attributes:
-        output: what it writes; every chunk that is read from it counts as a sign of life.
+        output: what it writes; every chunk that is read from it counts as a heartbeat.
     """
 
     output: Iterator[bytes]

@@ -174,7 +174,7 @@ def _check_workers(connection: Connection, of: str) -> None:
     if rows:
         said = ", ".join(str(one["name"]) for one in rows[:SHOWN])
         raise ConflictError(
-            f"{of}: worker {said} gave a sign of life within {WORKER_SECONDS:.0f} s: stop it, or wait as long"
+            f"{of}: worker {said} sent a heartbeat within {WORKER_SECONDS:.0f} s: stop it, or wait as long"
         )
 
 

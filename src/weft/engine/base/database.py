@@ -295,7 +295,7 @@ class Database(Statements):
             raise outside_error(self.url, error) from error
 
     def learn_versions(self, process: str, role: str) -> State:
-        """Record a sign of life of this process, and read how far the database is, and which versions of weft work with
+        """Record a heartbeat of this process, and read how far the database is, and which versions of weft work with
         it: documents are written accordingly from then on.
 
         Args:

@@ -45,7 +45,7 @@ PATIENCE = 120.0
 LOCK_SECONDS = 4
 """Seconds of one attempt: statements that want the table meanwhile wait behind it."""
 SEEN_SECONDS = 60.0
-"""Processes with a sign of life within this time are at work."""
+"""Processes with a heartbeat within this time are at work."""
 ENDING_SECONDS = 20.0
 """Seconds for the sessions of older processes to end."""
 SHOWN = 5
@@ -54,7 +54,7 @@ SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process at work, by its last sign of life.
+    """A process at work, by its last heartbeat.
 
     Attributes:
         role: `server` or `worker`.
@@ -249,7 +249,7 @@ def _barred(named: set[str]) -> list[str]:
     return sorted(name for name in named - halves().keys() if is_after(name))
 
 
-# -- signs of life ---------------------------------------------------------------------------------------------------
+# -- heartbeats ---------------------------------------------------------------------------------------------------
 
 
 def lives(connection: Connection, name: str, role: str) -> None:
@@ -277,7 +277,7 @@ def ends(connection: Connection, name: str) -> None:
 
 
 def processes(connection: Connection) -> list[Process]:
-    """Those at work: with a sign of life within `SEEN_SECONDS`."""
+    """Those at work: with a heartbeat within `SEEN_SECONDS`."""
     rows = connection.execute(
         "SELECT name, role, version, halves FROM process_seen "
         "WHERE seen_at > clock_timestamp() - %s * interval '1 second' ORDER BY role, name",

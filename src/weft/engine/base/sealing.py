@@ -199,7 +199,7 @@ def _with(url: str, work: Any) -> Any:
             return work(connection)
     except (psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedTable):
         raise ConflictError(
-            f"{address_of(url)} hasn't got the tables of this version of weft: start weft serve first"
+            f"{address_of(url)} lacks the tables of this version of weft: start weft serve first"
         ) from None
     except psycopg.Error as error:
         raise outside_error(url, error) from error

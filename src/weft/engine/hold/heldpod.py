@@ -45,7 +45,7 @@ class HeldPod(Held):
     def whole_plan(self) -> Plan:
         """The plan with its whole graph, which no other step of a visit needs."""
         row = self.fence.database.row("pod_by_id", id=self.pod.id)
-        assert row is not None, "a pod in a worker's hands has a row"
+        assert row is not None, "a pod that a worker holds has a row"
         return PodRecord.of(row).plan
 
     def note(self, changes: Iterable[Change] = (), events: Iterable[Event] = ()) -> None:

@@ -60,14 +60,14 @@ class Inspection(Statements):
         return self._row("SELECT to_regclass('version_seen') AS it")["it"] is not None
 
     def processes(self) -> list[Process]:
-        """Those of weft at work, by their signs of life."""
+        """Those of weft at work, by their heartbeats."""
         try:
             return processes(self._connection)
         except psycopg.Error as error:
             raise outside_error(self._url, error) from error
 
     def workers(self) -> Mapping[str, str]:
-        """Name -> version of the workers with a sign of life within `WORKER_SECONDS`; empty: an older one."""
+        """Name -> version of the workers with a heartbeat within `WORKER_SECONDS`; empty: an older one."""
         rows = self._rows(
             "SELECT name, version FROM worker_seen "
             "WHERE seen_at > clock_timestamp() - %s * interval '1 second' ORDER BY name",

@@ -40,7 +40,7 @@ _LASTED = {"lasted": COUNT, "limit": COUNT, "trouble": TEXT}
 NO_SIGN_OF_LIFE = Code(
     "NO_SIGN_OF_LIFE",
     Component.SERVICE,
-    "no sign of life for {lasted} s, more than {limit} s",
+    "no heartbeat for {lasted} s, more than {limit} s",
     True,
     "health",
     _LASTED,

@@ -102,7 +102,7 @@ REPORTED = Code(
 NO_WORKERS = Code(
     "NO_WORKERS",
     Component.SERVICE,
-    "no worker gave a sign of life for {seconds} s: nothing is read",
+    "no worker sent a heartbeat for {seconds} s: nothing is read",
     True,
     "node-health",
     {"seconds": COUNT},

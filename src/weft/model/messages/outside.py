@@ -104,7 +104,7 @@ MIGRATED_BY_ANOTHER = Code(
 OLDER_AT_WORK = Code(
     "OLDER_AT_WORK",
     Component.SERVICE,
-    "processes of an older weft gave a sign of life within {seconds} s: {processes}[ and {more} more]; "
+    "processes of an older weft sent a heartbeat within {seconds} s: {processes}[ and {more} more]; "
     "stop them, or wait as long, before the upgrade is finished; nothing was changed",
     None,
     "outside",
@@ -113,7 +113,7 @@ OLDER_AT_WORK = Code(
 NEWER_AT_WORK = Code(
     "NEWER_AT_WORK",
     Component.SERVICE,
-    "processes of a newer weft gave a sign of life within {seconds} s: {processes}[ and {more} more]; "
+    "processes of a newer weft sent a heartbeat within {seconds} s: {processes}[ and {more} more]; "
     "only that version can finish the upgrade to it; nothing was changed",
     None,
     "outside",

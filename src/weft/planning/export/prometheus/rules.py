@@ -177,7 +177,7 @@ def alerts(backup_seconds: int, hosts: str, pods: str) -> tuple[Alert, ...]:
         ),
         Alert(
             "WeftNoWorkers", "max(weft_workers) == 0", "2m", "page",
-            "No worker is alive: nothing is built, released or looked at.", "weft",
+            "No worker is alive: nothing is built, released or checked.", "weft",
         ),
         Alert(
             "WeftAccountLacksRole", "max(weft_account_lacks_role) == 1", "5m", "page",
