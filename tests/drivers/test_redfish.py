@@ -212,6 +212,61 @@ def test_answers_that_are_not_redfish_are_reported(bmc: Bmc, body: bytes) -> Non
         bmc.read()
 
 
+SYSTEM = "/redfish/v1/Systems/1/EthernetInterfaces"
+
+
+def test_lists_in_pages_are_read_to_the_end(bmc: Bmc) -> None:
+    whole = bmc.tree[SYSTEM]
+    count = {"Members@odata.count": 2}
+    bmc.tree[SYSTEM] = {**whole, **count, "Members": whole["Members"][:1]}
+    bmc.tree[SYSTEM]["Members@odata.nextLink"] = f"{SYSTEM}/second"
+    bmc.tree[f"{SYSTEM}/second"] = {**whole, **count, "Members": whole["Members"][1:]}
+    assert texts(bmc.read()) == {"nic_1_mac": "2C:EA:7F:00:01:02", "nic_2_mac": "2C:EA:7F:00:01:03"}
+    bmc.tree[f"{SYSTEM}/second"]["Members@odata.nextLink"] = f"{SYSTEM}/second"
+    with pytest.raises(PermanentError, match="interfaces: its next page can't be read"):
+        bmc.read()
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "says"),
+    [
+        (SYSTEM, {"Members@odata.count": 4}, "interfaces: it announces 4, and lists 2"),
+        (SYSTEM, {"Members": [{"href": "x"}]}, "interfaces: a member has no @odata.id"),
+        (SYSTEM, {"Members": [{"@odata.id": None}]}, "interfaces: a member has no @odata.id"),
+        (SYSTEM, {"Members": [{"@odata.id": f"{SYSTEM}/gone"}]}, "interfaces: 1 of 1 aren't there"),
+        (
+            "/redfish/v1/Systems",
+            {"Members": [{"@odata.id": "/redfish/v1/Systems/9"}]},
+            "systems: 1 of 1 aren't",
+        ),
+        ("/redfish/v1/Managers", {"Members@odata.count": 2}, "managers: it announces 2, and lists 1"),
+        (SYSTEM, {"Members": [{"@odata.id": f"x{n}"} for n in range(300)]}, "interfaces: more than 256"),
+    ],
+)
+def test_list_that_is_not_whole_is_reported(bmc: Bmc, path: str, change: dict[str, Any], says: str) -> None:
+    """Nothing is left out silently."""
+    bmc.tree[path] |= change
+    with pytest.raises(PermanentError, match=says):
+        bmc.read()
+
+
+@pytest.mark.parametrize(
+    "link", ["https://other.example/redfish/v1/x", "//other.example/x", "http://{here}/x"]
+)
+def test_links_to_other_hosts_are_not_followed(bmc: Bmc, link: str) -> None:
+    """They would get weft's user and password."""
+    link = link.format(here=f"{HERE}:{bmc.port}")
+    bmc.tree[SYSTEM] |= {"Members": [{"@odata.id": link}]}
+    with pytest.raises(PermanentError, match="a link leads to another host"):
+        bmc.read()
+
+
+def test_addresses_in_two_spellings_are_one_interface(bmc: Bmc) -> None:
+    rows = [{"Ethernet": {"AssociatedMACAddresses": [m]}} for m in ("2c-ea-7f-00-01-02", "2CEA.7F00.0103")]
+    with_adapter(bmc, "Slot7", "Ports", *rows, systems=True)
+    assert texts(bmc.read()) == {"nic_1_mac": "2C:EA:7F:00:01:02", "nic_2_mac": "2C:EA:7F:00:01:03"}
+
+
 def renamed(bmc: Bmc, old: str, new: str) -> None:
     """An interface of the system with another id."""
     path = "/redfish/v1/Systems/1/EthernetInterfaces"

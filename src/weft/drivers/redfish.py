@@ -12,15 +12,14 @@ import requests
 import sushy
 from sushy import auth, exceptions
 
-from weft.drivers.redfishadapters import adapter_ports, cells_of, is_absent, real_mac
+from weft.drivers.redfishadapters import adapter_ports, cells_of, is_absent, one_spelling, real_mac
+from weft.drivers.redfishlists import BoundConnector, PartialListError, members_of
 from weft.model.errors import PermanentError, TemporaryError
 from weft.model.hardware import Cell, Record
 from weft.planning.hardware.columns import interface_called
 
 CONNECT, READ = 10, 30
 """Seconds."""
-MOST = 256
-"""Interfaces of one BMC that are read."""
 
 
 def discover(address: str, user: str, password: str, ca: str | bool = True, port: int = 443) -> Record:
@@ -36,15 +35,15 @@ def discover(address: str, user: str, password: str, ca: str | bool = True, port
     trusted: Any = ca  # sushy takes a path too, as requests does, but declares a bool
     try:
         # Basic authentication, since a session would have to be created and deleted.
-        root = sushy.Sushy(
+        bound = BoundConnector(
             f"https://{address}:{port}",
             verify=trusted,
-            auth=auth.BasicAuth(user, password),
             connect_timeout=CONNECT,
-            read_timeout=READ,
+            default_request_timeout=READ,
             server_side_retries=1,
             server_side_retries_delay=1,
         )
+        root = sushy.Sushy("", auth=auth.BasicAuth(user, password), connector=bound)
         notes: list[str] = []
         cells = {c: Cell(text, f"{c} (Redfish)", name) for c, text in _cells(root, address, name, notes)}
         return Record(name, cells, tuple(notes))
@@ -57,6 +56,9 @@ def discover(address: str, user: str, password: str, ca: str | bool = True, port
     except (exceptions.ConnectionError, requests.RequestException) as error:
         answer = "its certificate isn't trusted" if "certificate" in str(error).lower() else "no answer"
         raise TemporaryError("read interfaces", name, answer, "check the address and --redfish-ca") from None
+    except PartialListError as error:
+        then = "list this host's interfaces, and import without --redfish"
+        raise PermanentError("read interfaces", name, str(error), then) from None
     except (exceptions.SushyError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise _odd(name, error) from None
 
@@ -69,13 +71,13 @@ def _odd(name: str, error: Exception) -> PermanentError:
 def _cells(root: Any, address: str, bmc: str, notes: list[str]) -> Iterator[tuple[str, str]]:
     """Column and text. Args: notes: is given what isn't known."""
     yield "bmc_address", address
-    for manager in root.get_manager_collection().get_members():
+    for manager in _all(root.get_manager_collection(), "managers"):
         for one in _members(manager):
             if address in _addresses(one.json) and (mac := real_mac(one.mac_address)):
                 yield "bmc_mac", mac
     names: dict[str, str] = {}
     macs: dict[str, str] = {}
-    for system in root.get_system_collection().get_members():
+    for system in _all(root.get_system_collection(), "systems"):
         for one in _members(system):
             # The permanent address is the interface's own; the current one may be a bond's, or set by
             # software.
@@ -90,7 +92,9 @@ def _cells(root: Any, address: str, bmc: str, notes: list[str]) -> Iterator[tupl
     seen = adapter_ports(root)
     notes += [f"{bmc}: {line}" for line in seen.unread]
     given = dict(names)
-    for written, attribute, text in cells_of(seen.ports, {mac.lower(): name for name, mac in macs.items()}):
+    for written, attribute, text in cells_of(
+        seen.ports, {one_spelling(mac): name for name, mac in macs.items()}
+    ):
         try:
             name = interface_called(written, names)
         except ValueError:
@@ -109,7 +113,7 @@ def _called(written: str, mac: str, names: dict[str, str], macs: dict[str, str],
     """The interface's name here. A BMC with several systems may use one name for an interface of each."""
     try:
         name = interface_called(written, names)
-        if macs.setdefault(name, mac) != mac:
+        if one_spelling(macs.setdefault(name, mac)) != one_spelling(mac):
             raise ValueError(f"one MAC address; it has {macs[name]} and {mac}")
     except ValueError as error:
         answer = f"interface {written!r} needs {error}"
@@ -124,13 +128,15 @@ def _members(owner: Any) -> list[Any]:
         collection = owner.ethernet_interfaces
     except exceptions.MissingAttributeError:
         return []
-    listed = len(collection.members_identities)
-    if listed > MOST:
-        raise ValueError("too many interfaces")
-    members = list(collection.get_members())
-    if len(members) != listed:
-        raise ValueError("a listed interface isn't there")  # sushy passes it over
-    return members
+    return _all(collection, "interfaces")
+
+
+def _all(collection: Any, what: str) -> list[Any]:
+    """Raises `PartialListError` if it isn't whole: what is missing would be left out silently."""
+    found = members_of(collection)
+    if found.missing:
+        raise PartialListError(f"{what}: {found.missing}")
+    return found.members
 
 
 def _addresses(document: Mapping[str, Any]) -> set[str]:

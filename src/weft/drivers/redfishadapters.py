@@ -13,11 +13,10 @@ from typing import Any
 
 from sushy import exceptions
 
+from weft.drivers.redfishlists import MOST, PartialListError, members_of
 from weft.model.ids import parse_guid
 from weft.planning.hardware.where import plain_mac
 
-MOST = 256
-"""Most adapters of one BMC, and most ports of an adapter, that are read."""
 _ODD = (exceptions.SushyError, AttributeError, KeyError, TypeError, ValueError)
 """Errors raised by documents of an unexpected shape."""
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
@@ -122,23 +121,20 @@ def _members(owner: Any, name: str, what: str, found: AdapterPorts) -> Sequence[
     except _ODD as error:
         return _unread(error, what, found)
     try:
-        listed = len(collection.members_identities)
-        if listed > MOST:
-            found.unread.append(f"{what}: more than {MOST}")
-            return ()
-        members = list(collection.get_members())
+        listed = members_of(collection)
     except _ODD as error:
         return _unread(error, what, found)
-    if len(members) != listed:  # sushy passes them over
-        found.unread.append(f"{what}: {listed - len(members)} of {listed} aren't there")
-    return [one for one in members if not is_absent(_document(one))]
+    if listed.missing:
+        found.unread.append(f"{what}: {listed.missing}")
+    return [one for one in listed.members if not is_absent(_document(one))]
 
 
 def _unread(error: Exception, what: str, found: AdapterPorts) -> Sequence[Any]:
     """Note it; raises the error again if the BMC doesn't answer, or refuses the user."""
     if isinstance(error, exceptions.AccessError | exceptions.ConnectionError):
         raise error
-    found.unread.append(f"{what}: not as Redfish describes them")
+    said = str(error) if isinstance(error, PartialListError) else "not as Redfish describes them"
+    found.unread.append(f"{what}: {said}")
     return ()
 
 
@@ -166,6 +162,11 @@ def real_mac(text: Any) -> str | None:
     return str(text) if _MAC.fullmatch(plain) and plain not in _NO_MACS else None
 
 
+def one_spelling(mac: str) -> str:
+    """A MAC address in one form, in which two are compared: BMCs write the same with colons, dashes or dots."""
+    return plain_mac(mac).lower()
+
+
 def _guid(text: Any) -> str | None:
     """A GUID; None for zeros in any form, and for other texts."""
     try:
@@ -180,7 +181,7 @@ def cells_of(ports: Sequence[AdapterPort], known: Mapping[str, str]) -> Iterator
     A port is named after its adapter and itself, or after its adapter alone if it is the only one.
 
     Args:
-        known: MAC address in lower case -> name of the interface that has it.
+        known: MAC address as `one_spelling` has it -> name of the interface that has it.
     """
     first: set[str] = set()
     for one in ports:
@@ -188,7 +189,7 @@ def cells_of(ports: Sequence[AdapterPort], known: Mapping[str, str]) -> Iterator
         if one.adapter not in first:
             names.append(one.adapter)
         first.add(one.adapter)
-        if one.mac and one.mac.lower() in known:
+        if one.mac and one_spelling(one.mac) in known:
             continue
         for name in names:
             for attribute in ("mac", "guid", "port_guid"):
