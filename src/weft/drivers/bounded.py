@@ -1,8 +1,11 @@
-"""The body of an HTTP answer, read within limits of time and size, however slowly it trickles in."""
+"""The body of an HTTP answer, read within limits of time and size, however slowly it trickles in; and JSON in it."""
 
 from __future__ import annotations
 
+import json
+import math
 import time
+from typing import Any
 
 import httpx
 
@@ -22,3 +25,27 @@ def read_body(answer: httpx.Response, most: int, deadline: float) -> bytes:
         if time.monotonic() > deadline:
             raise httpx.ReadTimeout("the answer didn't end in time")
     return bytes(content)
+
+
+def read_json(content: bytes) -> Any:
+    """JSON that says one thing only. Raises ValueError for anything else: also for a name that occurs twice in one
+    object, of which parsers take different ones, for numbers that aren't finite, and for deep nesting.
+    """
+    try:
+        return json.loads(content, object_pairs_hook=_once, parse_float=_finite, parse_constant=_finite)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name occurs twice in one object")
+    return found
+
+
+def _finite(text: str) -> float:
+    """Raises ValueError: `1e999` and `Infinity` are no number that a device counts to."""
+    if not math.isfinite(number := float(text)):
+        raise ValueError(text)
+    return number

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.drivers.switches.onefront import VLAN, One
+from weft.drivers.bounded import read_json
 from weft.drivers.switches.vlans import PortVlans
 from weft.model.errors import OutsideError
 from weftlab.switches.front import Answer, Request
@@ -114,9 +115,39 @@ def nvue_bond(body: Any, port: str) -> None:
     body["interface"]["bond7"] = {"bond": {"member": {port: {}}}, "bridge": {"domain": domain}}
 
 
+def nvue_key(key: str, **more: object) -> Change:
+    """The first port's row below a key that means several."""
+
+    def change(body: Any, port: str) -> None:
+        body["interface"] = {k: v for k, v in body["interface"].items() if k != port} | more
+        body["interface"][key] = {"bridge": {"domain": {"br_default": {"access": VLAN}}}}
+
+    return change
+
+
+@pytest.mark.parametrize("key", ["swp1-2", "swp1,swp9", "swp9,swp1-1"])
+def test_nvue_row_of_several_ports_is_read_for_each(nvue: One, key: str) -> None:
+    nvue.put(0, VLAN)
+    assert nvue.ports[:2] == ["swp1", "swp2"]
+
+    def change(body: Any, port: str) -> None:
+        body["interface"].pop("swp2")
+        nvue_key(key)(body, port)
+
+    changed(nvue, change)
+    assert nvue.untagged(0) == VLAN
+
+
+def test_nvue_bond_of_a_range_of_ports_has_its_members(nvue: One) -> None:
+    bond = {"bond": {"member": {"swp1-2": {}}}, "bridge": {"domain": {"br_default": {"access": VLAN}}}}
+    changed(nvue, lambda body, port: body["interface"].update(bond7=bond))
+    assert unread(nvue) and "as a member of bond7" in nvue.session.read().unfit["swp2"]
+
+
 @pytest.mark.parametrize(
     "change",
     [
+        lambda body, port: body["interface"].update({"swp1-2": {}}),
         nvue_row(None),
         nvue_row([]),
         nvue_row({"bridge": None}),
@@ -168,6 +199,28 @@ def test_sonic_member_of_another_shape_is_unknown(sonic: One, change: Change) ->
     sonic.put(0, VLAN)
     changed(sonic, change)
     assert unread(sonic)
+
+
+def test_sonic_member_of_a_link_aggregation_is_unknown(sonic: One) -> None:
+    """It has no VLANs of its own; and it can't be put into one."""
+
+    rows = [{"name": "PortChannel7", "port": sonic.ports[0]}]
+    table = {"sonic-portchannel:PORTCHANNEL_MEMBER": {"PORTCHANNEL_MEMBER_LIST": rows}}
+
+    def instead(request: Request, answer: Answer) -> Answer:
+        return Answer(200, table) if request.path.endswith("/PORTCHANNEL_MEMBER") else answer
+
+    sonic.front.faults.instead = instead
+    assert unread(sonic)
+    assert sonic.session.read().lacks(sonic.ports[0]).endswith("as a member of PortChannel7")
+
+
+def test_answer_that_names_one_thing_twice_is_unknown() -> None:
+    """Parsers take different ones of the two."""
+    for text in (b'{"vlan": 1, "vlan": 2}', b'{"a": [{"b": 0, "b": 0}]}', b'{"a": 1e999}', b"[" * 100_000):
+        with pytest.raises(ValueError):
+            read_json(text)
+    assert read_json(b'{"a": [{"b": 1.5}, {"b": null}]}') == {"a": [{"b": 1.5}, {"b": None}]}
 
 
 def test_sonic_tagging_mode_in_capitals_is_read(sonic: One) -> None:

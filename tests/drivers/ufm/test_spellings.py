@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from weft.drivers.ufm.inventory import by_guid, read_ports, read_virtual
+from weft.drivers.ufm.inventory import Inventory, by_guid, read_ports, read_virtual
 from weft.drivers.ufm.partitions import read_listing
+from weft.drivers.ufm.rest import Rest
+from weft.model.errors import UnknownError
 from weft.model.fabrictypes import Mode
 
 GUID = 0x0002C90300300001
@@ -79,3 +81,15 @@ def test_row_that_shows_the_port_up_counts_before_another_row_of_it() -> None:
         assert not by_guid(read_ports(rows))[GUID].down
     with pytest.raises(ValueError, match="GUID"):
         read_ports([{**row, "guid": GUID}])
+
+
+@pytest.mark.parametrize("answer", [{"alarms": []}, "none", [None], 7])
+def test_alarms_of_another_shape_are_reported(answer: object) -> None:
+    """Not read as no alarms."""
+
+    class Odd:
+        def get(self, path: str, **query: str) -> object:
+            return answer
+
+    with pytest.raises(UnknownError, match="no list of objects"):
+        Inventory(cast(Rest, Odd())).complaints(5)

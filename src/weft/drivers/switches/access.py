@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import email.utils
 import json
-import math
 import os
 import ssl
 import threading
@@ -20,7 +19,7 @@ from typing import Any
 import httpx
 
 from weft.config.secretfiles import readable_by_others
-from weft.drivers.bounded import read_body
+from weft.drivers.bounded import read_body, read_json
 from weft.model.errors import PermanentError, UnknownError
 
 CONNECT_SECONDS, ANSWER_SECONDS = 3.0, 30.0
@@ -150,8 +149,8 @@ class Api:
         if not body:
             return None
         try:
-            return json.loads(body, parse_float=_finite, parse_constant=_finite)
-        except (ValueError, RecursionError):
+            return read_json(body)
+        except ValueError:
             if status >= 400:
                 return None
             said = "the answer isn't JSON"
@@ -178,13 +177,6 @@ def _stamp(file: str | None) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return None if found is None else (found.st_ino, found.st_mtime_ns, found.st_size)
-
-
-def _finite(text: str) -> float:
-    """Raises ValueError: `1e999` and `Infinity` are no number that a switch counts to."""
-    if not math.isfinite(number := float(text)):
-        raise ValueError(text)
-    return number
 
 
 def _date(text: str) -> float:

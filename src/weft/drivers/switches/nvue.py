@@ -18,6 +18,7 @@ from weft.drivers.switches.access import Api, Reply, UnheardError
 from weft.drivers.switches.counters import nvue_counters
 from weft.drivers.switches.limits import Limits
 from weft.drivers.switches.linkstates import Links, nvue_links
+from weft.drivers.switches.nvueports import BRIDGE, singly, unfit_ports
 from weft.drivers.switches.nvueqos import nvue_qos
 from weft.drivers.switches.parts import UndoneError
 from weft.drivers.switches.switch import CONFIRM_SECONDS, DOUBT_SECONDS, Session, pauses
@@ -27,7 +28,6 @@ from weft.model.portcounters import PortCounters
 from weft.planning.fabric.qos import SwitchQos
 from weft.planning.site.neighbours import Neighbour, neighbour
 
-BRIDGE = "br_default"
 ROOT = "/nvue_v1"
 YES = {"auto-prompt": {"ays": "ays_yes"}}
 APPLIED = ("applied", "saved", "applied_and_saved")
@@ -90,13 +90,14 @@ class Nvue(Session):
         reply = self._ask("GET", f"/?rev={revision}", None, "read the configuration")
         with self.reading("read the configuration"):
             tree = reply.body
-            if not tree["interface"]:  # every switch has some: the answer is another server's, or incomplete
+            interfaces = singly(tree["interface"], self.limits.ports)
+            if not interfaces:  # every switch has some: the answer is another server's, or incomplete
                 raise ValueError("no interface is in it")
             own = tree.get("bridge", {}).get("domain", {}).get(BRIDGE, {})
             vlans = {n: "" for key in own.get("vlan", {}) for n in from_ranges(key)}
-            rows = {p: _bridged(row) for p, row in tree["interface"].items()}
+            rows = {p: _bridged(row) for p, row in interfaces.items()}
             there = {p: self._port(row, own) for p, row in rows.items()}
-            unfit = _unfit(tree["interface"])
+            unfit = unfit_ports(interfaces, self.limits.ports)
             exposed = frozenset(p for p, row in rows.items() if self._is_exposed(row))
         if bare := self.limits.ports - there.keys():  # an interface without configuration isn't in the tree
             there |= dict.fromkeys(bare & self._interfaces(), PortVlans())
@@ -304,17 +305,6 @@ def _bridged(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """A port's settings in the bridge; None if it isn't in it."""
     domains = row.get("bridge", {}).get("domain", {})
     return dict(domains[BRIDGE]) if BRIDGE in domains else None
-
-
-def _unfit(interfaces: Mapping[str, Any]) -> dict[str, str]:
-    """Ports whose VLANs aren't among their own settings in the bridge -> why."""
-    found: dict[str, str] = {}
-    for name, row in interfaces.items():
-        others = sorted(row.get("bridge", {}).get("domain", {}).keys() - {BRIDGE})
-        if others:
-            found[name] = f"in bridge {others[0]}"
-        found |= dict.fromkeys(row.get("bond", {}).get("member", {}), f"as a member of {name}")
-    return found
 
 
 def _listed(listed: Mapping[str, Any]) -> frozenset[int]:

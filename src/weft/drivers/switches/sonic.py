@@ -44,6 +44,7 @@ DATA = "/restconf/data"
 TREE = f"{DATA}/sonic-vlan:sonic-vlan"
 MEMBERS = f"{TREE}/VLAN_MEMBER/VLAN_MEMBER_LIST"
 TABLES = (("sonic-port:sonic-port", "PORT"), ("sonic-portchannel:sonic-portchannel", "PORTCHANNEL"))
+LAG_MEMBERS = "sonic-portchannel:sonic-portchannel/PORTCHANNEL_MEMBER"
 COPY = "/restconf/operations/sonic-config-mgmt:copy"
 PORTS_SECONDS = 60.0
 """How long the list of ports is cached: a member of a VLAN is a port in any case, and SONiC refuses
@@ -70,6 +71,7 @@ class Sonic(Session):
         self._api = api
         self._there: tuple[tuple[str, ...], float] | None = None
         self._leaf: Leaf = "port"
+        self._unfit: Mapping[str, str] = {}
 
     def close(self) -> None:
         self._api.close()
@@ -90,6 +92,10 @@ class Sonic(Session):
                 for row in _inside(body, f"{model.partition(':')[0]}:{table}").get(f"{table}_LIST", []):
                     there.append(own_name(row))
                     self._leaf = member_leaf(row) if table == "PORT" else self._leaf
+            body = self._get(f"{DATA}/{LAG_MEMBERS}").body
+            rows = _inside(body, "sonic-portchannel:PORTCHANNEL_MEMBER").get("PORTCHANNEL_MEMBER_LIST", [])
+            # Their VLANs are those of the link aggregation.
+            self._unfit = {member(row): f"as a member of {row['name']}" for row in rows}
         if not there:  # 404 or an empty answer to everything: not set up, or not a SONiC switch
             raise self.unknown("read the configuration", "it names no port")
         self._there = (tuple(there), self._monotonic())
@@ -109,10 +115,15 @@ class Sonic(Session):
                 passed.setdefault(member(row), set()).add(int(str(row["name"]).removeprefix("Vlan")))
         parking = self.limits.parking  # it forwards: ports in it aren't isolated
         exposed = frozenset(name for name, mine in rows.items() if (parking, "untagged") in mine)
-        ports = {name: _port(mine) for name, mine in rows.items()}
+        ports = {name: _port(mine) for name, mine in rows.items() if name not in self._unfit}
         beyond = {p: frozenset(ns - {n for n, _ in rows.get(p, ())} - {parking}) for p, ns in passed.items()}
         return SwitchState(
-            vlans, ports, reply.date, exposed=exposed, beyond={p: n for p, n in beyond.items() if n}
+            vlans,
+            ports,
+            reply.date,
+            exposed=exposed,
+            unfit=self._unfit,
+            beyond={p: n for p, n in beyond.items() if n},
         )
 
     def qos(self) -> SwitchQos | str:

@@ -235,9 +235,11 @@ class Inventory:
         return [*found[:most], *more]
 
     def _rows(self, path: str) -> list[dict[str, Any]]:
-        document = self._rest.get(path)
-        rows = cast(list[Any], document) if isinstance(document, list) else []
-        return [cast(dict[str, Any], r) for r in rows if isinstance(r, dict)]
+        if (document := self._rest.get(path)) is None:
+            return []
+        if not isinstance(document, list) or not all(isinstance(r, dict) for r in cast(list[Any], document)):
+            raise UnknownError(f"read {path}", "UFM", "an answer that is no list of objects")
+        return cast(list[dict[str, Any]], document)
 
     def _pages(self, what: str, query: Mapping[str, str], twice: bool = False) -> list[Any]:
         """Every row. A list that changes while its pages are read is read again: a row may have moved to one that was

@@ -21,7 +21,7 @@ from typing import Any
 
 import httpx
 
-from weft.drivers.bounded import read_body
+from weft.drivers.bounded import read_body, read_json
 from weft.drivers.ufm.credentials import Credentials, changed_at, read_credentials
 from weft.drivers.ufm.signin import PREFIXES, SignIn, needs_signing_in
 from weft.drivers.wire.tlsfiles import RenewedTls
@@ -138,7 +138,7 @@ class Rest:
         if status == 403:
             raise self._not_let_in(f"GET {VERSION}", f"status 403 of {address}: {self._shown(content)}")
         try:
-            document = json.loads(content) if status == 200 else None
+            document = read_json(content) if status == 200 else None
         except ValueError:
             document = None
         if not isinstance(document, dict) or "ufm_release_version" not in document:
@@ -207,7 +207,7 @@ class Rest:
         shown = self._shown(content)
         if status in (200, 201, 202, 204):
             try:
-                return Answer(status, headers, json.loads(content) if content.strip() else None)
+                return Answer(status, headers, read_json(content) if content.strip() else None)
             except ValueError as error:
                 if status == 202:  # a job by its path, as JSON or as it is
                     return Answer(status, headers, shown)
