@@ -56,6 +56,14 @@ def test_equal_receipts_give_equal_bytes() -> None:
     assert SignedReceipt.model_validate(_signed()) == sign(_receipt(), KEY)
 
 
+def test_receipt_is_signed_as_it_can_be_stored() -> None:
+    """The database has no NUL, which a service may have answered."""
+    abandoned = Abandoned(by="olga", at=_receipt().released_at, reason="a\0b")
+    signed = sign(_receipt().model_copy(update={"abandoned": abandoned}), KEY)
+    assert signed.receipt.abandoned and signed.receipt.abandoned.reason == "a\ufffdb"
+    assert verify(json.loads(signed.model_dump_json())).valid
+
+
 @pytest.mark.parametrize("field", sorted(Receipt.model_fields))
 def test_changed_field_invalidates_the_signature(field: str) -> None:
     """Whichever field is changed, the signature doesn't fit any more."""

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from weft.model.bandwidth import BandwidthCertificate, SignedCertificate, TestResult
 from weft.model.errors import InputError
 from weft.model.receipt import Receipt, SignedReceipt
+from weft.model.storable import storable
 
 CERTIFICATE = "certificate"
 """The member that a signed certificate has instead of `receipt`."""
@@ -152,8 +153,11 @@ def public_key_text(key: Ed25519PrivateKey | Ed25519PublicKey) -> str:
 
 
 def sign(receipt: Receipt, key: Ed25519PrivateKey) -> SignedReceipt:
-    """The receipt with its signature and public key."""
-    signature = key.sign(canonical(receipt.model_dump(mode="json")))
+    """The receipt with its signature and public key, with text as it can be stored: else it would differ later."""
+    values = receipt.model_dump(mode="json")
+    if (kept := storable(values)) != values:
+        receipt, values = Receipt.model_validate(kept), kept
+    signature = key.sign(canonical(values))
     return SignedReceipt(
         receipt=receipt,
         public_key=public_key_text(key),

@@ -16,10 +16,11 @@ from psycopg.adapt import AdaptersMap, Loader
 from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.json import set_json_dumps
 from psycopg_pool import PoolClosed, PoolTimeout
-from pydantic_core import from_json, to_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from weft.model.errors import OutsideError, PermanentError, TemporaryError
 from weft.model.messages import outside
+from weft.model.storable import storable
 
 LOCK_TIMEOUT = 10
 """Seconds."""
@@ -103,6 +104,15 @@ class _StoredLoader(Loader):
         return {} if text == b"{}" else stored(text)
 
 
+def storable_json(value: Any) -> bytes:
+    """JSON for PostgreSQL: with text as it can hold it."""
+    try:
+        text = to_json(value)
+    except PydanticSerializationError:  # half of a surrogate pair, or no JSON at all
+        return to_json(storable(value))
+    return to_json(storable(value)) if rb"\u0000" in text else text
+
+
 def connecting(url: str) -> dict[str, Any]:
     """Arguments of `psycopg.connect` besides the URL; what the URL itself says wins."""
     given: dict[str, Any] = {}
@@ -112,7 +122,7 @@ def connecting(url: str) -> dict[str, Any]:
     adapters = AdaptersMap(psycopg.adapters)
     adapters.register_loader("timestamptz", _BoundedTime)
     adapters.register_loader("jsonb", _StoredLoader)
-    set_json_dumps(to_json, _Context(adapters))
+    set_json_dumps(storable_json, _Context(adapters))
     return {
         **{name: value for name, value in TCP.items() if name not in given},
         "application_name": given.get("application_name") or f"weft {gethostname()[:40]}/{os.getpid()}",
