@@ -60,6 +60,56 @@ def test_parameter_given_twice_is_400(still_api: Client, path: str, name: str) -
     assert answer.json()["errors"][0]["allowed"] == "one value"
 
 
+@pytest.mark.parametrize(
+    ("path", "name", "known"),
+    [
+        ("/v1/pods/train/events?afer=1", "afer", "after, gather, newest, wait"),
+        ("/v1/pods/train?name=other", "name", "until, wait"),
+        ("/v1/pods?If-Match=3", "If-Match", "limit"),
+    ],
+)
+def test_unknown_parameter_is_400(still_api: Client, path: str, name: str, known: str) -> None:
+    answer = still_api.get(path)
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, name), answer.text
+    assert "unknown parameter; known here: " in answer.json()["detail"] and known in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("end", [1_900_000_000, "1900000000", 1.9e12, True])
+def test_number_is_no_time(still_api: Client, end: object) -> None:
+    """It may count seconds or milliseconds."""
+    answer = still_api.post("/v1/pods/plan", json={**ORDER, "lease": {"end": end}})
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "lease.end"), answer.text
+    assert "such as 2027-01-31T18:00:00Z" in answer.json()["detail"]
+
+
+def test_unknown_field_without_a_value_is_called_unknown(still_api: Client) -> None:
+    answer = still_api.post("/v1/pods/plan", json={**ORDER, "spare": None})
+    assert answer.status_code == 400 and "'null' is not allowed: unknown field" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (
+            b'{"name": "a", "nodes": {"count": 1e30}}',
+            "nodes.count: 1e+30 is not allowed: a whole number with",
+        ),
+        (b'{"name": "a", "nodes": {"count": 1e999}}', "a finite number"),
+        (b'{"name": "a\\ud800"}', "half of a surrogate pair"),
+    ],
+)
+def test_no_words_of_the_parser_are_sent(still_api: Client, body: bytes, says: str) -> None:
+    detail = still_api.post("/v1/pods/plan", content=body, headers=JSON).json()["detail"]
+    assert says in detail and "input" not in detail
+
+
+@pytest.mark.parametrize("tag", ['"1', '1"', 'W/"1'])
+def test_tag_with_one_quote_is_400(api: Client, tag: str) -> None:
+    assert api.post("/v1/pods", json=ORDER).status_code == 202
+    answer = api.put("/v1/pods/train", json=ORDER, headers={"If-Match": tag})
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "If-Match"), answer.text
+
+
 def test_parameters_given_several_times_are_the_lists() -> None:
     document: Any = json.loads((DOCS / "schemas" / "openapi.json").read_text())
     verbs = [verb for path in document["paths"].values() for verb in path.values() if isinstance(verb, dict)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import Field
 
-from weft.app.explain import validate, validate_rows
+from weft.app.explain import validate, validate_rows, validate_written
 from weft.app.yamltext import Positions
 from weft.model.base import Document
 from weft.model.errors import InputErrors
@@ -48,3 +48,18 @@ def test_boolean_in_a_row_is_named_with_its_index() -> None:
     assert validate_rows(Row, "rows", rows[:1], 10) == ((Row(name="a"),), [], 0)
     found, [error], more = validate_rows(Row, "rows", rows, 10)
     assert (found, error.field, more) == ((), "rows[11].count", 0)
+
+
+def test_empty_field_that_is_unknown_is_named() -> None:
+    """A known one is the same as a missing one."""
+    data = {
+        "rows": [{"name": "a", "count": None}, {"name": "b", "cuont": None}],
+        "named": {"x": {"nme": None}},
+    }
+    with pytest.raises(InputErrors) as refused:
+        validate_written(Table, data, Positions())
+    assert [error.field for error in refused.value.errors] == ["rows[1].cuont", "named.x.nme"]
+    assert "did you mean count?" in str(refused.value)
+    assert (
+        validate_written(Table, {"rows": [{"name": "a", "share": None}]}, Positions()).rows[0].share is None
+    )

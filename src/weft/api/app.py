@@ -144,6 +144,7 @@ def create_app(
     app.state.prefix = urlsplit(public_url or "").path
     app.state.challenge = f'Keystone uri="{auth_url}"' if auth_url else "Keystone"
     app.state.metrics = Metrics(collectors)
+    app.state.parameters = {}
     app.state.waiting = WaitingRoom()
     app.state.streams = Streams()
     app.state.together = Together()

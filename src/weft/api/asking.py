@@ -14,8 +14,10 @@ from ipaddress import ip_address, ip_network
 from typing import Annotated, Any, TypeVar, cast
 
 import anyio
-from fastapi import Depends, Header, Response
+from fastapi import Depends, Header, Response, params
 from fastapi import Request as HttpRequest
+from fastapi.dependencies.utils import get_flat_params
+from fastapi.routing import APIRoute
 from fastapi.security import APIKeyHeader
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
@@ -54,7 +56,7 @@ async def verbs_of(http: HttpRequest) -> Service:  # async: FastAPI sends what i
 async def asker(http: HttpRequest, token: Annotated[str | None, Depends(_token)]) -> Request:
     """The caller. Raises `UnauthenticatedError` without a valid token, `UnknownError` if Keystone is unreachable."""
     request = await asker_as(http, token, http.method, http.scope["path"])
-    _check_once(http)
+    _check_parameters(http)
     return request
 
 
@@ -62,15 +64,32 @@ LISTS = frozenset({"node", "remove"})
 """Parameters that may be given several times."""
 
 
-def _check_once(http: HttpRequest) -> None:
-    """Raise `InputError` for a parameter or condition given twice: one of the values would be left out silently."""
+def _check_parameters(http: HttpRequest) -> None:
+    """Raise `InputError` for a parameter that the route doesn't have, and for a parameter or condition given twice: it,
+    or one of the values, would be left out silently."""
     given = http.query_params
+    if given:
+        known = _parameters(http.scope["route"], cast(dict[str, frozenset[str]], http.app.state.parameters))
+        for name in given.keys() - known:
+            raise InputError(
+                name, given[name], f"unknown parameter; known here: {', '.join(sorted(known)) or 'none'}"
+            )
     for name in given.keys() - LISTS:
         if len(values := given.getlist(name)) > 1:
             raise InputError(name, ", ".join(values), "one value")
     for name in ("If-Match", "If-None-Match"):
         if len(values := http.headers.getlist(name)) > 1 and http.method not in ("GET", "HEAD"):
             raise InputError(name, ", ".join(values), "one value")
+
+
+def _parameters(route: APIRoute, known: dict[str, frozenset[str]]) -> frozenset[str]:
+    """Names of a route's parameters behind `?`, its dependencies' included. Args: known: what was found before."""
+    if route.unique_id not in known:
+        fields = get_flat_params(route.dependant)
+        elsewhere = params.Path | params.Header | params.Cookie
+        names = (field.alias for field in fields if not isinstance(field.field_info, elsewhere))
+        known[route.unique_id] = frozenset(names)
+    return known[route.unique_id]
 
 
 async def asker_as(
@@ -290,7 +309,7 @@ def plain_object(body: bytes) -> dict[str, object]:
     return value
 
 
-_TAG = re.compile(r'(W/)?"?([0-9]{1,9})(?:-[0-9a-f]{32})?"?')
+_TAG = re.compile(r'(W/)?(")?([0-9]{1,9})(?:-[0-9a-f]{32})?(?(2)")')
 
 
 def generation_of(if_match: str | None) -> int | None:
@@ -307,7 +326,7 @@ def generation_of(if_match: str | None) -> int | None:
         raise InputError("If-Match", if_match, 'the generation that was changed, such as "3"')
     if found[1]:
         raise PreconditionError(f"{if_match.strip()} is a weak tag: send the strong one that `ETag` gave")
-    return int(found[2])
+    return int(found[3])
 
 
 Revised = Annotated[

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from weft.app.explain import validate
+from weft.app.explain import validate_written
 from weft.app.sitecompare import read_lldp
 from weft.app.sitefile import load_site, read_text
-from weft.app.yamltext import read_yaml, without_nulls
+from weft.app.yamltext import read_yaml
 from weft.drivers.openstack import Sessions
 from weft.drivers.openstack.cleaning import Demands
 from weft.drivers.openstack.enrollment import Enrollment, enrollment_differences, node_of, ports_of
@@ -61,7 +61,7 @@ def read_input(site_file: str | Path, list_file: str | Path, lldp: Sequence[str]
     """
     site = load_site(site_file)
     data, where = read_yaml(read_text(Path(list_file)), str(list_file))
-    listed = validate(MachineList, without_nulls(data), where)
+    listed = validate_written(MachineList, data, where)
     _check_macs(site, listed)
     clouds: set[str | None] = set()
     accounts: dict[str, tuple[str, str]] = {}

@@ -12,9 +12,10 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from weft.app.yamltext import Path, Positions, dotted
+from weft.app.yamltext import Path, Positions, dotted, without_nulls
 from weft.model import hostchecks, ids, nodetests, storageorder
 from weft.model.errors import InputError, InputErrors
+from weft.model.ids import A_TIME
 from weft.model.messages.message import Message
 from weft.model.site import DNS_NAMES, deployment, monitoring, storage
 from weft.model.site.ipus import PORT
@@ -83,7 +84,6 @@ _PATTERNS = {
     hostchecks.DIGEST: "sha256: and 64 hex digits",
 }
 """`pattern` of a model of input files -> what it allows, in words."""
-A_TIME = "a time with time zone, such as 2027-01-31T18:00:00Z"
 _SENTENCES = {
     "greater_than_equal": "{ge} or more",
     "less_than_equal": "{le} or less",
@@ -91,21 +91,33 @@ _SENTENCES = {
     "string_too_long": "at most {max_length} characters",
     "string_too_short": "at least {min_length} characters",
     "too_short": "at least {min_length}",
+    "too_long": "at most {max_length}",
     "greater_than": "more than {gt}",
+    "less_than": "less than {lt}",
+    "finite_number": "a finite number",
+    "enum": "{expected}",
     "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number with fewer digits",
     "int_from_float": "a whole number",
     "int_type": "a whole number",
     "bool_parsing": "true or false",
     "bool_type": "true or false",
     "string_type": "text",
+    "string_unicode": "text whose characters are all in Unicode, without half of a surrogate pair",
+    "string_not_ascii": "text in ASCII",
     "model_type": "a mapping of fields",
     "model_attributes_type": "a mapping of fields",
     "dict_type": "a mapping of names",
     "tuple_type": "a list",
     "datetime_parsing": A_TIME,
-    "datetime_from_date_parsing": A_TIME,
     "datetime_type": A_TIME,
     "datetime_object_invalid": A_TIME,
+    "datetime_from_date_parsing": A_TIME,
+    "timezone_aware": A_TIME,
+    "list_type": "a list",
+    "set_type": "a list",
+    "mapping_type": "a mapping of names",
+    "float_type": "a number",
     "float_parsing": "a number",
     "ip_v4_address": "an IPv4 address such as 10.1.0.5",
     "ip_v4_network": "an IPv4 network such as 10.1.0.0/24, without host bits",
@@ -127,6 +139,46 @@ def validate(model: type[D], data: Mapping[str, Any], where: Positions, under: P
     if errors:
         raise InputErrors(errors, more)
     return found
+
+
+def validate_written(model: type[D], data: Mapping[str, Any], where: Positions) -> D:
+    """As `validate`, of a document that people write: an empty field is the same as a missing one, if there is one of
+    its name."""
+    unknown = [
+        InputError(dotted(path), "null", _unknown(str(path[-1]), parent), where.at(path))
+        for path, parent in _unknown_nulls(model, data)
+    ]
+    if unknown:
+        raise InputErrors(by_line(unknown[:MOST_ERRORS]), len(unknown[MOST_ERRORS:]))
+    return validate(model, without_nulls(data), where)
+
+
+def _unknown_nulls(
+    annotation: Any, data: object, path: Path = ()
+) -> Iterator[tuple[Path, type[BaseModel] | None]]:
+    """Paths of nulls that no field has, with the model that has none. What may be of several models is left out."""
+    kind = _plain(annotation)
+    of = get_args(kind)
+    if isinstance(data, list) and of:
+        for index, one in enumerate(cast(list[object], data)):
+            yield from _unknown_nulls(of[0], one, (*path, index))
+    elif isinstance(data, Mapping) and isinstance(kind, type) and issubclass(kind, BaseModel):
+        for key, value in cast(Mapping[str, object], data).items():
+            field = kind.model_fields.get(_names(kind).get(str(key), ""))
+            if field is None and value is None:
+                yield (*path, key), kind
+            elif field is not None and not _is_of_several(field.annotation):
+                yield from _unknown_nulls(field.annotation, value, (*path, key))
+    elif isinstance(data, Mapping) and len(of) == 2:
+        for key, value in cast(Mapping[str, object], data).items():
+            yield from _unknown_nulls(of[1], value, (*path, key))
+
+
+def _is_of_several(annotation: Any) -> bool:
+    while get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    kinds = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else ()
+    return len([kind for kind in kinds if kind is not types.NoneType]) > 1
 
 
 def _no_numbers(
@@ -241,7 +293,7 @@ def _error(
         value, allowed = None, (info.description or "").rstrip(".") if info is not None else ""
         allowed = allowed or "required"
     elif kind == "extra_forbidden":
-        allowed = _unknown(str(path[-1]), parent)
+        value, allowed = "null" if value is None else value, _unknown(str(path[-1]), parent)
     else:
         allowed = in_words(kind, error.get("ctx", {}), error["msg"])
     path = where.written((*under, *path))

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from weft.app.explain import validate
+from weft.app.explain import validate_written
 from weft.app.sitefile import read_text
-from weft.app.yamltext import Positions, read_yaml, without_nulls
+from weft.app.yamltext import Positions, read_yaml
 from weft.model.errors import InputError, InputErrors
 from weft.model.ids import is_uuid
 from weft.model.order import Order
@@ -26,7 +26,7 @@ def load_order(source: str | Path | Mapping[str, Any], name: str = "order") -> O
         data, where = read_yaml(read_text(source), str(source))
     else:
         data, where = read_yaml(source, name)
-    order = validate(Order, without_nulls(data), where)
+    order = validate_written(Order, data, where)
     if is_uuid(order.name):  # stored orders of before have such names
         raise InputErrors(
             [InputError("name", order.name, "a name that isn't like a pod's id", where.at(("name",)))]

@@ -227,9 +227,20 @@ Duration = Annotated[
 """A whole number of seconds, minutes, hours or days, at most 36500d: `90m`, `12h`, `7d`; `span` reads it."""
 
 
+A_TIME = "a time with time zone, such as 2027-01-31T18:00:00Z"
+
+
+def _written_out(value: Any) -> Any:
+    """No number, of which nothing says whether it counts seconds or milliseconds."""
+    digits = isinstance(value, str) and value.strip().lstrip("+-").replace(".", "", 1).isdecimal()
+    if digits or isinstance(value, int | float):
+        raise ValueError(A_TIME)
+    return value
+
+
 def _instant(value: datetime) -> datetime:
     if value.tzinfo is None:
-        raise ValueError("a time with time zone, such as 2027-01-31T18:00:00Z")
+        raise ValueError(A_TIME)
     try:
         moment = value.astimezone(UTC)
     except OverflowError:
@@ -239,7 +250,7 @@ def _instant(value: datetime) -> datetime:
     return moment
 
 
-Instant = Annotated[datetime, AfterValidator(_instant)]
+Instant = Annotated[datetime, BeforeValidator(_written_out), AfterValidator(_instant)]
 """A moment, converted to UTC, within bounds that the database and all arithmetic can handle."""
 
 
