@@ -84,3 +84,21 @@ def test_creation_time_without_a_zone_is_utc_and_another_one_unknown(rig: Rig) -
         row["created"] = other
         with pytest.raises(UnknownError):
             rig.facts.made_by(PROJECT, [OTHER])
+
+
+EVACUATED = ("_do_build_and_run_instance", "a"), ("rebuild_instance", "b"), ("terminate_instance", "b")
+
+
+@pytest.mark.parametrize("events", [[], {}, "", [{"event": None, "result": "Success"}]], ids=str)
+def test_record_without_the_build_does_not_prove_an_end(rig: Rig, events: object) -> None:
+    """The only host left of an evacuated server's record removed it; where it was built, it may run on."""
+    server = IDS[SERVER.key]
+    for action, (name, host) in zip(("create", "evacuate", "delete"), EVACUATED, strict=True):
+        rig.cloud.act(server, action, (name, host, "Success"))
+    assert rig.facts.endings(PROJECT, [server])[server].how is Ended.LEFT_BEHIND
+    rig.cloud.actions[server][0]["events"] = [] if events == [] else rig.cloud.actions[server][0]["events"]
+    if events != []:
+        path = f"/compute/servers/{server}/os-instance-actions/req-{server}-0"
+        lie = {**rig.cloud.actions[server][0], "events": events}
+        rig.cloud.lies = [(f"GET {path}", Reply(200, {"instanceAction": lie}))]
+    assert rig.facts.endings(PROJECT, [server])[server].how is Ended.UNKNOWN

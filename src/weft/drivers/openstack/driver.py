@@ -9,6 +9,7 @@ from typing import TypeVar
 from weft.drivers.openstack.aggregates import Aggregates
 from weft.drivers.openstack.base import Call, KindDriver, ListedResource, look, outcomes_of
 from weft.drivers.openstack.cinder import VolumeAttachments, Volumes
+from weft.drivers.openstack.errors import MALFORMED, all_shaped, shaped
 from weft.drivers.openstack.flavors import Flavors
 from weft.drivers.openstack.images import Images
 from weft.drivers.openstack.lookups import Lookups
@@ -61,6 +62,7 @@ REQUESTS = 8
 """Concurrent requests to one service; see docs/decisions/openstack-driver.md."""
 
 
+@all_shaped
 class OpenStackDriver:
     """`ResourceDriver` for all resources of a pod in one cloud. Thread-safe.
 
@@ -214,15 +216,16 @@ class OpenStackDriver:
         kind = next(kind for kind in DRIVERS if kind.kind is thing.kind and kind.knows(thing.id))
         own = self._sessions.own()
         project = self._sessions.project(thing.project_id) if thing.project_id else own
+        asked = f"remove {thing.kind} {thing.name}"
         try:
-            row = kind.one_row(project, thing.id)
-            if row is None:
-                return Outcome()
-            key = thing.facts.get("key")
-            if row.mark is None or (row.mark.owner, row.mark.key) != (thing.owner, key):
-                asked = f"remove {thing.kind} {thing.name}"
-                raise self._impossible(asked, "it doesn't carry our mark", "check it by hand")
-            kind.remove_left(project, row)
+            with shaped(asked):
+                row = kind.one_row(project, thing.id)
+                if row is None:
+                    return Outcome()
+                key = thing.facts.get("key")
+                if row.mark is None or (row.mark.owner, row.mark.key) != (thing.owner, key):
+                    raise self._impossible(asked, "it doesn't carry our mark", "check it by hand")
+                kind.remove_left(project, row)
         except WeftError as error:
             return Outcome(error=error)
         return Outcome(thing.id)
@@ -264,7 +267,7 @@ class OpenStackDriver:
         def shaped(call: Call, kind: KindDriver, batch: list[Resource]) -> dict[str, T]:
             try:
                 return one(call, kind, batch)
-            except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            except MALFORMED as error:
                 raise self._misread(f"read {kind.kind}s of {scope.owner.kind} {scope.name}", error) from error
 
         found: dict[str, T] = {}

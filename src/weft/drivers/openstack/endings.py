@@ -129,6 +129,8 @@ def ending(
         one = project.compute.item(asked, f"{path}/{request}", "instanceAction")
         if one["request_id"] != request:
             raise UnknownError(asked, "Nova", f"the answer about request {request} is about another one")
+        if not isinstance(one["events"], list) or not all(isinstance(e["event"], str) for e in one["events"]):
+            raise UnknownError(asked, "Nova", f"the events of request {request} have another shape")
         shown.append(one)
     found = _of_events(shown, project_id, whole, hosts)
     if found.how is not Ended.NEVER_RAN and not cut and unplaced is not None and _only_built(shown):
@@ -155,6 +157,16 @@ def _of_events(
     if not events:
         return Ending(Ended.NEVER_RAN, "Nova's record names no nova-compute that ever had it")
     events.sort(key=lambda one: str(one[1]["start_time"]))
+    found = _of_hosts(events, whole, hosts)
+    if found.how is Ended.DESTROYED and all(e["event"] != _BUILDS for _, e in events):
+        said = f"{found.text}, but Nova's record doesn't say which host built it: it may run on there"
+        return Ending(Ended.UNKNOWN, said, cut=True)
+    return found
+
+
+def _of_hosts(
+    events: Sequence[tuple[str, Json]], whole: bool, hosts: Callable[[bool], Collection[str]]
+) -> Ending:
     if whole:
         return judged(("", e) for _, e in events)
     names = _Names(hosts)

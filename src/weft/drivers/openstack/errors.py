@@ -6,10 +6,14 @@ one-key body (api-ref "Faults"), Keystone's `error` body, Glance's HTML or JSON.
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from inspect import isfunction
+from typing import Any, TypeVar
 
 import requests
 from keystoneauth1 import exceptions as auth_errors
@@ -17,6 +21,10 @@ from openstack import exceptions as sdk_errors
 
 from weft.model.errors import ConflictError, OutsideError, PermanentError, TemporaryError, UnknownError
 from weft.model.messages import Message, orders, outside
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 ROLES = "give the service user the roles and policies of docs/operating-roles.md"
 
@@ -235,3 +243,38 @@ def check_done(asked: str, answer: Answer) -> None:
     """Raise `ConflictError` if the service has refused."""
     if not answer.fine:
         raise ConflictError(orders.CLOUD_REFUSES(what=asked, why=answer.sentence()))
+
+
+MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError)
+"""What reading an answer of another shape raises."""
+
+
+@contextmanager
+def shaped(asked: str, of: str = "the cloud") -> Generator[None]:
+    """Raise `UnknownError` for an answer of another shape: nothing follows from it, and it ends neither an audit of
+    everything else nor a visit."""
+    try:
+        yield
+    except MALFORMED as error:
+        log.warning("%s: a malformed answer", asked, exc_info=True)
+        seen = f"a malformed answer ({type(error).__name__}: {error})"[:300]
+        raise UnknownError(asked, of, seen, "nothing follows from it; see the log") from error
+
+
+def all_shaped(made: type[T]) -> type[T]:
+    """Class decorator: each public method, also an inherited one, is `shaped`."""
+
+    def one(method: Callable[..., Any]) -> Callable[..., Any]:
+        asked = f"read the cloud's answers ({method.__name__})"
+
+        @wraps(method)
+        def guarded(*given: Any, **named: Any) -> Any:
+            with shaped(asked):
+                return method(*given, **named)
+
+        return guarded
+
+    for name in (name for name in dir(made) if not name.startswith("_")):
+        if isfunction(method := getattr(made, name)):
+            setattr(made, name, one(method))
+    return made

@@ -6,18 +6,17 @@ networks of its own (docs/operating-roles.md).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from ipaddress import IPv4Network
 
 from weft.drivers.openstack import aggregates
+from weft.drivers.openstack.errors import shaped
 from weft.drivers.openstack.images import images_named
 from weft.drivers.openstack.networks import EVERYBODY, shared_projects
 from weft.drivers.openstack.neutron import default_group
 from weft.drivers.openstack.segments import SHOWN, read_segments
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project, Sessions
-from weft.model.errors import UnknownError
 from weft.model.mark import Mark
 from weft.model.resources import Kind, Resource
 from weft.model.specs import NetworkSpec, PortSpec, SubnetSpec
@@ -39,7 +38,7 @@ class OpenStackExisting:
         left = [r for r in wanted if r.key not in ids]
         if not left:
             return {}
-        with _shaped("look for what is there already"):
+        with shaped("look for what is there already"):
             search = _Search(self._existing_of.own(), dict(ids))
             search.networks([r for r in left if r.kind is Kind.NETWORK])
             search.subnets([r for r in left if r.kind is Kind.SUBNET])
@@ -58,7 +57,7 @@ class OpenStackExisting:
         """The networks list their subnets: the owner of another project's subnet is shown only by weft's
         policies."""
         asked = "list subnets of the site's networks"
-        with _shaped(asked):
+        with shaped(asked):
             own = self._existing_of.own()
             fields = ("id", "name", "cidr", "network_id", "project_id")
             rows = {row["id"]: row for row in _on(own, "subnets", networks, fields, asked=asked)}
@@ -83,7 +82,7 @@ class OpenStackExisting:
         return list({port.id: port for port in (*inside, *beside)}.values())
 
     def _named_ports(self, by: str, ids: Collection[str], asked: str) -> Sequence[NamedPort]:
-        with _shaped(asked):
+        with shaped(asked):
             own = self._existing_of.own()
             project, rows = own.network.signed_in_project(), _on(own, "ports", ids, PORT, by, asked)
             return [
@@ -101,16 +100,6 @@ class OpenStackExisting:
                 )
                 for row in rows
             ]
-
-
-@contextmanager
-def _shaped(asked: str) -> Generator[None]:
-    """Ignore a row of unexpected shape, so that it doesn't end an audit of everything else."""
-    try:
-        yield
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        seen = f"a malformed answer ({type(error).__name__}: {error})"
-        raise UnknownError(asked, "the cloud", seen, "nothing follows from it; see the log") from error
 
 
 class _Search:

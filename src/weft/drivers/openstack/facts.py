@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from pydantic import TypeAdapter, ValidationError
 
+from weft.drivers.openstack.errors import all_shaped
 from weft.drivers.openstack.existing import OpenStackExisting
 from weft.drivers.openstack.given import foreign_part
 from weft.drivers.openstack.lookups import Lookups
@@ -52,6 +53,7 @@ _NOVA = {
 }
 
 
+@all_shaped
 class OpenStackFacts(
     OpenStackOccupants,
     OpenStackNetworks,
