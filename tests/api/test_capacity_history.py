@@ -77,11 +77,22 @@ def test_old_records_are_removed(api: Client, doors: DoorsHouse) -> None:
     assert [one["waiting"] for one in points(api, since=ago(days=1200))] == [2]
 
 
+def test_period_is_the_last_week_by_default(api: Client, doors: DoorsHouse) -> None:
+    """Before its end, which is now by default, by the database's clock."""
+    for days, waiting in ((8, 1), (6, 2)):
+        past(doors, days, 1, waiting)
+    note(doors)
+    answer = api.get(PATH, params={"until": ago()}, headers=OLGA).json()
+    assert [one["waiting"] for one in answer["points"]] == [2]
+    now = api.get(PATH, headers=OLGA).json()
+    assert [one["waiting"] for one in now["points"]] == [0]
+    assert datetime.fromisoformat(now["until"]) - datetime.fromisoformat(now["since"]) == timedelta(days=7)
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         ({"since": "x"}, "since"),
-        ({}, "since"),
         ({"since": "2100-01-01T00:00Z"}, "before the end"),
         ({"since": "2026-01-01T00:00Z", "points": "0"}, "points"),
     ],

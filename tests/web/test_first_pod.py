@@ -152,8 +152,14 @@ def test_capacity_is_shown_over_time(pods_console: Console, browser: Browser) ->
     CapacityKeeper(house.store, lambda: house.site).note()
     browser.get("/ui/site/capacity?span=1d")
     assert "h100 16" in browser.text and "Orders waiting" in browser.text
+    assert "/ui/site/capacity.svg?span=1d" in browser.page.text
+    picture = browser.get("/ui/site/capacity.svg?span=1d")
+    assert picture.headers["content-type"] == "image/svg+xml"
+    assert "<title>h100: free, 16 to 16</title>" in picture.text and "orders waiting" in picture.text
+    assert browser.get("/ui/site/capacity.svg?span=2d").status_code == 400
     assert 'href="/ui/site/capacity"' in browser.get("/ui/site/queue").text
     assert browser.get("/ui/site/capacity?span=2d").status_code == 400
     browser.cookie = ""
     browser.sign_in("alice")
     assert browser.get("/ui/site/capacity").status_code == 403
+    assert browser.get("/ui/site/capacity.svg").status_code == 403

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from html import unescape
 
 import httpx
+import psycopg
 import pytest
 
 from tests.engine.house import policy
@@ -92,6 +93,25 @@ def test_webhooks_of_other_projects_are_404(pods_console: Console, browser: Brow
     browser.get(f"{own}/delete")
     browser.post(f"{own}/delete", hidden(browser))
     assert own not in browser.get("/ui/webhooks?all=true").text
+
+
+def test_webhook_is_enabled_only_as_it_was_shown(pods_console: Console, browser: Browser) -> None:
+    """Another secret since the page was loaded: nothing is changed."""
+    browser.sign_in("alice")
+    browser.get("/ui/webhooks/new")
+    browser.post("/ui/webhooks/new", {"name": "ops", "url": URL, "events": ""})
+    own = re.findall(r"/ui/webhooks/[0-9a-f-]{36}", browser.page.text)[0]
+    with psycopg.connect(pods_console.house.database.url, autocommit=True) as connection:
+        connection.execute("UPDATE webhook SET disabled_at = now()")
+    browser.get(own)
+    shown = hidden(browser)
+    browser.get(f"{own}/rotate")
+    browser.post(f"{own}/rotate", hidden(browser))
+    browser.get(own)
+    assert browser.post(f"{own}/enable", shown).status_code == 409
+    browser.get(own)
+    browser.post(f"{own}/enable", hidden(browser))
+    assert "active" in browser.text
 
 
 def test_forms_of_other_sites_change_no_webhook(pods_console: Console, browser: Browser) -> None:

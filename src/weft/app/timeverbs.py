@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 from weft.app.desk import DeskVerbs, project_id
 from weft.app.offline import capacity_of, shown_shapes
@@ -62,10 +63,11 @@ class TimeVerbs(DeskVerbs):
         self._desk.policy.check("nodes:list", request.caller)
         database, site = self._desk.store.database, self._desk.store.site().site
         until = search.until or database.now()
-        if until <= search.since:
-            raise InputError("since", search.since, instead("must be before the end of the period"))
-        points = capacity_noted(database, search.since, until, search.points)
-        return CapacityHistory(since=search.since, until=until, kept=site.retention.use, points=tuple(points))
+        since = search.since or until - timedelta(days=7)
+        if until <= since:
+            raise InputError("since", since, instead("must be before the end of the period"))
+        points = capacity_noted(database, since, until, search.points)
+        return CapacityHistory(since=since, until=until, kept=site.retention.use, points=tuple(points))
 
     def reservations(self, request: Request) -> list[ReservationView]:
         """All reservations, for operators."""

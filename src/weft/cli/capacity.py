@@ -51,7 +51,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "--from",
         dest="since",
         metavar="TIME",
-        help="start of --history, such as 2027-01-31; default: a week ago",
+        help="start of --history, such as 2027-01-31; default: a week before its end",
     )
     parser.add_argument("--to", dest="until", metavar="TIME", help="its end; default: now")
     commands = group(subparsers, "reservation", "reserve nodes for a project (operators)")
@@ -112,14 +112,9 @@ def show_capacity(args: argparse.Namespace) -> int:
 
 
 def _history(args: argparse.Namespace) -> Listing:
-    from datetime import UTC, datetime, timedelta
-
     if args.offline or args.accelerator or args.level:
         raise InputError("--history", "with --offline, --accelerator or --level", "without these")
-    week = (datetime.now(UTC) - timedelta(days=7)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    found = client_of(args).capacity.history(
-        day(args.since) if args.since else week, args.until and day(args.until)
-    )
+    found = client_of(args).capacity.history(args.since and day(args.since), args.until and day(args.until))
     rows = [
         {"at": one["at"], "type": of["type"], "total": of["total"], **dict.fromkeys(STATES, 0), **of["states"],
          "waiting": one["waiting"]}

@@ -29,8 +29,14 @@ class Capacity:
         path = with_query("/v1/capacity", accelerator=accelerator, level=level, duration=duration)
         return self.weft.ask("GET", path)
 
-    def history(self, since: str, until: str | None = None, points: int | None = None) -> Json:
-        """Nodes by state over time; for operators. Args: since, until: ISO 8601 with time zone."""
+    def history(self, since: str | None = None, until: str | None = None, points: int | None = None) -> Json:
+        """Nodes by state over time; for operators.
+
+        Args:
+            since: ISO 8601 with time zone, as `until`; None: a week before it.
+            until: None: now.
+            points: at most so many moments.
+        """
         return self.weft.ask(
             "GET", with_query("/v1/capacity/history", since=since, until=until, points=points)
         )

@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from weft.model.errors import ConflictError, InputError
 from weft.model.storageorder import StorageOrder
 from weft.model.views import PodView
-from weft.web.pods import checked
+from weft.web.pods import checked, show_pod
 from weft.web.visits import Visit, Visitor
 
 router = APIRouter(prefix="/pods/{name}")
@@ -49,7 +49,7 @@ async def release(visit: Visitor, name: str) -> Response:
 @router.post("/extend")
 async def extend(visit: Visitor, name: str) -> Response:
     """Let the lease end some hours later than it does."""
-    form = await visit.form()
+    form = await visit.form(lambda: show_pod(visit, name))
     given = form.get("hours", "").strip()
     digits = given.isascii() and given.isdigit() and len(given) <= len(str(MOST_HOURS))
     if not digits or not 1 <= int(given) <= MOST_HOURS:

@@ -20,7 +20,7 @@ from weft.model.errors import WeftError
 from weft.model.errortable import to_problem
 from weft.web.problems import has_page
 from weft.web.sessions import Session
-from weft.web.sitenav import own_pages, site_pages
+from weft.web.sitenav import own_pages, site_menu
 
 PREFIX = "/ui"
 
@@ -92,7 +92,7 @@ def fragment(http: HttpRequest, template: str, session: Session | None = None, *
         "csrf": session.csrf if session else "",
         "place": http.url.path,
         "own_pages": own_pages(getattr(http.state, "own", ())),
-        "site_pages": site_pages(getattr(http.state, "allowed", ())),
+        "site_menu": site_menu(getattr(http.state, "allowed", ())),
     }
     return environment().get_template(template).render(common | values)
 

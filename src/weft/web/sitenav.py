@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import groupby
 from urllib.parse import quote
 
 DETAILS = "details:show"
@@ -16,11 +17,13 @@ class SitePage:
 
     Attributes:
         rule: of the API's request that it shows the answer of.
+        group: of the menu.
     """
 
     path: str
     label: str
     rule: str
+    group: str = ""
 
 
 OWN_PAGES = (
@@ -30,24 +33,24 @@ OWN_PAGES = (
 )
 """Pages of the caller's own project, beside those that everyone has."""
 PAGES = (
-    SitePage("/site/alarms", "Alarms", "pods:list_all_projects"),
-    SitePage("/site/pods", "All pods", "pods:list_all_projects"),
-    SitePage("/site/queue", "Queue", "pods:list_all_projects"),
-    SitePage("/site/nodes", "Nodes", "nodes:list"),
-    SitePage("/site/health", "Health", "nodes:list"),
-    SitePage("/site/picture", "Picture", "nodes:list"),
-    SitePage("/site/stops", "Holds and drains", "nodes:list_holds"),
-    SitePage("/site/capacity", "Capacity over time", "nodes:list"),
-    SitePage("/site/reservations", "Reservations", "reservations:list"),
-    SitePage("/site/links", "Links", "links:show"),
-    SitePage("/site/resources", "Resources", "site:plan"),
-    SitePage("/site/fabrics", "Fabrics", "site:show"),
-    SitePage("/site/file", "Site file", "site:activate"),
-    SitePage("/site/audit", "Audit", "audit:check"),
-    SitePage("/site/parts", "Parts", "nodes:history"),
-    SitePage("/site/check-tokens", "Check tokens", "nodes:list_check_tokens"),
-    SitePage("/site/receipts", "Receipts", "pods:list_all_projects"),
-    SitePage("/site/log", "Audit log", "audit_log:list"),
+    SitePage("/site/alarms", "Alarms", "pods:list_all_projects", "Pods"),
+    SitePage("/site/pods", "All pods", "pods:list_all_projects", "Pods"),
+    SitePage("/site/queue", "Queue", "pods:list_all_projects", "Pods"),
+    SitePage("/site/capacity", "Capacity over time", "nodes:list", "Pods"),
+    SitePage("/site/reservations", "Reservations", "reservations:list", "Pods"),
+    SitePage("/site/nodes", "Nodes", "nodes:list", "Nodes"),
+    SitePage("/site/health", "Health", "nodes:list", "Nodes"),
+    SitePage("/site/picture", "Picture", "nodes:list", "Nodes"),
+    SitePage("/site/stops", "Holds and drains", "nodes:list_holds", "Nodes"),
+    SitePage("/site/parts", "Parts", "nodes:history", "Nodes"),
+    SitePage("/site/check-tokens", "Check tokens", "nodes:list_check_tokens", "Nodes"),
+    SitePage("/site/fabrics", "Fabrics", "site:show", "Site"),
+    SitePage("/site/links", "Links", "links:show", "Site"),
+    SitePage("/site/resources", "Resources", "site:plan", "Site"),
+    SitePage("/site/file", "Site file", "site:activate", "Site"),
+    SitePage("/site/audit", "Audit", "audit:check", "Records"),
+    SitePage("/site/receipts", "Receipts", "pods:list_all_projects", "Records"),
+    SitePage("/site/log", "Audit log", "audit_log:list", "Records"),
 )
 CHANGES = (
     "nodes:hold",
@@ -78,9 +81,12 @@ def own_pages(allowed: Collection[str]) -> list[SitePage]:
     return [page for page in OWN_PAGES if page.rule in allowed]
 
 
-def site_pages(allowed: Collection[str]) -> list[SitePage]:
-    """The pages for someone who may do this."""
-    return [page for page in PAGES if page.rule in allowed and DETAILS in allowed]
+def site_menu(allowed: Collection[str]) -> dict[str, list[SitePage]]:
+    """The pages for someone who may do this, by group."""
+    if DETAILS not in allowed:
+        return {}
+    found = (page for page in PAGES if page.rule in allowed)
+    return {name: [*pages] for name, pages in groupby(found, lambda page: page.group)}
 
 
 def node_path(name: str) -> str:

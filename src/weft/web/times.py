@@ -15,11 +15,12 @@ from weft.api.threadshares import run_outside
 from weft.app.explain import validate
 from weft.app.yamltext import Positions
 from weft.generate.calendarpicture import Span, calendar
+from weft.generate.capacitypicture import capacity_over_time
 from weft.model.errors import InputError
 from weft.model.ids import Duration
 from weft.model.pod import PodState
 from weft.model.reservation import Reservation, ReservationView
-from weft.model.views import CapacitySearch, NodeState, PodSearch
+from weft.model.views import CapacityHistory, CapacitySearch, NodeState, PodSearch
 from weft.web.confirming import AskedField, Confirmation, check_unchanged, confirmation, print_of, require
 from weft.web.pods import checked
 from weft.web.visits import Visit, Visitor
@@ -34,8 +35,8 @@ WEEKS = (1, 4, 13, 52)
 _EARLIEST, _LATEST = date(2000, 1, 1), date(2200, 1, 1)
 SPANS = {"1d": timedelta(1), "7d": timedelta(7), "30d": timedelta(30), "365d": timedelta(365)}
 """Periods of capacity over time."""
-POINTS = 48
-"""Moments on the page of capacity over time."""
+POINTS, DRAWN = 48, 288
+"""Moments on the page of capacity over time, and in its picture."""
 Day = Annotated[str, Query(max_length=20)]
 Weeks = Annotated[int, Query(ge=1, le=52)]
 _DURATION: TypeAdapter[str] = TypeAdapter(Duration)
@@ -68,15 +69,27 @@ async def capacity(
 @router.get("/site/capacity")
 async def capacity_history(visit: Visitor, span: Annotated[str, Query(max_length=4)] = "7d") -> Response:
     """Nodes by type and state over time, and how many orders waited."""
-    if span not in SPANS:
-        raise InputError("span", span, f"one of: {', '.join(SPANS)}")
-    request = await visit.caller("GET", "/v1/capacity/history")
-    search = CapacitySearch(since=datetime.now(UTC) - SPANS[span], points=POINTS)
-    found = await run_in_threadpool(visit.verbs.capacity.history, request, search)
+    found = await _noted(visit, span, POINTS)
     states = [
         one for one in get_args(NodeState) if any(one in of.states for p in found.points for of in p.nodes)
     ]
     return visit.page("site_capacity.html", found=found, span=span, spans=list(SPANS), states=states)
+
+
+@router.get("/site/capacity.svg")
+async def capacity_picture(visit: Visitor, span: Annotated[str, Query(max_length=4)] = "7d") -> Response:
+    """The same as a picture, with more moments."""
+    found = await _noted(visit, span, DRAWN)
+    text = capacity_over_time(found.points, found.since, found.until)
+    return Response(text, 200, media_type="image/svg+xml")
+
+
+async def _noted(visit: Visit, span: str, points: int) -> CapacityHistory:
+    if span not in SPANS:
+        raise InputError("span", span, f"one of: {', '.join(SPANS)}")
+    request = await visit.caller("GET", "/v1/capacity/history")
+    search = CapacitySearch(since=datetime.now(UTC) - SPANS[span], points=points)
+    return await run_in_threadpool(visit.verbs.capacity.history, request, search)
 
 
 @router.get("/site/queue")

@@ -12,7 +12,7 @@ from weft.api.threadshares import run_outside
 from weft.app.explain import validate
 from weft.app.yamltext import Positions
 from weft.model.errors import ForbiddenError
-from weft.model.views import NewWebhook, WebhookRequest, WebhookView
+from weft.model.views import NewWebhook, WebhookRequest, WebhookTest, WebhookView
 from weft.web.confirming import AskedField, Confirmation, check_unchanged, confirmation, print_of
 from weft.web.pods import checked
 from weft.web.visits import Visit, Visitor
@@ -75,7 +75,7 @@ async def create(visit: Visitor) -> Response:
 async def show(visit: Visitor, name: str) -> Response:
     """One webhook, whether it is delivered, and what can be done with it."""
     hook = await _hook(visit, name)
-    return visit.page("webhook.html", hook=hook, may=await _may(visit, hook.project_id), tested=None)
+    return await _shown(visit, hook)
 
 
 @router.post("/{name}/test")
@@ -85,15 +85,15 @@ async def test(visit: Visitor, name: str) -> Response:
     request = await visit.caller("POST", f"/v1/webhooks/{checked(name)}/test")
     tested = await run_outside(visit.http, request, lambda: visit.verbs.webhooks.test(request, name))
     hook = await _hook(visit, name)
-    return visit.page("webhook.html", hook=hook, may=await _may(visit, hook.project_id), tested=tested)
+    return await _shown(visit, hook, tested)
 
 
 @router.post("/{name}/enable")
 async def enable(visit: Visitor, name: str) -> Response:
     """Send again, at once."""
-    await visit.form()
-    request = await visit.caller("POST", f"/v1/webhooks/{checked(name)}/enable")
-    hook = await run_in_threadpool(visit.verbs.webhooks.enable, request, name)
+    hook = await _form(visit, name)
+    request = await visit.caller("POST", f"/v1/webhooks/{hook.id}/enable")
+    await run_in_threadpool(visit.verbs.webhooks.enable, request, hook.id, hook.revision)
     return visit.to(f"/webhooks/{hook.id}")
 
 
@@ -135,6 +135,11 @@ async def delete(visit: Visitor, name: str) -> Response:
     request = await visit.caller("DELETE", f"/v1/webhooks/{hook.id}")
     await run_in_threadpool(visit.verbs.webhooks.delete, request, hook.id, hook.revision)
     return visit.to("/webhooks")
+
+
+async def _shown(visit: Visit, hook: WebhookView, tested: WebhookTest | None = None) -> Response:
+    may = await _may(visit, hook.project_id)
+    return visit.page("webhook.html", hook=hook, may=may, tested=tested, seen=_seen(hook))
 
 
 async def _hook(visit: Visit, name: str) -> WebhookView:

@@ -238,7 +238,7 @@ GROUP BY project_id, pod_id, pod, node, devices, spare, type, accelerators LIMIT
 -- name: note_capacity
 -- The first of a period stays.
 INSERT INTO capacity_sample (period, at, nodes, waiting)
-SELECT date_bin(%(every)s, now(), '2000-01-01T00:00Z'), now(), %(nodes)s, count(*)
+SELECT date_bin(%(every)s, %(now)s, '2000-01-01T00:00Z'), %(now)s, %(nodes)s, count(*)
 FROM pod WHERE plan IS NULL AND state = 'PENDING' AND NOT fixed
 ON CONFLICT (period) DO NOTHING;
 

@@ -15,7 +15,7 @@ EVERY = timedelta(minutes=10)
 
 def note_capacity(database: Database, nodes: Mapping[str, Mapping[str, int]]) -> None:
     """Keep what is so now, unless this period of `EVERY` has its record. Args: nodes: type -> state -> number."""
-    database.run("note_capacity", every=EVERY, nodes=Jsonb(nodes))
+    database.run("note_capacity", now=database.now(), every=EVERY, nodes=Jsonb(nodes))
 
 
 def capacity_noted(database: Database, since: datetime, until: datetime, most: int) -> list[CapacityPoint]:

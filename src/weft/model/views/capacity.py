@@ -81,7 +81,9 @@ class CapacityView(Document):
 class CapacitySearch(Document):
     """Which period of what was free."""
 
-    since: Instant = Field(description="Begin of the period.")
+    since: Instant | None = Field(
+        default=None, description="Begin of the period. Default: a week before its end."
+    )
     until: Instant | None = Field(default=None, description="Its end. Default: now.")
     points: int = Field(default=100, ge=1, le=500, description="At most so many, at equal steps.")
 
