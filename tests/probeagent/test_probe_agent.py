@@ -92,7 +92,7 @@ def test_round_works_over_https(served: HttpProbeAgent) -> None:
     assert (x.sent, x.heard, y.sent, y.heard) == (True, (MARKS[1],), True, (MARKS[0],))
     assert [o.unknown.partition(" ")[2] for o in others] == [
         "device 0000:ff:1f.7 has no network interface on this host",
-        "is no PCI address",
+        "isn't a PCI address",
         "isn't among the agent's adapters, and has no PCI address",
     ]
 
