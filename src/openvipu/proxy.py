@@ -58,7 +58,8 @@ class Proxy:
     def query(self, size: int) -> dict[str, Any]:
         """How many partitions of ``size`` could be made now; ``available`` false with the reason if it is no size.
 
-        A size that this site never has is none of now, without a message, as the original answers [user guide].
+        A size that this site never has is currently unavailable, without a message, as the original answers
+        [user guide].
         """
         wanted = pb.PartitionRequirements(id="query", size=size)
         request = catalog_pb2.ListPartitionOptionsRequest(requirements=wanted)
@@ -122,7 +123,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def length_of(text: str) -> int | None:
-    """The bytes of a body by its header; None for what is no number, or too large."""
+    """The bytes of a body by its header; None if it isn't a number, or too large."""
     if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) > LONGEST_BODY:
         return None
     return int(text)

@@ -110,7 +110,7 @@ class Store:
         except sqlite3.OperationalError as error:
             raise StateError(f"state file {path} can't be used: {error}") from None
         except (sqlite3.Error, UnicodeDecodeError) as error:
-            # SQLite's own words may quote bytes of a damaged file that are no text
+            # SQLite's own words may quote bytes of a damaged file that aren't text
             raise StateError(f"state file {path} is damaged: {error}") from None
         return cls(path, connection, state, digests, step)
 

@@ -106,7 +106,7 @@ def _make(work: Path, folder: Path, drivers: str, more: More) -> None:
 
 
 def _download(work: Path, more: More) -> list[Path]:
-    """Debian's packages, without installing them: a kernel on this machine is none of the lab's affairs."""
+    """Debian's packages, without installing them: a kernel on this machine isn't the lab's to choose."""
     try:
         listing = _run(["apt-cache", "show", "--no-all-versions", more.kernel])
     except LabError:  # the list of packages is missing

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from weftlab.liar.messages import HTML, JSON, Answer, Asked, Headers, Source, document, page
 
 ELSEWHERE = "/weft-lab-elsewhere"
-"""Path on each of the liar's ports that is no service's: a sign-in page with status 200."""
+"""Path on each of the liar's ports that belongs to no service: a sign-in page with status 200."""
 REQUEST_ID = "x-openstack-request-id"
 
 

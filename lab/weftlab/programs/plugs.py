@@ -91,7 +91,8 @@ def follow(bridges, plugin, admin):
 
 
 def vlan_of(details):
-    """A network's VLAN on the hosts' bridges; of a VXLAN one that is no network's (`weftlab.config.neutron`)."""
+    """A network's VLAN on the hosts' bridges; for a VXLAN network one outside of all networks
+    (`weftlab.config.neutron`)."""
     number = details.get("segmentation_id")
     return {"vlan": number, "vxlan": number and number + VXLANS}.get(details.get("network_type"))
 

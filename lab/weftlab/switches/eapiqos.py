@@ -27,7 +27,7 @@ class InQueue(Protocol):
 @dataclass
 class PortQos:
     mtu: int = MTU
-    trust: str = ""  # as it was said; a switched port trusts CoS
+    trust: str = ""  # as configured; a switched port trusts CoS
     paused: bool = False
     no_drop: set[int] = field(default_factory=set[int])
     ecn: dict[int, str] = field(default_factory=dict[int, str])

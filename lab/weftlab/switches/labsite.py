@@ -41,7 +41,7 @@ NO_COMPUTE = "this lab runs no nova-compute for it"
 PHYSICAL_NETWORK = "rocenet"
 PORTS = 40
 HARDWARE = 2
-"""Hosts on the last ports of each leaf that are no node's adapters: BMCs, for networks of the site's own."""
+"""Hosts on the last ports of each leaf, without adapters of nodes: BMCs, for networks of the site's own."""
 MOST_SWITCHES = 18
 """So many have a TCP port in `layout.PORT_OFFSETS`."""
 KINDS: Mapping[str, tuple[Speaks, ...]] = {

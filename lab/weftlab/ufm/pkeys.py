@@ -147,7 +147,7 @@ class Pkeys:
             raise Refused(404, f"PKey {text} not found")
 
     def remove_guids(self, text: str, guids: str, state: State) -> None:
-        """A GUID that is no member is none; the last one's removal deletes the P_Key (seen)."""
+        """A GUID that isn't a member is ignored; removal of the last member deletes the P_Key (seen)."""
         key, gone = number(text), {guid(g) for g in guids.split(",") if g}
         pkey = state.pkeys.get(key)
         if pkey is None:
@@ -190,7 +190,7 @@ class Pkeys:
         return body
 
     def _checked(self, text: object, read: Callable[[object], T]) -> T:
-        """`number` or `guid`, with the status that this one answers to what is none."""
+        """`number` or `guid`, with the status that this request answers to an invalid one."""
         try:
             return read(text)
         except Refused as error:

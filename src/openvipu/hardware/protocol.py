@@ -67,5 +67,5 @@ def load(entry: str) -> Hardware:
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise HardwareError(f"hardware {entry!r} can't be loaded: {error}") from None
     if not isinstance(made, Hardware):
-        raise HardwareError(f"hardware {entry!r} made a {type(made).__name__}, which is no IPU-Machine")
+        raise HardwareError(f"hardware {entry!r} made a {type(made).__name__}, which isn't an IPU-Machine")
     return made

@@ -208,7 +208,7 @@ def node_views(
     found: Mapping[str, str] = _NOTHING,
     unknown: Mapping[str, str] = _NOTHING,
 ) -> list[NodeView]:
-    """Every node, then every machine that is no host, in the site's order.
+    """Every node, then every machine that isn't a host, in the site's order.
 
     Args:
         found: node that no pod holds -> why it can't be assigned, by the cloud.

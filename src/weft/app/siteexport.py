@@ -51,7 +51,7 @@ def export_site(
     """Write the files of a format for a site's cloud.
 
     Args:
-        force: overwrite files that aren't as the last export left them. Files that are no part of it always stay.
+        force: overwrite files that aren't as the last export left them. Other files always stay.
         live: read from the cloud what is there already, for Terraform.
         profile: name of weft's service user in clouds.yaml, for Terraform; None: as the site says.
 
@@ -159,7 +159,7 @@ def _manifest(target: Path) -> dict[str, str]:
 def _refuse_others(target: Path, files: Mapping[str, bytes], before: Mapping[str, str], force: bool) -> None:
     """Refuse a directory with other contents, and an export with files that were changed since.
 
-    Files that are no part of it aren't read: beside an export lie passwords and keys.
+    Other files aren't read: passwords and keys lie beside an export.
     """
     for name in {**before, **files}:
         for path in (target / name, *(target / p for p in Path(name).parents)):
@@ -184,7 +184,7 @@ def _refuse_others(target: Path, files: Mapping[str, bytes], before: Mapping[str
 
 
 def _others(target: Path, files: Mapping[str, bytes]) -> Iterator[Path]:
-    """Entries of a directory that are no part of an export."""
+    """Entries of a directory that don't belong to an export."""
     for path in target.rglob("*"):
         name = str(path.relative_to(target))
         if (path.is_symlink() or not path.is_dir()) and name not in files and not name.startswith(MANIFEST):

@@ -34,7 +34,7 @@ _OTHERS = (
     (b"\xff\xfe", "UTF-16"),
     (b"\xfe\xff", "UTF-16"),
 )
-"""How files of spreadsheets begin that are no UTF-8."""
+"""How files of spreadsheets begin that aren't UTF-8."""
 
 MOST_BYTES = 512 << 20
 """Largest file that is accepted."""

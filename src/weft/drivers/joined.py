@@ -125,7 +125,7 @@ class Joined(Generic[P]):
     """Queue of the changes of one thing. Thread-safe; who waits occupies no thread of the pool.
 
     What is first in line goes first: if it is a change, all changes that wait are made with it. A future that is
-    canceled before its turn leaves nothing. An error that is no `Exception` is every waiter's of that turn.
+    canceled before its turn leaves nothing. A `BaseException` other than `Exception` fails all waiters of that turn.
 
     Args:
         make: makes some and sets their errors. It must end in bounded time.

@@ -327,7 +327,7 @@ class FakeCloud(FakeServers, FakeStorage, FakePeople):
             self.witnesses[site] = witness
 
     def _devices(self, server: Thing) -> tuple[str, ...]:
-        """As Placement has them where Nova reports PCI devices to it; those of ports are none of them."""
+        """As Placement has them where Nova reports PCI devices to it; those of ports aren't among them."""
         flavor = self.offers.flavors.get(str(server.fields.get("flavor")))
         return ("CUSTOM_PCI_DEVICE",) if flavor is not None and flavor.alias else ()
 

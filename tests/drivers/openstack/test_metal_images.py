@@ -203,5 +203,5 @@ def test_image_part_that_is_no_image_is_refused(rig: Rig, part: object) -> None:
     image = {"id": OWN, "name": "mine", "status": "active", "kernel_id": part}
     rig.ironic.things["images"] = [image]
     nodes = NodesOrder(kind="bare_metal", count=1, flavor="m", image="mine")
-    with pytest.raises(InputError, match="which is no image's id"):
+    with pytest.raises(InputError, match="which isn't an image's id"):
         new_facts(rig, NODE).check_order(PROJECT, Order(name="train", nodes=nodes), "m")

@@ -157,9 +157,9 @@ def test_network_without_ports_has_no_members() -> None:
         (pf(pci_slot=""), "has not said which PCI device"),
         (pf(pci_slot="0000:ff:00.0"), "no adapter on ib at PCI address 0000:ff:00.0"),
         (bare(client_ids=()), "no DHCP option client-id"),
-        (bare(client_ids=("hello",)), "is none of an InfiniBand adapter"),
-        (bare(client_ids=("01:fa:16:3e:00:00:01",)), "is none of an InfiniBand adapter"),
-        (bare(client_ids=(client_id(0),)), "is none of an InfiniBand adapter"),
+        (bare(client_ids=("hello",)), "isn't that of an InfiniBand adapter"),
+        (bare(client_ids=("01:fa:16:3e:00:00:01",)), "isn't that of an InfiniBand adapter"),
+        (bare(client_ids=(client_id(0),)), "isn't that of an InfiniBand adapter"),
         (bare(client_ids=(client_id(PF0.port_guid), client_id(PF1.port_guid))), "different adapters"),
         (vf(mac=""), "is not six bytes"),
         (vf(mac="80:00:00:28:fe:80:00:00:00:00:00:00:00:11:22:03:00:33:44:56"), "is not six bytes"),
@@ -172,7 +172,7 @@ def test_port_without_adapter_is_out_with_reason(one: TenantPort, why: str) -> N
 def test_client_id_never_selects_another_hosts_adapter() -> None:
     """Tenants may change extra_dhcp_opts, which must not pull another's adapter into their segment."""
     victim = small_site().node_by_name["gpu02"].hcas[0]
-    assert "no adapter of node gpu01" in why_not(bare(client_ids=(client_id(victim.port_guid),)))
+    assert "isn't an adapter of node gpu01" in why_not(bare(client_ids=(client_id(victim.port_guid),)))
 
 
 def test_chosen_mac_never_matches_site_hardware() -> None:

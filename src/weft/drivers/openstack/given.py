@@ -129,7 +129,7 @@ def foreign_part(lookups: Lookups, tenant: Project, own: Project, image: Json) -
         if not part:
             continue
         if not isinstance(part, str) or not UUID.fullmatch(part):
-            return f"{name} {str(part)[:100]!r}, which is no image's id"
+            return f"{name} {str(part)[:100]!r}, which isn't an image's id"
         for project, whose in ((tenant, "its project"), (own, "weft's project")):
             found = lookups.image(project, part)
             if found is None or found["id"] != part:

@@ -14,7 +14,7 @@ EVERY = timedelta(minutes=10)
 
 
 def note_capacity(database: Database, nodes: Mapping[str, Mapping[str, int]]) -> None:
-    """Keep what is so now, unless this period of `EVERY` has its record. Args: nodes: type -> state -> number."""
+    """Record the present state, unless this period of `EVERY` has a record. Args: nodes: type -> state -> number."""
     database.run("note_capacity", now=database.now(), every=EVERY, nodes=Jsonb(nodes))
 
 

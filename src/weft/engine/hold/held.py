@@ -76,7 +76,7 @@ class Held:
         self.quarantine = Quarantine(self.fence, self.notes, self._outside)
 
     def _outside(self) -> AbstractContextManager[None]:
-        """In the lane of then: it is known only after the claim."""
+        """In the lane that is set by then: it is known only after the claim."""
         return self.lane.outside()
 
     @property
@@ -142,8 +142,7 @@ class Held:
         self.notes.write_before_asking()
 
     def changing(self) -> None:
-        """Call before a change is requested outside, and once it was answered: what was seen before says nothing of
-        after it."""
+        """Call before a change is requested outside, and once it was answered: earlier observations no longer count."""
         self.requests += 1
         self.sights.clear()
 
@@ -161,7 +160,7 @@ class Held:
             tx.run("repaired_owner", id=self.owner.id)
 
     def abandon(self, reason: str) -> None:
-        """As an operator does (`Store.abandon`), because its release exceeds its limit."""
+        """Abandon the owner, as an operator does (`Store.abandon`), because its release exceeds its limit."""
         asked = Abandonment("weft", reason, self.at, own=True, worked=self.work.seconds)
         values = {"by": asked.by, "why": reason, "at": asked.at, "own": True}
         with self.notes.write() as tx:

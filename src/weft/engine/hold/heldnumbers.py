@@ -31,7 +31,7 @@ class HeldNumbers:
         self._fence.owner = replace(self._fence.owner, taken=taken)
 
     def hold(self, tx: Tx, space: str, number: int) -> None:
-        """In a transaction under the lock of numbers. Raises `PermanentError` if another owner has it."""
+        """Claim numbers in a transaction under their lock. Raises `PermanentError` if another owner has it."""
         owner = self._fence.owner
         who = tx.row("who_holds", space=space, number=number)
         if who is None:

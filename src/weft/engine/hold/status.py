@@ -58,7 +58,7 @@ class Status:
         return summary(self.phase, self.conditions)
 
     def back_to(self, before: Status) -> None:
-        """Be again what a copy of this was."""
+        """Restore the values of an earlier copy."""
         self.phase, self.conditions = before.phase, before.conditions
         self.reason, self.since = before.reason, before.since
 

@@ -1,4 +1,4 @@
-"""Rows of the console's sessions: sealed contents by the SHA-256 of their ids. Keys and tokens are none of them."""
+"""Rows of the console's sessions: sealed contents by the SHA-256 of their ids. They contain neither keys nor tokens."""
 
 from __future__ import annotations
 

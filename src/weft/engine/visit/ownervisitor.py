@@ -165,7 +165,7 @@ class OwnerVisitor:
         return want(held.owner, held.site, held.world)
 
     def _follow(self, held: Held, wanted: DesiredResources, gone: bool) -> bool:
-        """Make the rows what is wanted now, in one transaction with the numbers they claim. Returns whether any
+        """Bring the rows to what is wanted now, in one transaction with the numbers they claim. Returns whether any
         changed.
 
         Args:

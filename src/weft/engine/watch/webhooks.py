@@ -34,7 +34,7 @@ DELAYS = (5, 30, 120, 600, 1800, 3600)
 DISABLED_AFTER = timedelta(hours=24)
 """How long deliveries fail, without one that succeeds, before a webhook is disabled."""
 LEAST_FAILURES = 10
-"""Before that: a day in which weft itself was off, or its gate closed, is none of failures."""
+"""Before that: a day in which weft itself was off, or its gate closed, doesn't count as failures."""
 SECRET_BYTES = 32
 TEST_PAUSE = timedelta(seconds=2)
 """Between messages that a project's members have sent to try webhooks."""

@@ -38,7 +38,7 @@ class Wire(NamedTuple):
 
 
 class Plug(NamedTuple):
-    """An interface on one of the site's own networks, or on the data network of an IPU-POD that is no fabric.
+    """An interface on one of the site's own networks, or on the data network of an IPU-POD that isn't a fabric.
 
     Attributes:
         ends: of each of its links; none: where it is cabled isn't described.

@@ -184,10 +184,11 @@ class _Resolver:
         if len(guids) > 1:
             return networks.CLIENT_IDS_DIFFER()
         if guid is None:
-            return f"client-id {port.client_ids[0]!r} is none of an InfiniBand adapter"
+            return f"client-id {port.client_ids[0]!r} isn't that of an InfiniBand adapter"
         hca = next((h for h in node.hcas_on(self.fabric) if h.port_guid == guid), None)
         if hca is None:
-            return f"its client-id names {format_guid(guid)}, which is no adapter of node {node.name} on {self.fabric}"
+            where = f"node {node.name} on {self.fabric}"
+            return f"its client-id names {format_guid(guid)}, which isn't an adapter of {where}"
         return Membership(port=hca.port_id)
 
     def _function(self, port: TenantPort, node: Node) -> Membership | str:

@@ -23,7 +23,7 @@ class WeftFollow extends HTMLElement {
     this.source.addEventListener("open", () => this.say("Following.", "Pause"));
     this.source.addEventListener("error", () => {
       if (this.source.readyState !== EventSource.CLOSED) return this.say("The connection is lost; trying again.", "Pause");
-      this.pause(); // by an answer that is no stream: the browser doesn't try again
+      this.pause(); // by an answer that isn't a stream: the browser doesn't try again
       this.say("Not following: the session has ended, or the server is busy. Load the page again.", "Go on");
     });
     this.source.addEventListener("reset", () => location.reload());
