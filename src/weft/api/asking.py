@@ -56,7 +56,7 @@ async def verbs_of(http: HttpRequest) -> Service:  # async: FastAPI sends what i
 async def asker(http: HttpRequest, token: Annotated[str | None, Depends(_token)]) -> Request:
     """The caller. Raises `UnauthenticatedError` without a valid token, `UnknownError` if Keystone is unreachable."""
     request = await asker_as(http, token, http.method, http.scope["path"])
-    _check_parameters(http)
+    _check_once(http)
     return request
 
 
@@ -64,22 +64,26 @@ LISTS = frozenset({"node", "remove"})
 """Parameters that may be given several times."""
 
 
-def _check_parameters(http: HttpRequest) -> None:
-    """Raise `InputError` for a parameter that the route doesn't have, and for a parameter or condition given twice: it,
-    or one of the values, would be left out silently."""
+def _check_once(http: HttpRequest) -> None:
+    """Raise `InputError` for a parameter or condition given twice: one of the values would be left out silently."""
     given = http.query_params
-    if given:
-        known = _parameters(http.scope["route"], cast(dict[str, frozenset[str]], http.app.state.parameters))
-        for name in given.keys() - known:
-            raise InputError(
-                name, given[name], f"unknown parameter; known here: {', '.join(sorted(known)) or 'none'}"
-            )
     for name in given.keys() - LISTS:
         if len(values := given.getlist(name)) > 1:
             raise InputError(name, ", ".join(values), "one value")
     for name in ("If-Match", "If-None-Match"):
         if len(values := http.headers.getlist(name)) > 1 and http.method not in ("GET", "HEAD"):
             raise InputError(name, ", ".join(values), "one value")
+
+
+def check_parameters(http: HttpRequest) -> None:
+    """Raise `InputError` for a parameter that the route doesn't have: it would be left out silently. To be called once
+    it is known that the caller may ask this."""
+    if given := http.query_params:
+        known = _parameters(http.scope["route"], cast(dict[str, frozenset[str]], http.app.state.parameters))
+        for name in given.keys() - known:
+            raise InputError(
+                name, given[name], f"unknown parameter; known here: {', '.join(sorted(known)) or 'none'}"
+            )
 
 
 def _parameters(route: APIRoute, known: dict[str, frozenset[str]]) -> frozenset[str]:
@@ -177,9 +181,10 @@ Backend = Annotated[Service, Depends(verbs_of)]
 def may(rule: str) -> Any:
     """A dependency: the request of a caller whom the policy allows `rule` at all. Must come first in a route."""
 
-    async def allowed(request: Asker, verbs: Backend) -> Request:
+    async def allowed(http: HttpRequest, request: Asker, verbs: Backend) -> Request:
         if not verbs.permissions.is_known(request, rule):
             await run_in_threadpool(verbs.permissions.check, request, rule)
+        check_parameters(http)
         return request
 
     return Depends(allowed)
@@ -188,8 +193,9 @@ def may(rule: str) -> Any:
 def may_with(rule: str) -> Any:
     """As `may`, for the pod in the path: callers who may not see it get the same 404, whatever else they sent."""
 
-    def allowed(request: Asker, verbs: Backend, name: Named) -> Request:
+    def allowed(http: HttpRequest, request: Asker, verbs: Backend, name: Named) -> Request:
         verbs.permissions.check(request, rule, name)
+        check_parameters(http)
         return request
 
     return Depends(allowed)

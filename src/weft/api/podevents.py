@@ -8,7 +8,7 @@ from fastapi import Request as HttpRequest
 from starlette.concurrency import run_in_threadpool
 
 from weft.api import streams
-from weft.api.asking import Asker, Backend, Named, answer, asker_again
+from weft.api.asking import Asker, Backend, Named, answer, asker_again, check_parameters
 from weft.api.documents import EventList
 from weft.api.podwaits import After, Gather, Newest, Wait
 from weft.api.waiting import (
@@ -59,6 +59,7 @@ async def pod_events(
         """The events if no wait is needed, else the pod."""
         nonlocal last, seconds, together, most
         pod = verbs.pods.find(request, "pods:events", name)
+        check_parameters(http)
         most = None if newest is None else count_of("newest", newest, MOST_EVENTS)
         last, seconds = sequence_of("after", after), seconds_of("wait", wait, LONGEST_WAIT)
         together = seconds_of("gather", gather, LONGEST_GATHER, GATHER)
@@ -66,6 +67,7 @@ async def pod_events(
 
     if streams.is_asked_for(http):
         pod = await run_in_threadpool(verbs.pods.find, request, "pods:events", name)
+        check_parameters(http)
         for field, given in (("wait", wait), ("gather", gather), ("newest", newest)):
             if given is not None:
                 raise InputError(field, given, instead("must be omitted for a stream"))

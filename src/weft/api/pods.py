@@ -16,6 +16,7 @@ from weft.api.asking import (
     SmallBody,
     answer,
     body_schema,
+    check_parameters,
     document,
     existence_of,
     generation_of,
@@ -98,9 +99,10 @@ def _key_of(text: str | None) -> str:
     return key
 
 
-def _may_apply(request: Asker, verbs: Backend, name: Named) -> Request:
+def _may_apply(http: HttpRequest, request: Asker, verbs: Backend, name: Named) -> Request:
     """Check permission: an id is of an existing pod, a name may be of a new one."""
     verbs.pods.may_apply(request, name)
+    check_parameters(http)
     return request
 
 
@@ -197,6 +199,7 @@ async def show_pod(
             if aim and not aim.over(pod):
                 return pod.id
         shown = verbs.pods.show(request, found)
+        check_parameters(http)
         return answer(shown, generation=shown.generation)
 
     return await when_there(http, request, verbs, await run_in_threadpool(look), aim)
@@ -220,6 +223,7 @@ async def release_pod(
         nonlocal aim, generation
         try:
             aim, generation = aim_of(until, wait), generation_of(if_match)
+            check_parameters(http)
         except (InputError, PreconditionError):
             verbs.permissions.check(
                 request, "pods:release", name
