@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from weft.app.worldkeeper import WorldKeeper
 from weft.engine.base.database import Tx
-from weft.engine.book.capacity import read_capacity
+from weft.engine.book.capacity import Capacity, read_capacity
 from weft.engine.hold.ownerstore import live_owners
 from weft.engine.store.store import Store
 from weft.model.errors import ConflictError
@@ -30,7 +30,9 @@ class SiteHolds:
         hosts = {row["node"].split("/")[1]: row for row in capacity.places}
         shared = {row["node"]: row for row in capacity.shared}
         holds = {**hosts, **shared, **capacity.holds}
-        before = self._store.site().site if holds or capacity.used.segments else site
+        kept = _kept_back(capacity)
+        before = self._store.site().site if holds or kept or capacity.used.segments else site
+        _check_names(before, site, kept)
         for node, row in sorted(holds.items()):
             if node not in site.units:
                 raise ConflictError(
@@ -95,6 +97,38 @@ class SiteHolds:
                 assert isinstance(fabric, HasExisting), "the site's own segments are only on such fabrics"
                 found |= {(resource.where, switch) for switch in fabric.places(resource.spec)}
         return found
+
+
+def _kept_back(capacity: Capacity) -> dict[str, tuple[str, str]]:
+    """Node that isn't assigned to anyone, whatever it is called -> why, and the verb that ends it."""
+    held = {node: (stops.why_held, "accept") for node, stops in capacity.stops.items() if stops.holds}
+    return held | dict.fromkeys(capacity.quarantines, ("in quarantine", "clear"))
+
+
+def _check_names(before: Site, site: Site, kept: Mapping[str, tuple[str, str]]) -> None:
+    """Raise `ConflictError` if the host or an adapter of such a node gets another name, under which it would be
+    assigned: what may be left there is known by its name alone."""
+    hardware = {part: name for name in kept for part in _hardware(before, name)}
+    for node in site.nodes if hardware else ():
+        for part in _hardware(site, node.name):
+            was = hardware.get(part, node.name)
+            if was != node.name:
+                why, verb = kept[was]
+                raise ConflictError(
+                    f"nodes: {node.name} has the {part[0]} {part[2]} of {was}, which is {why}: "
+                    f"end that first (weft node {verb} {was})"
+                )
+
+
+def _hardware(site: Site, name: str) -> Iterable[tuple[str, str, str]]:
+    """What, place and name of a node's host and adapters."""
+    node = site.node_by_name.get(name)
+    if node is None:
+        return
+    only = next(iter(site.clouds)) if len(site.clouds) == 1 else ""
+    yield "host", node.cloud or only, node.nova_host
+    for hca in node.hcas:
+        yield "adapter", hca.fabric, hca.port_id
 
 
 def _in_use(kind: str, name: str, pod: str) -> ConflictError:

@@ -181,6 +181,42 @@ def test_site_is_checked_against_concurrent_claims(house: House, database_url: s
     assert found == [f"nodes: {node} is missing, but pod train holds it: release the pod first"]
 
 
+def renamed(site: Site, node: str, by: str, host: str | None) -> Site:
+    """The site with a node under another name, at the same cables."""
+    nodes = tuple(
+        n.model_copy(update={"name": by, "host": host}) if n.name == node else n for n in site.nodes
+    )
+
+    def end(one: str) -> str:
+        return one.replace(f"{node}/", f"{by}/") if one.startswith(f"{node}/") else one
+
+    links = tuple(k.model_copy(update={"a": end(k.a), "b": end(k.b)}) for k in site.links)
+    return site.model_copy(update={"nodes": nodes, "links": links})
+
+
+@pytest.mark.parametrize("kept", ["quarantine", "hold"])
+@pytest.mark.parametrize("what", ["host", "adapter"])
+def test_kept_node_gets_no_other_name(house: House, kept: str, what: str) -> None:
+    """Under it the machine on which a guest may still run, or which wasn't accepted yet, would be assigned."""
+    verbs, olga = house.service, house.operator
+    if kept == "quarantine":
+        verbs.nodes.quarantine(olga, "gpu01", "a guest may run there")
+    else:
+        verbs.nodes.hold(olga, "gpu01", "burn-in")
+    same = renamed(house.site, "gpu01", "alias1", "gpu01" if what == "host" else "alias1")
+    with pytest.raises(
+        ConflictError, match=f"alias1 has the {what} .* of gpu01, which is .* first .weft node"
+    ):
+        verbs.site.activate(olga, same.model_dump(mode="json"))
+    assert house.store.site().generation == 1
+    verbs.site.activate(olga, house.site.model_dump(mode="json"))  # and by its own name it stays
+    if kept == "quarantine":
+        verbs.nodes.clear(olga, "gpu01")
+    else:
+        verbs.nodes.accept(olga, "gpu01")
+    verbs.site.activate(olga, same.model_dump(mode="json"))
+
+
 PARTS: Mapping[str, Callable[[Node], dict[str, object]]] = {
     "accelerators": lambda n: {"accelerators": tuple(_moved(a) for a in n.accelerators)},
     "cores or memory": lambda n: {"memory_mib": (n.memory_mib or 1024) * 2},
