@@ -304,7 +304,7 @@ def test_errors_keep_their_class_and_delay() -> None:
     )
     shown_error = redact.error(silent)
     assert type(shown_error) is UnknownError
-    assert str(shown_error) == "do what was asked (the site): operators see why; operators see what to do"
+    assert str(shown_error) == "serve the request (the site): operators see why; ask an operator what to do"
     assert str(redact.error(ConflictError(orders.NOT_FAILED(pod="train", state="READY")))) == (
         "pod train is READY: only a FAILED pod can be retried"
     )
@@ -502,7 +502,7 @@ def test_health_names_the_failing_part_without_details() -> None:
     parts = {
         "database": health.OK(),
         "thread queue": health.NO_TURN(lasted=90, limit=30, trouble="KeyError secret"),
-        "site": "talk to the database (PostgreSQL at secret): gone; will be retried",
+        "site": "run a statement (PostgreSQL at secret): gone; will be retried",
     }
     seen = shown_to_tenants(Health(ready=False, checks=parts)).checks
     assert seen == {"database": "ok", "thread queue": "no turn for 90 s, more than 30 s", "site": "not ok"}

@@ -168,7 +168,7 @@ def test_failed_notification_is_repeated() -> None:
     def send(said: Any) -> None:
         notified.append([payload for _, payload in said])
         if len(notified) <= 2:
-            raise TemporaryError("talk to the database", "pg", "away")
+            raise TemporaryError("run a statement", "pg", "away")
         if "b" in notified[-1]:
             raise RuntimeError("unexpected")
 
@@ -188,7 +188,7 @@ def test_closing_does_not_wait_for_failing_notifications() -> None:
 
     def send(said: Any) -> None:
         notified.append(said)
-        raise TemporaryError("talk to the database", "pg", "away")
+        raise TemporaryError("run a statement", "pg", "away")
 
     notifier = Notifier(send, again=LONG)
     notifier.notify(("events", "a"))

@@ -269,7 +269,7 @@ def test_statement_on_a_changed_schema_is_a_temporary_error(house: House, databa
     """An upgrade that changes the schema will end."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute("ALTER TABLE queue RENAME TO queue_elsewhere")
-    with pytest.raises(TemporaryError, match="talk to the database"):
+    with pytest.raises(TemporaryError, match="run a statement"):
         Store(house.database).quarantine("gpu01", "test")
 
 

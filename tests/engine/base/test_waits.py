@@ -61,9 +61,7 @@ def test_long_wait_for_the_capacity_lock_is_answered_503(house: House, database_
         assert answer.status_code == 503, answer.text
         assert answer.headers["Retry-After"] == "2"
         detail = answer.json()["detail"]
-        assert (
-            detail == "talk to the database (the database): blocked by others for too long; will be retried"
-        )
+        assert detail == "run a statement (the database): blocked by others for too long; will be retried"
         assert second.service.pods.list(second.request()) == []
         second.close()
 

@@ -17,10 +17,10 @@ FAILED = Code(
     True,
     "outside",
     {
-        "asked": Nested("do what was asked"),
+        "asked": Nested("serve the request"),
         "of": Nested("the site"),
         "answer": Nested(OPERATORS),
-        "then": Nested("operators see what to do"),
+        "then": Nested("ask an operator what to do"),
     },
 )
 
@@ -51,7 +51,7 @@ READ_BACK = Code("READ_BACK", Component.RELEASE, "read back what was removed", T
 TAKE_AWAY = Code("TAKE_AWAY", Component.RELEASE, "take everything away", True, "release")
 SERVE_ORDER = Code("SERVE_ORDER", Component.ORDER, "serve the order", True, "outside")
 CHECK_TOKEN = Code("CHECK_TOKEN", Component.SERVICE, "check a caller's token", True, "outside")
-TALK_TO_DATABASE = Code("TALK_TO_DATABASE", Component.SERVICE, "talk to the database", True, "outside")
+TALK_TO_DATABASE = Code("TALK_TO_DATABASE", Component.SERVICE, "run a statement", True, "outside")
 WRITE_TO_DATABASE = Code("WRITE_TO_DATABASE", Component.SERVICE, "write to the database", True, "outside")
 SERVICE = Code(
     "SERVICE",
