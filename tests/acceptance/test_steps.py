@@ -246,7 +246,7 @@ def test_host_whose_checks_say_nothing_is_not_healthy(state: str) -> None:
 
 
 @pytest.mark.parametrize("device", ["redirdev", "graphics type='spice'", "sound", "controller type='usb'"])
-def test_domain_with_a_needless_device_is_no_pass(device: str) -> None:
+def test_step_fails_if_the_domain_has_a_needless_device(device: str) -> None:
     run = prepared("vm", "virtual_device_hardening")
     assert isinstance(run.cloud, World)
     run.cloud.devices = [device]
@@ -264,7 +264,7 @@ def test_address_that_changed_or_was_not_kept_over_a_start_is_not_stable(change:
     assert not is_pass(take(run, "query_stable_ips"))
 
 
-def test_certificate_that_lives_too_long_is_no_pass() -> None:
+def test_step_fails_if_the_certificate_lives_too_long() -> None:
     world = World()
     for days, passes in ((60, True), (61, False)):
         run = Run(world, "security", FakeLogins(world), FakeInside(world, days=days))
@@ -272,13 +272,13 @@ def test_certificate_that_lives_too_long_is_no_pass() -> None:
 
 
 @pytest.mark.parametrize("oldest", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1, None])
-def test_api_that_takes_an_old_protocol_is_no_pass(oldest: ssl.TLSVersion | None) -> None:
+def test_step_fails_if_the_api_takes_an_old_protocol(oldest: ssl.TLSVersion | None) -> None:
     world = World()
     run = Run(world, "security", FakeLogins(world), FakeInside(world, oldest=oldest))
     assert not is_pass(take(run, "insecure_protocols_test"))
 
 
-def test_pod_whose_change_does_not_end_is_no_pass() -> None:
+def test_step_fails_if_the_change_of_the_pod_does_not_end() -> None:
     """It is READY meanwhile, and has the new node before Nova has a server there."""
     run = Run(World(), "bare_metal")
     assert isinstance(run.cloud, World)

@@ -41,14 +41,14 @@ def test_step_is_passed_only_if_something_was_read() -> None:
     assert row("PASSED - Skipped: none", {"success": True}, known)[0] == "false pass"
 
 
-def test_reasons_are_those_of_the_steps() -> None:
+def test_table_has_the_reasons_that_the_steps_gave() -> None:
     skipped = {"success": True, "skipped": True, "skip_reason": "no such thing"}
     assert row("SKIPPED - runtime_skip: …", skipped) == ("skipped", "no such thing")
     assert row("FAILED - …", {"success": False, "error": "no answer"}) == ("failed", "no answer")
     assert row("ERROR - …", {"success": True})[0] == "error"
 
 
-def test_worst_of_several_lines_counts() -> None:
+def test_check_gets_the_worst_state_of_its_lines() -> None:
     lines = "".join(f"  [a] OneCheck: {state} - x\n" for state in ("PASSED", "FAILED", "PASSED", "SKIPPED"))
     assert table.results_of(lines + "E   OneCheck: ERROR\n") == {"OneCheck": "FAILED"}
 

@@ -181,7 +181,9 @@ def test_missing_body_times_out(still_doors: DoorsHouse, monkeypatch: pytest.Mon
         assert b" 408 " in one.recv(4096)
 
 
-def test_disconnected_client_is_no_error(still_doors: DoorsHouse, caplog: pytest.LogCaptureFixture) -> None:
+def test_disconnected_client_is_not_reported_as_an_error(
+    still_doors: DoorsHouse, caplog: pytest.LogCaptureFixture
+) -> None:
     """In the middle of its body: one line in the log, no trace, and no 500 in the metrics."""
     head = "POST /v1/pods HTTP/1.1\r\nHost: x\r\nX-Auth-Token: a-member\r\nContent-Type: application/json\r\n"
     with (
@@ -208,7 +210,9 @@ def test_invalid_http_gets_a_problem_document(door: Backend) -> None:
     json.loads(answer.partition(b"\r\n\r\n")[2])
 
 
-def test_log_line_is_one_request(still_api: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_request_with_any_path_is_logged_as_one_line(
+    still_api: Client, caplog: pytest.LogCaptureFixture
+) -> None:
     """Whatever the path decodes to, it stays one word on one line."""
     with caplog.at_level(logging.INFO, "weft.api"):
         still_api.get("/v1/pods/x%0a2026-01-01%20INFO%20weft.api%20user=root%1b%5b31m%e2%80%a8%c3%a4")

@@ -94,14 +94,14 @@ def test_order_with_strange_values_is_accepted_or_400(
 
 @SLOW
 @given(document=JSON)
-def test_document_that_is_no_order_is_400(api: Client, document: object) -> None:
+def test_document_that_is_not_an_order_is_400(api: Client, document: object) -> None:
     """Any JSON at all."""
     _send(api, json.dumps(document).encode())
 
 
 @SLOW
 @given(body=st.binary(max_size=200), at=st.integers(0, 200))
-def test_bytes_that_are_no_json_are_400(api: Client, body: bytes, at: int) -> None:
+def test_bytes_that_are_not_json_are_400(api: Client, body: bytes, at: int) -> None:
     """A valid order cut off, and then garbage."""
     _send(api, json.dumps(VALID).encode()[:at] + body)
 

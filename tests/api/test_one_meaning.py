@@ -78,7 +78,7 @@ def test_unknown_parameter_is_400(api: Client, path: str, name: str, known: str)
 
 
 @pytest.mark.parametrize("end", [1_900_000_000, "1900000000", 1.9e12, True])
-def test_number_is_no_time(still_api: Client, end: object) -> None:
+def test_number_is_not_a_time(still_api: Client, end: object) -> None:
     """It may count seconds or milliseconds."""
     answer = still_api.post("/v1/pods/plan", json={**ORDER, "lease": {"end": end}})
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "lease.end"), answer.text

@@ -146,7 +146,7 @@ def test_all_mistakes_are_reported_at_once(hardware: HardwareList) -> None:
         (b"name,kind\n\xff,pdu\n", "file: '{file}' is not allowed: must be UTF-8; byte 10 is not"),
     ],
 )
-def test_file_that_is_no_list_is_refused(hardware: HardwareList, text: bytes, sentence: str) -> None:
+def test_file_that_is_not_a_list_is_refused(hardware: HardwareList, text: bytes, sentence: str) -> None:
     """Files as spreadsheets and people spoil them; the first sentence says it."""
     hardware.write()
     (hardware.folder / "hardware.csv").write_bytes(text)

@@ -92,7 +92,7 @@ def test_invalid_gpu_columns_are_reported_by_cell(
     assert wrong(hardware) == [expected]
 
 
-def test_a_host_without_gpus_may_say_so(hardware: HardwareList) -> None:
+def test_host_may_have_zero_gpus_in_a_list(hardware: HardwareList) -> None:
     """`gpus` is 0 for service hosts of the same list; a PDU has none of these columns."""
     hardware.spoil("poplar1", gpus="0")
     assert gpus_of(site_of(hardware), "poplar1") == ()

@@ -131,7 +131,7 @@ def test_interface_is_matched_by_mac_despite_another_name(hardware: HardwareList
     assert (eno1.switch, eno1.port) == ("mgmt1", "Ethernet5")
 
 
-def test_swapped_interface_names_are_no_contradiction(hardware: HardwareList) -> None:
+def test_swapped_interface_names_are_accepted(hardware: HardwareList) -> None:
     """The kernel's eno1 is the list's eno2 and the other way round: no contradiction."""
     hardware.spoil("gpu1", eno1_mac="2c:ea:7f:00:01:03", eno2_mac="2c:ea:7f:00:01:02", eno2_network="infra")
     document = inspected()
@@ -158,7 +158,7 @@ def test_colliding_or_unnamed_interfaces_are_reported(
     assert any("gpu1.json" in line and sentence in line for line in errors_of(hardware, document))
 
 
-def test_different_notation_is_no_contradiction(hardware: HardwareList) -> None:
+def test_different_notation_is_not_a_contradiction(hardware: HardwareList) -> None:
     """Notations of MAC addresses and capitals."""
     hardware.spoil(
         "gpu1", bmc_mac="2CEA.7F00.0002", bmc_address="10.3.0.11/24", mlx5_0_port_guid="0xB8599F0300000010"
@@ -174,7 +174,7 @@ def test_inspection_of_an_unlisted_host_is_refused(hardware: HardwareList) -> No
     )
 
 
-def test_an_agent_without_a_bmc_fills_none(hardware: HardwareList) -> None:
+def test_bmc_address_of_an_agent_without_a_bmc_is_ignored(hardware: HardwareList) -> None:
     """It reports 0.0.0.0, which is no address."""
     hardware.spoil("gpu1", bmc_mac="2c:ea:7f:00:00:02", bmc_address="10.3.0.11")
     assert imported(hardware, inspected(bmc_address="0.0.0.0", bmc_mac=None)).nodes

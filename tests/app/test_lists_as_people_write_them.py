@@ -117,7 +117,7 @@ def test_columns_from_and_to_are_read_as_ends_of_a_cable(hardware: HardwareList)
         ("name,kind\n".encode("utf-16"), "UTF-16"),
     ],
 )
-def test_spreadsheet_that_is_no_csv_is_refused_as_such(
+def test_spreadsheet_that_is_not_csv_is_refused_as_such(
     hardware: HardwareList, begin: bytes, what: str
 ) -> None:
     """A workbook, and Excel's `Unicode text`: the sentence says what to save instead."""

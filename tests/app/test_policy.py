@@ -21,7 +21,7 @@ def test_missing_project_matches_no_project() -> None:
     assert not Policy().allows("pods:create", projectless, None)
 
 
-def test_admin_of_a_tenants_project_is_no_operator() -> None:
+def test_admin_of_a_tenants_project_is_not_an_operator() -> None:
     """Role admin counts only in the admin project or with system scope."""
     policy = Policy()
     assert not policy.is_operator(caller("a", "team-a", "admin"))

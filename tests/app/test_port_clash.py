@@ -65,12 +65,12 @@ def test_ufm_on_another_host_or_port_is_accepted(clouds: Write, address: str) ->
 
 
 @pytest.mark.parametrize("text", ["", "clouds: {}", "clouds: [", "clouds: {north: {}}", "clouds: 7"])
-def test_unusable_clouds_yaml_is_no_port_clash(clouds: Write, text: str) -> None:
+def test_unusable_clouds_yaml_is_not_a_port_clash(clouds: Write, text: str) -> None:
     clouds(text)
     assert clash_notes(site("https://controller.example")) == ()
 
 
-def test_missing_profile_is_no_port_clash(clouds: Write) -> None:
+def test_missing_profile_is_not_a_port_clash(clouds: Write) -> None:
     assert clash_notes(site("https://controller.example", profile="other")) == ()
 
 

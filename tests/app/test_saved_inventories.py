@@ -233,7 +233,7 @@ def test_node_of_ironic_with_another_address_has_no_bmc(
          "devices, interfaces and addresses as NetBox 3.3 or Nautobot (?depth=1) writes them"),
     ],
 )  # fmt: skip
-def test_json_that_is_no_hardware_list_gets_one_sentence(
+def test_json_that_is_not_a_hardware_list_gets_one_sentence(
     folder: Path, capsys: pytest.CaptureFixture[str], document: Any, sentence: str
 ) -> None:
     """Exit code 2, no file, and what it is."""

@@ -89,7 +89,7 @@ def test_alias_bomb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
          "is not allowed: tags are not used here"),
     ],
 )  # fmt: skip
-def test_document_that_is_no_mapping_is_refused(text: str, expected: str) -> None:
+def test_document_that_is_not_a_mapping_is_refused(text: str, expected: str) -> None:
     """Lists, text, nothing, keys that are no text, and tags."""
     assert problem(text) == expected
 

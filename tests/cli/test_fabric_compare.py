@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.helpers.desk import Desk
 
 
-def test_partial_discovery_is_no_comparison_without_differences(desk: Desk) -> None:
+def test_partial_discovery_does_not_pass_as_no_differences(desk: Desk) -> None:
     """Exit code 1 with the discovery's messages; nothing is missing, and nothing to take in."""
     site = desk.house.fabric.topology().nodes
     desk.house.fabric.overlook(next(n.port_guids[0] for n in site if n.kind == "ca"))

@@ -136,7 +136,7 @@ def test_internal_error_is_reported_without_a_traceback(desk: Desk, monkeypatch:
     assert (bad.code, "req-" in bad.err, "inside" in bad.err) == (1, True, False)
 
 
-def test_output_into_a_closed_pipe_is_no_error(desk: Desk) -> None:
+def test_output_into_a_closed_pipe_is_not_reported_as_an_error(desk: Desk) -> None:
     """`weft … | head -1` ends quietly."""
     assert desk.weft("pod", "create", "-f", desk.pod_file()).code == 0
     desk.house.multiply("train", 3000)

@@ -185,7 +185,7 @@ def test_clean_receipt_with_quarantined_nodes_is_refused(signed: dict[str, Any],
 
 
 @pytest.mark.parametrize("corrections", [{}, "", 0, False, None])
-def test_corrections_that_are_no_list_are_refused(
+def test_corrections_that_are_not_a_list_are_refused(
     signed: dict[str, Any], verify: Verify, corrections: object
 ) -> None:
     """An empty object isn't the statement that nothing was found."""

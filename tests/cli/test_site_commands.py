@@ -93,7 +93,7 @@ def test_invalid_file_is_exit_code_2_with_one_line_per_error(
     ]
 
 
-def test_partial_discovery_is_no_comparison_without_differences(
+def test_partial_discovery_does_not_pass_as_no_differences(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 1 with the messages, and nothing is missing; without the message the rest of the site is."""

@@ -157,7 +157,7 @@ def test_wait_ends_when_a_person_must_act(capsys: pytest.CaptureFixture[str]) ->
     assert run(api, "apply", "--wait") == 0
 
 
-def test_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(Api(looks=1), "apply", "--wait", "--json") == 0
     assert json.loads(capsys.readouterr().out)["done"] is True
     assert run(Api(), "apply", "--json") == 0

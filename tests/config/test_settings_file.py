@@ -174,7 +174,7 @@ def test_agents_section_is_left_to_the_agents(tmp_path: Path) -> None:
         ("x = 1\n" * 20_000, "a file of at most 65536 bytes"),
     ],
 )
-def test_text_that_is_no_toml_is_reported_without_its_content(tmp_path: Path, text: str, says: str) -> None:
+def test_text_that_is_not_toml_is_reported_without_its_content(tmp_path: Path, text: str, says: str) -> None:
     """One sentence with the line."""
     with pytest.raises(InputError) as caught:
         read_toml(file(tmp_path, text), "--config")
@@ -262,7 +262,7 @@ def test_credential_of_systemd_stands_for_a_path(tmp_path: Path) -> None:
     assert found.neutron_token == tmp_path / "neutron_token"
 
 
-def test_credential_that_cannot_be_looked_at_is_no_missing_one(tmp_path: Path) -> None:
+def test_credential_that_cannot_be_looked_at_is_not_called_missing(tmp_path: Path) -> None:
     """A name too long for a file stands for a folder that can't be entered; without one, the file's value counts."""
     path = file(tmp_path, '[weft]\ndatabase = "postgresql://file/weft"\n')
     assert read(path, {"CREDENTIALS_DIRECTORY": str(tmp_path / "none")}).values["weft.database"].where
@@ -338,7 +338,7 @@ def test_wrong_content_of_a_secret_file_names_the_line_that_names_it(tmp_path: P
     assert CANARY not in str(caught.value)
 
 
-def test_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
+def test_byte_order_mark_is_not_part_of_a_file(tmp_path: Path) -> None:
     """As editors of Windows write it, in the settings and in a file with a secret."""
     path = file(tmp_path, '\ufeff[weft]\ndatabase_file = "url"\n')
     (tmp_path / "url").write_text("\ufeffpostgresql://file/weft\n")

@@ -47,7 +47,7 @@ def test_line_of_each_value_and_table_is_known(tmp_path: Path) -> None:
         assert (lines[("x", "y", "z")], lines[("x", "y", "z", "w")], lines[("rows",)]) == (16, 17, 18)
 
 
-def test_place_of_an_unknown_path_is_that_of_the_table_around_it(tmp_path: Path) -> None:
+def test_unknown_path_is_located_at_the_table_around_it(tmp_path: Path) -> None:
     """Else the file."""
     found = read(tmp_path, TEXT)
     assert found.where("weft", "nothing") == f"{found.path}:3"

@@ -73,7 +73,7 @@ def test_ends_do_not_forge_their_own_tag() -> None:
     assert tags_of("leaf2/1", MINE, [spec(51, "leaf2/1")]) == ((), (50,), (0, 50), (51, 50))
 
 
-def test_port_legitimately_heard_by_a_member_is_no_stranger() -> None:
+def test_port_legitimately_heard_by_a_member_is_not_a_stranger() -> None:
     shared = spec(51, "leaf1/1", mode=TRUNK)
     whole = Membership(port="leaf2/5", mode=ACCESS)
     mixed = shared.model_copy(update={"members": (*shared.members, whole)})

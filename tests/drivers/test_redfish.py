@@ -403,7 +403,7 @@ def test_system_interfaces_come_first(bmc: Bmc) -> None:
     )
 
 
-def test_absent_hardware_is_no_interface(bmc: Bmc) -> None:
+def test_absent_hardware_is_not_an_interface(bmc: Bmc) -> None:
     """BMCs keep documents for empty slots, with the last hardware's addresses."""
     absent = {"Status": {"State": "Absent"}}
     bmc.tree["/redfish/v1/Systems/1/EthernetInterfaces/NIC.2"] |= absent

@@ -91,7 +91,7 @@ def another_domains_admin(lab: Lab) -> Generator[str]:
         identity.delete_domain(domain)
 
 
-def test_admin_of_another_domain_is_no_operator(lab: Lab, another_domains_admin: str) -> None:
+def test_admin_of_another_domain_is_not_an_operator(lab: Lab, another_domains_admin: str) -> None:
     """Keystone lets every domain have a project called admin; weft takes it for a tenant's."""
     base, headers = f"http://127.0.0.1:{lab.layout.port('weft')}/v1", {"X-Auth-Token": another_domains_admin}
     for path in ("site", "nodes", "audit", "audit-log", "reservations", "pods?all_projects=true"):

@@ -136,7 +136,7 @@ def test_growing_errors_are_a_problem_and_an_old_sum_is_not(wire: FakeWire, watc
     )
 
 
-def test_growth_up_to_the_threshold_is_no_problem(wire: FakeWire, watch: Watch) -> None:
+def test_growth_up_to_the_threshold_is_not_a_problem(wire: FakeWire, watch: Watch) -> None:
     """Ten symbol errors an hour are normal; so are a hundred packets that a key refused."""
     watch.look(0)
     wire.values[7, 1] = {"SymbolErrorCounter": 10, "PortRcvConstraintErrors": 100}

@@ -166,7 +166,7 @@ def test_neutron_gives_no_tenant_a_segment_of_weft(lab: Lab) -> None:
         tenant.network.delete_network(network)
 
 
-def test_wefts_user_is_no_admin(lab: Lab) -> None:
+def test_wefts_user_is_not_an_admin(lab: Lab) -> None:
     """The service user has `admin` in no project, and can't make users or touch quotas."""
     audit = connect(lab, "weft")
     identity: Any = audit.identity

@@ -38,6 +38,6 @@ def test_pipeline_of_another_shape_is_reported(layout: Layout, tmp_path: Path) -
         trail.write(layout, tmp_path / "env")
 
 
-def test_events_are_those_of_the_log(layout: Layout) -> None:
+def test_trail_lists_the_events_of_the_log(layout: Layout) -> None:
     layout.log("neutron").write_text(f"2026 7 INFO neutron.wsgi [None] {{}}\n{EVENT}\n")
     assert trail.events(layout) == [{"action": "create", "outcome": "pending"}]

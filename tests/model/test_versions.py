@@ -107,7 +107,7 @@ def test_document_is_written_for_an_earlier_version_and_read_again() -> None:
     assert now["chair"]["legs"][0]["name"] == "A", "the given document isn't changed"
 
 
-def test_step_without_a_way_back_stops_there() -> None:
+def test_document_stops_at_the_version_that_has_no_way_back() -> None:
     """The document is written in that version, which the previous one leaves alone."""
     steps = (Step("loud", {Leg: louder}, {Leg: softer}), Step("long", {Leg: longer}))
     assert downcast(Leg, {"name": "A!"}, steps, PARTS, 1) == ({"name": "A!"}, 3)

@@ -192,7 +192,7 @@ def _sign(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE meta SET body = ?, digest = ? WHERE key = 'sum'", (body, digest))
 
 
-def test_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+def test_file_that_is_not_a_database_is_refused(tmp_path: Path) -> None:
     """Text, and a database cut off in the middle, are called damaged."""
     (tmp_path / "s").write_text("hello " * 1000)
     with pytest.raises(StateError, match="is damaged: file is not a database"):

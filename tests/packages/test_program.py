@@ -27,7 +27,7 @@ def test_version_and_help_need_no_other_command(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("agent", ["fabric-agent", "probe-agent"])
-def test_missing_settings_are_one_line(
+def test_missing_settings_of_an_agent_give_one_line(
     agent: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The agent's own error and exit code, unchanged."""

@@ -77,7 +77,7 @@ def test_change_of_a_pod_that_was_changed_meanwhile_is_refused(proxy: PodProxy) 
     assert proxy.apply_pod(pod.name, **order).generation == 1
 
 
-def test_errors_are_those_of_openstacksdk_with_the_sentence_of_weft(proxy: PodProxy) -> None:
+def test_sdk_raises_openstacksdks_errors_with_wefts_sentence(proxy: PodProxy) -> None:
     """openstacksdk reads errors of `application/json` alone; weft's are RFC 9457."""
     with pytest.raises(exceptions.NotFoundException, match="there is no pod 'nix' in this project"):
         proxy.get_pod("nix")

@@ -29,7 +29,7 @@ def test_ways_out_are_pages_of_the_console(console: Console, browser: Browser) -
         assert "No such page" not in browser.text, path
 
 
-def test_ways_out_are_those_that_the_caller_may_go() -> None:
+def test_only_ways_out_that_the_caller_may_go_are_shown() -> None:
     """A code may name several; each is there once, and none of the page that is looked at."""
     assert ways_of_pod("p", ["QUOTA_EXCEEDED", "FAILED_TIMES"], ["pods:retry"]) == [
         ("Retry…", "/pods/p/retry", WAYS["pod retry"].effect)

@@ -94,7 +94,7 @@ def test_xid_lines_are_judged_by_their_code(rig: Rig, line: str, subject: str, s
     assert subject in result.subject and result.status.value == status
 
 
-def test_process_named_like_an_xid_is_no_xid(rig: Rig) -> None:
+def test_process_named_like_an_xid_is_not_read_as_one(rig: Rig) -> None:
     """Names of processes in other lines of the log are users' text."""
     line = "[  12.3] gpu1 kernel: NVRM:Xid(x):79[411]: segfault at 0 ip 0 sp 0 error 4"
     rig.commands[JOURNAL_COMMAND] = Output(f"{line}\n", 0)

@@ -131,7 +131,7 @@ def test_concurrent_workers_lose_no_change(rig: Rig) -> None:
     assert {m.id for m in rig.driver.marked("lab", [])} == {f"0x{0x100 + p:x}" for p in pods}
 
 
-def test_batch_is_one_change(rig: Rig) -> None:
+def test_batch_is_made_in_one_change(rig: Rig) -> None:
     """Two partitions of one pod in one call are both there."""
     ports = host_ports(rig.site)
     wanted = [partition(0x101, ports[:2], "partition"), partition(0x102, ports[2:4], "other")]

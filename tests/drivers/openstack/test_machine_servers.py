@@ -323,7 +323,7 @@ def ended(rig: Rig, *events: tuple[str, str, str]) -> Ended:
     return rig.facts.endings(PROJECT, [SERVER])[SERVER].how
 
 
-def test_power_notice_after_the_end_is_no_sign_of_life(rig: Rig) -> None:
+def test_power_notice_after_the_end_does_not_show_a_server_alive(rig: Rig) -> None:
     """As seen in the lab: the machine is switched on for its cleaning after its server was terminated."""
     made = ("compute__do_build_and_run_instance", "Success", "2026-11-23T01:00:30.000000")
     over = ("compute_terminate_instance", "Success", "2026-11-23T01:03:00.000000")

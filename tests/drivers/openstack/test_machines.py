@@ -68,7 +68,7 @@ def test_machine_that_is_not_free_is_not_taken(rig: Rig, change: dict[str, objec
 
 
 @pytest.mark.parametrize("lasting", [True, False])
-def test_ironic_lock_is_no_error(rig: Rig, lasting: bool) -> None:
+def test_ironic_lock_is_not_reported_as_an_error(rig: Rig, lasting: bool) -> None:
     """Ironic locks a node briefly, such as for its power state: the request is repeated, and no failure is
     reported."""
     locked = Reply(409, {"error_message": f"Node {NODE} is locked by host ironic1, please retry"})

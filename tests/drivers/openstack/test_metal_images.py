@@ -197,7 +197,7 @@ def test_image_gives_no_access_to_an_image_its_tenant_cannot_read(
 
 
 @pytest.mark.parametrize("part", ["file:///etc/ironic/ironic.conf", "http://10.0.0.1/", "other", ["x"]])
-def test_image_part_that_is_no_image_is_refused(rig: Rig, part: object) -> None:
+def test_image_part_that_is_not_an_image_is_refused(rig: Rig, part: object) -> None:
     """Ironic would fetch it, from inside of the cloud."""
     rig.ironic.readers = {OWN: {PROJECT}}
     image = {"id": OWN, "name": "mine", "status": "active", "kernel_id": part}

@@ -93,6 +93,6 @@ def test_unnamed_region_proves_nothing_if_there_are_several(regions: Regions) ->
 
 
 @pytest.mark.parametrize("regions", [""], indirect=True)
-def test_two_regions_with_one_address_are_one(regions: Regions) -> None:
+def test_regions_with_the_same_address_count_as_one(regions: Regions) -> None:
     regions.catalog(("Another", regions.urls[0]), ("RegionOne", regions.urls[0]))
     assert regions.status() is not Status.ABSENT

@@ -124,7 +124,7 @@ def test_networks_without_segments_shown_are_unknown(cloud: tuple[TinyCloud, Ope
 @pytest.mark.parametrize(
     "reply", [Reply(500, {}), Reply(200, {}), Reply(200, {"ports": None}), Reply(404, "gone", own=False)]
 )
-def test_missing_answer_is_no_listing(cloud: tuple[TinyCloud, OpenStackFacts], reply: Reply) -> None:
+def test_missing_answer_is_not_a_listing(cloud: tuple[TinyCloud, OpenStackFacts], reply: Reply) -> None:
     tiny, facts = cloud
     tiny.things["networks"], tiny.things["ports"] = [network()], [port()]
     tiny.lies = [("GET .*/ports.*", reply)]

@@ -441,14 +441,14 @@ def test_port_claiming_to_be_the_clouds_is_a_use(cloud: Cloud, owner: str, devic
         ("network:distributed", "ovnmeta-net"),
     ],
 )
-def test_agent_port_is_no_use_of_its_network(cloud: Cloud, owner: str, device: str) -> None:
+def test_agent_port_does_not_count_as_use_of_its_network(cloud: Cloud, owner: str, device: str) -> None:
     """Neutron deletes it with its network."""
     tiny, facts = cloud
     tiny.port(ID, PROJECT, device_owner=owner, device_id=device)
     assert [use for use in facts.on_networks(PROJECT, ["net"]) if use.id == ID] == []
 
 
-def test_second_port_of_a_distributed_router_is_no_use(cloud: Cloud) -> None:
+def test_second_port_of_a_distributed_router_does_not_count_as_use(cloud: Cloud) -> None:
     tiny, facts = cloud
     tiny.port("i", PROJECT, device_owner="network:router_interface_distributed", device_id="theirs")
     tiny.port("snat", PROJECT, device_owner="network:router_centralized_snat", device_id="theirs")

@@ -163,7 +163,7 @@ def test_each_link_of_an_aggregation_is_compared(cabled: Cabled, monkeypatch: py
     assert cabled.reported() == []
 
 
-def test_adapter_firmware_sending_lldp_is_no_stranger(cabled: Cabled) -> None:
+def test_adapter_firmware_sending_lldp_is_not_a_stranger(cabled: Cabled) -> None:
     """Two neighbours on one port: one of them is who should be there."""
     port = cabled.port("leaf1", 1)
     session = cabled.driver.session("leaf1")

@@ -189,7 +189,7 @@ def test_roce_mode_with_its_own_maps_is_unknown(mode: str) -> None:
         nvue_port(roce={"state": "enabled", "mode": mode})
 
 
-def test_receive_only_pause_is_no_flow_control() -> None:
+def test_receive_only_pause_does_not_count_as_flow_control() -> None:
     tree = {
         "qos": {"pfc": {"default-global": {"switch-priority": {"3": {}}, "tx": "disable"}}},
         "interface": {"swp1": {}},

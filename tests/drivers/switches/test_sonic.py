@@ -96,7 +96,7 @@ def test_violated_constraint_is_a_refusal(sonic: One) -> None:
     assert (after.vlans, after.ports) == (before.vlans, before.ports)
 
 
-def test_concurrent_transaction_is_no_refusal(sonic: One) -> None:
+def test_concurrent_transaction_of_sonic_changes_nothing_and_can_be_retried(sonic: One) -> None:
     """ "Please try again": nothing was made."""
     sonic.front.faults.fail_after = 0
     with pytest.raises(UndoneError, match="try again") as exchanged:
@@ -107,7 +107,7 @@ def test_concurrent_transaction_is_no_refusal(sonic: One) -> None:
 
 
 @pytest.mark.parametrize(("status", "kind"), [(404, "protocol"), (404, ""), (503, "")])
-def test_missing_model_is_no_empty_table(sonic: One, status: int, kind: str) -> None:
+def test_missing_model_is_not_an_empty_table(sonic: One, status: int, kind: str) -> None:
     """An image without it, or a proxy's own answer: the switch's state is unknown."""
     sonic.put(0, VLAN)
     body = (
@@ -122,7 +122,7 @@ def test_missing_model_is_no_empty_table(sonic: One, status: int, kind: str) -> 
 
 
 @pytest.mark.parametrize("model", ["sonic-vlan", "sonic-port"])
-def test_empty_answer_is_no_empty_table(sonic: One, model: str) -> None:
+def test_empty_answer_is_not_an_empty_table(sonic: One, model: str) -> None:
     """An empty object is one; no text at all is none that the framework gives."""
     sonic.put(0, VLAN)
     sonic.front.faults.instead = lambda request, said: Answer(200) if model in request.path else said

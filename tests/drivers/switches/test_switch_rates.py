@@ -53,7 +53,7 @@ def test_rate_is_computed_from_the_times_of_the_switchs_own_answers() -> None:
     assert found.seconds == (22.0,) and found.unread == 0
 
 
-def test_late_answer_that_is_given_again_is_no_rate() -> None:
+def test_late_answer_that_is_given_again_is_not_a_rate() -> None:
     """The port would seem to carry nothing."""
     switches = Switches(leaf01=[(0.0, 500), (0.0, 500)], spine01=[(0.0, 0), (2.0, 8)])
     found = switches.rates().get(ROUTES, 0)

@@ -90,7 +90,7 @@ def test_function_is_up_once_its_port_is_only_behind_its_node(tmp_path: Path) ->
     assert found(VirtualPort(guid, first[2:]), VirtualPort(guid, second[2:], "DOWN")) == []
 
 
-def test_row_on_two_pages_is_one_virtual_port(rig: UfmRig) -> None:
+def test_row_listed_on_two_pages_counts_as_one_virtual_port(rig: UfmRig) -> None:
     """The list grew between two questions: the same adapter and LID, read twice."""
     virtual, physical = format_guid(0x1234), rig.ports()[0]
     wanted = behind(segment(KEY, [virtual]), virtual, physical)

@@ -312,7 +312,7 @@ def test_each_ufm_version_has_its_differences_and_troubles() -> None:
     assert all(d.since < d.before for d in differences((6, 19, 1, 5)))
 
 
-def test_server_that_is_no_ufm_is_reported(rig: UfmRig) -> None:
+def test_server_that_is_not_ufm_is_reported(rig: UfmRig) -> None:
     rig.ufm.plant({"texts": ['{"product": "something else"}']})
     assert "no version" in rig.driver.status().managers[0].problems[0]
 

@@ -107,7 +107,7 @@ def test_members_left_out_by_ufm_are_named(rig: UfmRig) -> None:
     assert f"{ports[7]} is full member, wanted none" in said and ports[0] not in said
 
 
-def test_stale_listing_is_no_proof_of_absence(rig: UfmRig) -> None:
+def test_stale_listing_does_not_prove_absence(rig: UfmRig) -> None:
     """UFM answers with what was before the partition: its ports' own tables have the key."""
     rig.ufm.plant({"stale": True})
     wanted = segment(KEY, rig.ports()[:2])

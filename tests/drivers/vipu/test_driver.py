@@ -80,7 +80,7 @@ def test_slow_controller_is_not_lost(bench: RealBench) -> None:
     assert not bench.settings() and not bench.machines.unfit()
 
 
-def test_concurrent_creation_is_no_error(bench: RealBench) -> None:
+def test_concurrent_creation_is_not_reported_as_an_error(bench: RealBench) -> None:
     """cloud-init makes each between weft's look and weft's request: it passes, and the next look finds it."""
     bench.boot()
     with instead(

@@ -309,7 +309,7 @@ def test_network_that_cannot_be_read_is_a_finding_of_its_pod_alone(
     assert [(f.category, f.kind, f.pod_id) for f in found] == [("unknown", "network", second)]
 
 
-def test_key_that_came_back_before_rows_were_read_is_no_finding(
+def test_key_that_came_back_before_rows_were_read_is_not_a_finding(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pod is judged by a reading that began after its rows were read, not by what the audit read at its start."""

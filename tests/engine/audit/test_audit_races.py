@@ -52,7 +52,7 @@ def ghosts(house: House, project: str = "team-a") -> Thing:
     )
 
 
-def test_pod_ordered_during_an_audit_is_no_orphan(house: House) -> None:
+def test_pod_ordered_during_an_audit_is_not_an_orphan(house: House) -> None:
     """A4: its servers used to be taken for orphans and deleted, while the pod was READY."""
     house.cloud.meanwhile("marked", house.ready)
     report = repair(house)
@@ -75,7 +75,7 @@ class Listing:
         return things
 
 
-def test_pod_ordered_while_hosts_are_read_is_no_finding(
+def test_pod_ordered_while_hosts_are_read_is_not_a_finding(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its servers stand on nodes that no pod held when rows were read."""
@@ -90,7 +90,7 @@ def test_pod_ordered_while_hosts_are_read_is_no_finding(
     assert len(house.cloud.servers) == 2
 
 
-def test_pod_released_during_an_audit_is_no_finding(house: House) -> None:
+def test_pod_released_during_an_audit_is_not_a_finding(house: House) -> None:
     """What was listed and is gone when the database is read is neither an orphan nor foreign."""
     pod = house.ready()
     things = len(house.cloud.things())
@@ -129,7 +129,7 @@ def test_young_resource_stays_even_if_confirmed(house: House) -> None:
     assert len(house.cloud.things()) == 1
 
 
-def test_mark_copied_by_a_tenant_is_no_claim(house: House) -> None:
+def test_mark_copied_by_a_tenant_is_not_a_claim(house: House) -> None:
     """It is foreign, and stays."""
     pod = house.ready()
     mark = house.cloud.thing("network/rdma").mark

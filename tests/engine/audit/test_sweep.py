@@ -140,7 +140,7 @@ def test_foreign_p_key_on_a_freed_node_quarantines_it(house: House) -> None:
     assert len(alarms(house, pod)) == 1
 
 
-def test_live_owners_member_on_a_freed_node_is_no_stranger(house: House) -> None:
+def test_live_owners_member_on_a_freed_node_is_not_a_stranger(house: House) -> None:
     """As a host of a tenant's network is, whichever pod had it before; without the segment it is one."""
     live, gone = house.ready(make("b", 1)), released(house)
     node, key = gone.nodes[0], 0x8000 | (live.plan.segment or 0)
@@ -251,7 +251,7 @@ def test_numbers_of_an_abandoned_pod_are_freed_once_seen_free(house: House) -> N
     assert any("seen free" in e.message for e in house.store.records.events(pod.id, 0))
 
 
-def test_pod_released_during_the_round_is_no_stranger(house: House) -> None:
+def test_pod_released_during_the_round_is_not_a_stranger(house: House) -> None:
     """Its P_Key was on the node when the round read the fabric, and the node was freed before it judged."""
     before = released(house)
     pod = house.ready()

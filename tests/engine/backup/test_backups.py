@@ -270,7 +270,7 @@ def test_stopped_backup_leaves_no_file(
     assert not list(folder.iterdir()) and "interrupted" in capsys.readouterr().err
 
 
-def test_files_that_are_no_backup_are_refused(
+def test_files_that_are_not_backups_are_refused(
     backup: Path, empty: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One sentence each; nothing is changed."""

@@ -236,7 +236,7 @@ def test_search_for_duplicate_addresses_shares_the_fabrics_reading(house: House,
     assert len(asked) >= 2 and all(age > 0 and patient for age, patient in asked)
 
 
-def test_mac_address_is_no_identity_on_ethernet(house: House) -> None:
+def test_mac_address_is_not_an_identity_on_ethernet(house: House) -> None:
     """The VLAN is the function's, by Neutron's agent: the pod stays READY and says it, and the audit names the port."""
     furnished(house, with_functions(ethernet(house.site)), lambda site: FakeEthernet(site, "ib0"))
     pod = house.run(house.order(small("victim")), PodState.READY)

@@ -95,7 +95,7 @@ def test_silent_switch_is_noted_if_the_policy_is_warn(warned: EthernetHouse) -> 
     assert {f.category for f in warned.service.audits.run(warned.operator).findings} == {"unknown"}
 
 
-def test_flapping_switch_is_no_news_if_the_policy_is_warn(warned: EthernetHouse) -> None:
+def test_flapping_switch_is_not_reported_if_the_policy_is_warn(warned: EthernetHouse) -> None:
     """Its last answer counts meanwhile: neither condition nor events change."""
     set_all(warned, replace(RIGHT, mtu=1500))
     pod = warned.ready()

@@ -60,7 +60,7 @@ def test_queue_skips_a_node_with_a_full_port(house: House) -> None:
     house.run(pod, PodState.READY)
 
 
-def test_port_that_cannot_be_asked_is_no_limit(house: House) -> None:
+def test_port_that_cannot_be_asked_limits_nothing(house: House) -> None:
     """The size of its table isn't guessed."""
     fill(house, "gpu03", 63)
     house.fabric.cut(house.site.node_by_name["gpu03"].hcas_on("ib0")[0].port_guid)

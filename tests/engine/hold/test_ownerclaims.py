@@ -147,7 +147,7 @@ def test_notes_are_written_with_the_next_statement_or_not_at_all(house: House) -
     assert sql(house, "SELECT held_until > now() FROM pod") == [(True,)]
 
 
-def test_visit_without_requests_is_one_write(house: House) -> None:
+def test_visit_without_requests_writes_once(house: House) -> None:
     """What it sees of servers that boot, and that all is as wanted, is written when it lets go."""
     pod = house.order(ORDER.model_copy(update={"name": "a", "nodes": ONE}))
     house.cloud.plant(Fault.STUCK, kind=Kind.SERVER)

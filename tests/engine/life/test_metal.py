@@ -256,7 +256,9 @@ def test_broken_machine_of_a_ready_pod_is_reported_not_replaced(house: House, re
     assert machine.id in {t.id for t in house.cloud.things(Kind.MACHINE)}
 
 
-def test_next_tenants_machine_is_no_remains(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_next_tenants_machine_is_not_reported_as_remains(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """To Ironic it isn't free any more; no receipt is called wrong because of that, and nothing is removed."""
     pod = house.ready(ORDER)
     house.release(pod)

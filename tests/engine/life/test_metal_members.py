@@ -84,7 +84,7 @@ def test_members_leave_before_a_machine_is_cleaned(house: House, monkeypatch: py
     assert {n for kind, n in seen if kind in ("server", "machine")} == {0}
 
 
-def test_recreated_server_is_no_member_meanwhile(house: House) -> None:
+def test_recreated_server_is_not_a_member_meanwhile(house: House) -> None:
     """An operator has a deleted server replaced: the machine is deployed again."""
     pod = house.ready(ORDER)
     gone = house.cloud.servers[0]

@@ -246,7 +246,7 @@ def known(house: House, pod: PodRecord, server: str | None) -> None:
 
 
 @pytest.mark.parametrize("answered", [True, False])
-def test_neighbour_that_starts_during_the_check_is_no_stranger(
+def test_neighbour_that_starts_during_the_check_is_not_a_stranger(
     house: House, monkeypatch: pytest.MonkeyPatch, answered: bool
 ) -> None:
     """Placement has its server before Nova's answer says which it is: that is waited for, for a limited time."""

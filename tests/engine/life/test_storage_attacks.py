@@ -101,7 +101,7 @@ def test_unproved_revocation_prevents_the_receipt(house: House) -> None:
     house.run(pod, PodState.RELEASED)
 
 
-def test_unreadable_share_is_no_proof(house: House) -> None:
+def test_unreadable_share_proves_nothing(house: House) -> None:
     """Unknown is not clean."""
     pod = ready(house, {**SHARE, "keep": True})
     house.release(pod)

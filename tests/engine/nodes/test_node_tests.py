@@ -133,7 +133,7 @@ def test_unknown_test_node_machine_or_caller_is_refused(house: House) -> None:
     assert say(house, "gpu03", "nccl", "failed", serial="s3").tests[0].status == "failed"
 
 
-def test_own_checks_are_one_of_the_tests(house: House, clock: HandClock) -> None:
+def test_own_checks_pass_or_fail_as_a_test_of_a_held_node(house: House, clock: HandClock) -> None:
     """Passed if what keeps nodes from orders was judged and is in order; a run from before the hold doesn't count."""
     choose(house, tests=["weft-check"])
     site = house.store.site().site
@@ -183,7 +183,7 @@ def test_role_of_a_tester_reports_and_does_nothing_else(house: House, tmp_path: 
             forbidden()
 
 
-def test_bandwidth_test_of_operators_is_one_of_the_tests(house: House) -> None:
+def test_bandwidth_test_of_operators_passes_or_fails_as_a_test_of_a_held_node(house: House) -> None:
     """Of the nodes that are held, after the hold began; what doesn't count is left out."""
     choose(house, tests=["bandwidth", "disk"])
     house.service.nodes.hold(house.operator, "gpu03", "burn-in")

@@ -107,7 +107,7 @@ def test_spare_takes_over_and_a_lost_spare_is_replaced(house: House) -> None:
     assert not set(idle.elsewhere.nodes) & set(pod.held)
 
 
-def test_held_and_drained_nodes_are_no_room(house: House) -> None:
+def test_held_and_drained_nodes_do_not_count_as_room(house: House) -> None:
     assert on(house, "a", 4, LEAF01) == LEAF01
     house.order(make("rest", 10))
     free = {n.name for n in house.service.nodes.list(house.operator) if n.state == "free"} - {"sm1", "sm2"}

@@ -116,7 +116,7 @@ def test_link_that_was_never_up_confirms_no_other_one(house: EthernetHouse, cloc
     assert (look(house, pod).generation, said(house, pod)) == (1, "ADAPTER_SHOWN")
 
 
-def test_links_that_were_never_up_are_no_outage(house: EthernetHouse, clock: HandClock) -> None:
+def test_links_that_were_never_up_do_not_count_as_an_outage(house: EthernetHouse, clock: HandClock) -> None:
     """Otherwise guests without drivers on some nodes would end the watch of all others."""
     limits(house, outage=1)
     pod = house.ready(order(count=4))

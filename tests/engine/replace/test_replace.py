@@ -98,7 +98,7 @@ def test_replacement_has_name_and_addresses_of_the_failed_node(house: House) -> 
     assert "DEGRADED" not in " ".join(messages(house, pod, "state"))
 
 
-def test_spare_takes_the_place_and_is_no_spare_any_more(house: House) -> None:
+def test_spare_takes_the_place_and_stops_being_a_spare(house: House) -> None:
     """A plain `apply` of the old file asks for a new spare; until then nothing looks for one."""
     pod = house.ready(spared("train", 3, 1))
     (spare,), failed, was = pod.spares, pod.nodes[2], places(house)

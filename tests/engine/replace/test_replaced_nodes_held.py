@@ -107,7 +107,7 @@ def test_node_that_is_held_for_repair_already_is_replaced_at_the_limit(house: Ho
     assert {h.node for h in house.service.nodes.holds(house.operator)} == set(pod.nodes)
 
 
-def test_replacement_is_no_growth_for_a_project_with_overdue_releases(
+def test_replacement_does_not_count_as_growth_for_a_project_with_overdue_releases(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pod = house.ready(sized(2))

@@ -260,7 +260,7 @@ def test_port_added_later_is_checked_too(house: PortsHouse) -> None:
     assert house.access() == {**ACCESS, "tor01/Ethernet35": 300, "tor01/Ethernet36": 1}
 
 
-def test_trunk_of_every_vlan_is_no_hardware_port(house: PortsHouse) -> None:
+def test_trunk_of_every_vlan_is_not_a_hardware_port(house: PortsHouse) -> None:
     """It may be the way to the rest of the site."""
     config = house.port("tor02/Ethernet31")
     config.access, config.trunk = 1, set(range(1, 4095))

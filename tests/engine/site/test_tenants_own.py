@@ -394,7 +394,7 @@ def test_site_that_stops_serving_networks_releases_them(house: TenantHouse) -> N
     assert house.owner(network).id != owner.id and house.ports_in(house.free_number()) == {house.guid()}
 
 
-def test_later_of_two_readings_counts(house: TenantHouse) -> None:
+def test_later_reading_is_kept_over_an_older_one_written_after_it(house: TenantHouse) -> None:
     """Two workers look: the slower one has read an older state, and writes last."""
     network = house.network()
     port = house.adapter(network)

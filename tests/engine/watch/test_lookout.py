@@ -140,7 +140,7 @@ def test_events_of_other_pods_cause_no_query(house: House, lookout: Lookout, rea
         assert set(asked[before:]) == {1} and len(asked) - before <= 3
 
 
-def test_many_events_of_many_pods_are_one_statement(
+def test_events_of_many_pods_are_read_with_one_statement(
     house: House, lookout: Lookout, reads: Reads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And each follower gets only its own pod."""

@@ -111,7 +111,7 @@ def test_all_events_are_delivered_in_order_and_signed(house: Sender, there: Rece
     assert (view.state, view.delivered) == ("active", len(there.got))
 
 
-def test_signature_is_that_of_the_published_scheme() -> None:
+def test_signature_matches_the_standard_webhooks_example() -> None:
     """The example of the library `standardwebhooks` of its authors."""
     secret = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
     body = b'{"test": 2432232314}'

@@ -146,12 +146,12 @@ def test_node_alone_behind_its_leaf_and_its_uplinks_are_both_named() -> None:
 
 
 @pytest.mark.parametrize(("rails", "kind"), [((5,), Kind.RAIL), (tuple(RAILS), Kind.ALL)])
-def test_slow_rail_or_site_is_one_cause(rails: tuple[int, ...], kind: Kind) -> None:
+def test_slow_rail_or_site_is_named_as_a_single_cause(rails: tuple[int, ...], kind: Kind) -> None:
     found = _judge(measure(Random(4), lambda pair: 0.5 if pair.rail in rails else 1.0))
     assert [c.subject.kind for c in found.causes] == [kind]
 
 
-def test_figure_that_is_no_number_is_slow() -> None:
+def test_pair_whose_figure_is_not_a_number_counts_as_slow() -> None:
     found = judge({Pair("a", "b", 0): Measured(float("nan"))}, lambda _: 380.0)
     assert found.result is Result.FAILED
 

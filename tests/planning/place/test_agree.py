@@ -151,7 +151,7 @@ def test_place_and_engine_agree_on_every_constraint() -> None:
     assert placed > examples(80)
 
 
-def test_engine_and_place_agree_on_filter_counts() -> None:
+def test_engine_and_place_count_the_same_nodes_per_filter() -> None:
     """Filter by filter; an engine knows nothing of nodes off the fabric, and counts those excluded as busy."""
     rng = seeded(98)
     for _ in range(examples(400)):

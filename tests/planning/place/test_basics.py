@@ -340,7 +340,7 @@ def test_quarantine_refusal_offers_clearing() -> None:
     assert offers(answer) == ("when gpu1 leaves quarantine (x)",)
 
 
-def test_site_without_pods_is_one_block() -> None:
+def test_leaves_without_block_names_form_one_block() -> None:
     """Leaves whose switches name no pod belong together."""
     answer = placed(build_request(6, required="block"), build_site([[4], [4]], grouped=False))
     assert {n.block for n in answer.nodes} == {"-"}

@@ -62,7 +62,7 @@ def railed(groups: int, nodes: int, cables: int, missing: frozenset[str] = froze
     return site.model_copy(update={"switches": tuple(switches), "links": tuple(links)})
 
 
-def test_group_of_rails_is_one_leaf() -> None:
+def test_leaves_of_a_rail_group_are_placed_as_one_leaf() -> None:
     """Sixteen leaves of two groups are two; they are called by their first, and each knows whose rail it is."""
     topology = Topology.of(railed(2, 4, 1), "ib0")
     assert topology.leaves == {

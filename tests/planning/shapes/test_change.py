@@ -131,7 +131,7 @@ def test_same_order_changes_nothing() -> None:
         {"nodes": {"flavor": None, "accelerators": {"type": "h100", "count": 8}}},
     ],
 )
-def test_equivalent_order_is_no_change(same: dict[str, Any]) -> None:
+def test_equivalent_order_is_not_a_change(same: dict[str, Any]) -> None:
     """Omitted names are the pod's; the order of sources, and `queue`, don't matter."""
     first = made(order(2, access={"ssh_from": ["9.0.0.0/8", "203.0.113.0/24"]}))
     parts = {"access": {"ssh_from": ["9.0.0.0/8", "203.0.113.0/24"]}, **same}

@@ -208,7 +208,7 @@ def test_empty_drives_become_one_striped_file_system(guest: Guest) -> None:
     assert guest.fstab == ["UUID=uuid-of-scratch /scratch ext4 defaults,noatime,nofail 0 0"]
 
 
-def test_one_drive_needs_no_raid_and_none_is_no_error(guest: Guest) -> None:
+def test_one_drive_needs_no_raid_and_none_is_not_reported_as_an_error(guest: Guest) -> None:
     (guest.folder / "drives").write_text("/dev/nvme0n1\n")
     asked = guest.run(Mount("scratch", "/scratch"))
     assert "mkfs.ext4 -q /dev/nvme0n1" in asked and not [a for a in asked if a.startswith("mdadm")]
