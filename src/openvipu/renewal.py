@@ -17,7 +17,7 @@ from openvipu.rpctls import Tls
 log = logging.getLogger("openvipu")
 
 LOOK_SECONDS = 1.0
-"""At least so many between two looks at the files."""
+"""Least seconds between two looks at the files."""
 
 
 class Renewal:

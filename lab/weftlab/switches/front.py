@@ -72,7 +72,7 @@ class Faults:
         lose_commit: the next commit is answered as done, and isn't.
         lose_answer: the next change is made, and its connection is closed instead of an answer.
         stale: readings show what was when this was set, with the time of then.
-        fail_after: the next batch fails after so many of its parts.
+        fail_after: the next batch fails after this many of its parts.
         refuse_save: saving fails.
         down: no connection is answered.
         mute: the next request that matches (method, path and body; a regular expression) is handled, and its connection

@@ -18,7 +18,7 @@ class Faults:
         hold: changes are accepted, and passed to the subnet manager only once this is lifted.
         stale: what P_Keys are read as stays what it was when this was planted.
         statuses: the next questions are answered with these, and not looked at (0: the connection is closed).
-        lose_answers: so many of the next changes are made, and their answers are lost.
+        lose_answers: how many of the next changes are made with their answers lost.
         hang: seconds before each answer to a change.
         texts: the next questions are answered 200 with these texts instead of JSON.
         starting: it answers 502 to everything, as while UFM starts.

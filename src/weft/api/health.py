@@ -50,7 +50,7 @@ def site_health(
     verbs: Backend,
     by: Annotated[HealthGroup, Query(description="What nodes of a group have in common.")] = "type",
 ) -> Response:
-    """How many nodes are ok, have a warning, failed, or are unknown, in groups of which each node is in one."""
+    """How many nodes are ok, have a warning, failed, or are unknown, in groups; each node is in one."""
     return answer(verbs.site.health(request, by))
 
 

@@ -25,7 +25,7 @@ class CapacityKeeper(Periodic):
         super().__init__("capacity", self.note, pulse, LIMIT, every=EVERY.total_seconds() / 2, again=60.0)
 
     def note(self) -> None:
-        """By weft's own rows: servers that weft didn't make aren't seen. A node of which pods have parts is busy."""
+        """By weft's own rows: servers that weft didn't make aren't seen. A node that pods share is busy."""
         site = self._site()
         kinds, found = kinds_of(site), dict[str, Counter[str]]()
         for name, state in node_states(site, self._store.capacity(), {}).items():

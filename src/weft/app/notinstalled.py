@@ -13,7 +13,8 @@ from weft.ports.resources import Ids, Observations, Outcomes, Scope
 
 
 class NotInstalled:
-    """A `MachineDriver` and `Acceptance` of which every call raises the same `PermanentError`: all there is unknown."""
+    """A `MachineDriver` and `Acceptance` whose every call raises the same `PermanentError`: everything there is
+    unknown."""
 
     def __init__(self, error: PermanentError) -> None:
         self._error = error

@@ -34,7 +34,7 @@ def matching(revision: int | None) -> dict[str, str] | None:
 
 
 class Pages:
-    """The pages of one list, of which none comes twice."""
+    """The pages of one list, none of them twice."""
 
     def __init__(self) -> None:
         self._seen: set[object] = set()

@@ -31,7 +31,7 @@ class Pods:
         self, order: Mapping[str, Any], remove: Sequence[str] = (), generation: int | None = None
     ) -> Json:
         """Args:
-        generation: of which the pod must be; None: of any.
+        generation: that the pod must have; None: any.
         """
         path = f"/v1/pods/{part('name', str(order['name']))}{_removing(remove)}"
         given = matching(generation)
@@ -127,7 +127,7 @@ class Pods:
     def release(
         self, name: str, until: Sequence[str] = (), wait: float = 0.0, generation: int | None = None
     ) -> Json:
-        """The pod, being released; with `until`, as `show`. Args: generation: of which it must be; None: of any."""
+        """The pod, being released; with `until`, as `show`. Args: generation: that it must have; None: any."""
         query, wait = waiting(until, wait)
         path = f"/v1/pods/{part('name', name)}/release{query}"
         return self.weft.ask("POST", path, extra_time=wait, headers=matching(generation))
@@ -143,7 +143,7 @@ class Pods:
         return found.text, [one for one in found.mark.split("; ") if one]
 
     def extend(self, name: str, until: str, generation: int | None = None) -> Json:
-        """Args: generation: of which the pod must be; None: of any."""
+        """Args: generation: that the pod must have; None: any."""
         path = f"/v1/pods/{part('name', name)}/extend"
         return self.weft.ask("POST", path, {"until": until}, headers=matching(generation))
 
@@ -152,7 +152,7 @@ class Pods:
     ) -> Json:
         """Args:
         by: the node that takes its place; None: the service chooses.
-        generation: of which the pod must be; None: of any.
+        generation: that the pod must have; None: any.
         hold: hold the replaced node until it is accepted.
         """
         given = matching(generation)

@@ -106,7 +106,7 @@ class Repairer:
         return keys
 
     def _clean_vacant(self, pkeys: frozenset[int]) -> int:
-        """From leaf ports that are down by their leaf's word; see `Wire.vacant`."""
+        """From leaf ports that their leaf reports down; see `Wire.vacant`."""
         written = 0
         for _, lid, port, entries in self._wire.vacant(wait=True)[0]:
             for block in range((len(entries) + KEYS_A_BLOCK - 1) // KEYS_A_BLOCK):

@@ -48,8 +48,8 @@ def make_certificates(
         new_authority: recreate the authority and everything else; agents with old certificates can't be
         reached any more.
 
-    Returns the files written. Raises InputError for an empty list of hosts, and for an authority of which the
-    certificate or the key is elsewhere: it is never replaced without being asked for.
+    Returns the files written. Raises InputError for an empty list of hosts, and for an authority whose certificate
+    or key is elsewhere: it is never replaced without being asked for.
     """
     check_name("--client", client)
     for name, hosts in agents.items():

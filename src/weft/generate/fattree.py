@@ -1,4 +1,4 @@
-"""A fat-tree design as files: a site file with its tables, of which one is the wiring list, and a picture."""
+"""A fat-tree design as files: a site file, its tables (one is the wiring list) and a picture."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def placeholders(tree: FatTree, known: Identities) -> str:
 
 
 def site_files(tree: FatTree, name: str, fabric: str, known: Identities | None = None) -> dict[str, str]:
-    """File name -> text: `site.yaml` and its tables, of which `links.csv` is the wiring list, and `site.svg`.
+    """File name -> text: `site.yaml`, its tables (`links.csv` is the wiring list) and `site.svg`.
 
     Args:
         known: real GUIDs; the other adapters get placeholders.

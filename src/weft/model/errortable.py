@@ -187,7 +187,7 @@ def _cut(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A value of which only the text is known."""
+    """A value known only as text."""
 
     text: str
 

@@ -1,4 +1,4 @@
-"""Offers: what would make a refused order fit. Values of which people read `message`, and programs apply `changes`."""
+"""Offers: what would make a refused order fit. People read `message`; programs apply `changes`."""
 
 from __future__ import annotations
 

@@ -126,5 +126,5 @@ class FollowsRoutes(Protocol):
         ...
 
     def rates(self, max_age: float) -> TimedRates:
-        """What ports send and receive, by readings of which the newest is at most so old. Raises as `routes`."""
+        """What ports send and receive; the newest reading is at most `max_age` seconds old. Raises as `routes`."""
         ...

@@ -66,7 +66,7 @@ class FakeSwitch(Session):
     Attributes:
         meanwhile: called before each change is made.
         level: how near to what it forwards its state is; `beyond`: what it forwards against its configuration.
-        down, unclear: ports whose links are down, or of which it doesn't say that.
+        down, unclear: ports whose links are down, or not reported.
     """
 
     serials_go_on = False

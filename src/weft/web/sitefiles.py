@@ -187,7 +187,7 @@ def _pieces(verbs: Service, request: Request, field: str, value: object) -> Iter
 
 
 def _text(verbs: Service, request: Request, active: SiteView) -> str | None:
-    """The active site as YAML; None: it is larger than `LARGEST`, of which no more than that is read and written."""
+    """The active site as YAML; None: it is larger than `LARGEST`, and only that much is read and written."""
     written, size = list[str](), 0
     for field, value in active.document.items():
         pieces = _pieces(verbs, request, field, value)

@@ -79,7 +79,7 @@ class Switch(Protocol):
         ...
 
     def links(self) -> Mapping[str, bool] | str:
-        """Port -> whether its link is up, without those of which that isn't known; or text: why it can't report it."""
+        """Port -> whether its link is up, without ports whose link isn't known; or text: why it can't report it."""
         ...
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from weft.model.errors import WeftError
 from weft.model.linkstates import LinkStates
 
 Links = Mapping[str, bool]
-"""Port -> whether its link is up; without those of which that isn't known."""
+"""Port -> whether its link is up; without ports whose link isn't known."""
 
 
 def eos_links(interfaces: Mapping[str, Any]) -> Links:

@@ -22,7 +22,7 @@ FIRST = 2.0
 LEAST = 1.0
 """Seconds that a rate is measured over at least."""
 LATELY = 120.0
-"""Seconds after which a reading says nothing of now."""
+"""Seconds for which a reading counts."""
 SOON = 3.0
 """Seconds that a reading waits for switches, so that two and the pause fit into a request of the API (10 s). A switch
 that takes longer gives its answer to the next reading."""

@@ -99,7 +99,7 @@ class RateKeeper:
         self._last: tuple[float, TimedRates] | None = None
 
     def read(self, max_age: float) -> TimedRates:
-        """Rates by readings of which the newest is at most so old. Raises `UnknownError` and `PermanentError`."""
+        """Rates whose newest reading is at most `max_age` seconds old. Raises `UnknownError` and `PermanentError`."""
         with self._lock:
             now = self._monotonic()
             if self._last is None or now - self._last[0] >= max_age:

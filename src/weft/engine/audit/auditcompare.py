@@ -50,7 +50,7 @@ AT_REST = frozenset({PodState.READY, PodState.DEGRADED, PodState.VERIFYING, PodS
 AT_ONCE = 8
 """Owners that are verified at the same time."""
 READ_AGAIN = 10.0
-"""Seconds: a difference counts once a reading of the fabric shows it that is at most so old."""
+"""Seconds: a difference counts once a reading of the fabric of at most this age shows it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from weft.model.errors import TemporaryError
 
 
 class Gated(Protocol):
-    """Says whether anything outside may be changed on the word of this database."""
+    """Says whether anything outside may be changed by what this database says."""
 
     hurry: Callable[[], None]
 

@@ -43,7 +43,7 @@ class HeldNumbers:
             )
 
     def give_back(self, numbers: Collection[tuple[str, int]], items: Sequence[ReceiptItem]) -> None:
-        """Return numbers that nothing of it uses any more. Args: items: the readings, for the receipt."""
+        """Return numbers that the owner no longer uses. Args: items: the readings, for the receipt."""
         owner_id = self._fence.owner.id
         self._fence.check_ahead()
         with self._notes.write() as tx:

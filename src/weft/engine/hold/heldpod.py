@@ -100,11 +100,11 @@ class HeldNodes:
             raise unreadable(f"the nodes that leave pod {owner.name} ({owner.id})", error) from error
 
     def cleared(self) -> frozenset[str]:
-        """Those of `leaving` of which an operator said that nothing runs on them."""
+        """Nodes of `leaving` that an operator has cleared: nothing runs on them."""
         return frozenset(row["node"] for row in self._rows("nodes_leaving") if row["cleared"])
 
     def leaving_for(self, seconds: float) -> frozenset[str]:
-        """Those of `leaving` whose generation is at least so old."""
+        """Nodes of `leaving` whose generation has at least this age."""
         # Without a time it is older than the history that is kept.
         at = self._fence.at
         old = (

@@ -24,7 +24,7 @@ class OwnersGate:
         self._fence = fence
 
     def closed(self, clouds: Collection[str]) -> TemporaryError | None:
-        """Why nothing of it may be changed outside; None: changes are allowed. Args: clouds: all of the site's."""
+        """Why the owner's resources may not be changed outside; None: they may. Args: clouds: all of the site's."""
         asked = self._fence.owner.abandoned
         closed = self._fence.database.gate.closed(self._fence.places, clouds)
         if asked is not None and not asked.own and not isinstance(closed, ClosedError):

@@ -116,4 +116,4 @@ class Status:
 
 
 UNCHANGED = {"phase": "", "state": "", "reason": Jsonb(""), "conditions": Jsonb([])}
-"""Instead of `Status.values` where nothing of it is new."""
+"""Stands for `Status.values` where nothing is new."""

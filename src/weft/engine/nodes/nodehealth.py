@@ -177,8 +177,8 @@ class _Known:
 
     Attributes:
         excluded: nodes that get no orders because of their own checks.
-        passed: nodes of which nothing is known but that their own checks are ok.
-        special: nodes of which more is known; the others are as all that are alike.
+        passed: nodes known only by their own checks, which are ok.
+        special: nodes about which more is known; all others have the same health.
     """
 
     site: Site
@@ -213,7 +213,7 @@ def _sorted(reasons: Sequence[HealthReason]) -> Sequence[HealthReason]:
 
 
 def _passed(site: Site, stops: Mapping[str, Stops], now: datetime) -> frozenset[str]:
-    """Nodes of which nothing is known but that their own checks are ok. A node that has reported nothing since isn't
+    """Nodes known only by their own checks, which are ok. A node that has reported nothing since isn't
     judged again."""
     judged, found = _judged(site), set[str]()
     for name, one in stops.items():

@@ -28,7 +28,7 @@ YOUNG = timedelta(minutes=10)
 """Something younger may still be under construction by a process that this database doesn't know."""
 
 Confirmed = Collection[str] | Literal["all"]
-"""Ids of pods of which the operator knows that they don't exist, though the database doesn't know them."""
+"""Ids of pods that the operator has confirmed not to exist, though the database doesn't know them."""
 
 
 @dataclass(frozen=True, slots=True)

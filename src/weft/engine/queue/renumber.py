@@ -15,7 +15,7 @@ from weft.planning.shapes.numbers import physical_networks, renumbered, with_seg
 
 
 def renumber(held: HeldPod, taken: TakenNumber, world: World, site: Site) -> None:
-    """Replace the taken number in the plan of a pod of which everything has been seen absent.
+    """Replace the taken number in the plan of a pod whose resources were all seen absent.
 
     Raises `PermanentError` if no number is left, and the errors of the cloud and the fabric if they can't be asked.
     """

@@ -56,7 +56,7 @@ def _end_tested(tx: Tx, site: Site) -> None:
     """End the site's holds whose tests have all passed, now that others aren't named any more."""
     policy = site.acceptance
     if tx.row("is_behind") is not None:
-        return  # what a backup says of tests doesn't count
+        return  # tests in a backup don't count
     for row in tx.rows("holds_for", what=policy.what) if policy.tests else ():
         if all(one.status == "passed" for one in tests_of(policy.tests, row["tests"])):
             values = {"node": row["node"], "what": row["what"], "tests": list(policy.tests)}

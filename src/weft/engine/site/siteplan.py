@@ -298,5 +298,5 @@ def followed(records: Iterable[ResourceRecord], graph: Graph) -> bool:
 
 
 def _unowned(site: str) -> Scope:
-    """The scope of a site of which nothing was applied: nothing bears such a mark."""
+    """The scope of a site that was never applied: nothing bears such a mark."""
     return Scope(site, Owner("site", str(UUID(int=0))), site, NO_PROJECT)

@@ -1,8 +1,8 @@
 """Owners of a restored database that may have been released since the dump: others may have their numbers by now.
 
 Once an operator has accepted the database, its word counts again; but a pod older than that, none of whose servers
-exist, was most likely released after the dump. Fabrics that keep no marks can't say whose its number is now. So
-nothing of it is changed: an operator abandons it, which keeps back what isn't seen clean.
+exist, was most likely released after the dump. Fabrics that keep no marks can't say whose its number is now. So its
+resources stay as they are: an operator abandons it, which keeps back what isn't seen clean.
 
 A pod on which nothing was begun in the dump may have been built since, and released: resources with its mark are its
 own, but without a server of it, a number that is in use is another's.

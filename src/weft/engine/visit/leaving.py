@@ -80,7 +80,7 @@ def remove_unwanted(
         nodes -= clean
     if not nodes and not others:
         return None
-    # An operator's word about a node isn't overruled by what weft couldn't read before it: the pod holds the node.
+    # An operator's clearing of a node isn't overruled by earlier failed readings: the pod holds the node.
     cleared = held.nodes.cleared() if nodes else frozenset[str]()
     late = (nodes & overdue(held, settings)) - cleared if nodes else nodes
     held.quarantine.add({node: reasons[node] for node in late if node in reasons})

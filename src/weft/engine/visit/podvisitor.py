@@ -112,7 +112,7 @@ class PodVisitor:
     # -- a change -----------------------------------------------------------------------------------------------
 
     def _remove_unwanted(self, held: HeldPod) -> Remaining | None:
-        """Remove what the newest generation doesn't want; None: nothing of it is left."""
+        """Remove what the newest generation doesn't want; None once all of it is gone."""
         try:
             wait = self._leave_first(held)
         except WeftError as error:

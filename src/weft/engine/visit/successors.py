@@ -30,13 +30,13 @@ log = logging.getLogger(__name__)
 def waiting_successors(held: HeldPod) -> dict[str, str]:
     """Node for which nothing may be requested yet -> node whose place it takes over.
 
-    An operator's word that nothing runs on that node counts, but only once nothing of it is left in the cloud either.
+    An operator's word that nothing runs on that node counts, but only once the cloud has none of its resources either.
     """
     leaving = held.nodes.leaving()
     if not leaving or not successors(held.pod.plan, leaving):
         return {}
     there = {r.resource.node for r in held.resources() if not r.wanted and not r.is_nowhere}
-    # A place may have had several nodes: a word about one of them says nothing of the others.
+    # A place may have had several nodes: clearing one doesn't clear the others.
     return successors(held.pod.plan, leaving.keys() - (held.nodes.cleared() - there) - _off(held))
 
 

@@ -92,7 +92,7 @@ class Visitor(Generic[H]):
         return look
 
     def _closed(self, held: H) -> TemporaryError | None:
-        """Why nothing of it may be changed outside; None: changes are allowed."""
+        """Why the owner's resources may not be changed outside; None: they may."""
         held.fence.places = {r.resource.where for r in held.resources()}
         closed = held.gate.closed(held.world.clouds)
         return closed if closed or held.owner.abandoned is not None else self._visits.doubt(held)

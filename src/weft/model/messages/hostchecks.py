@@ -1,4 +1,4 @@
-"""Messages about nodes' own checks. Texts in them are the machine's words: tenants see none of them."""
+"""Messages about nodes' own checks. Texts in them were written by the machine: tenants see none."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Message(str):
         return self
 
     def for_tenant(self) -> Message | None:
-        """The message as a tenant may read it; None: nothing of it."""
+        """The message as a tenant may read it; None: not at all."""
         return self._row and self._row.for_tenant(self.params)
 
     def stored(self) -> object:

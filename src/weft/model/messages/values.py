@@ -91,7 +91,7 @@ class Words(Value):
 
 @dataclass(frozen=True)
 class FilteredWords(Words):
-    """Several, of which a tenant gets only those of the form."""
+    """Several values; a tenant gets only those of the form."""
 
     def shown(self, value: Any) -> Any | None:
         return tuple(v for v in cast(Sequence[Any], value) if self.one.valid(v)) or None

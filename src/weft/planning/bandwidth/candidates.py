@@ -37,7 +37,7 @@ class Candidates:
     ) -> Candidates:
         """All candidates of a list of pairs.
 
-        A leaf's pairs are those that leave it or come into it; pairs of which a leaf isn't known are no leaf's.
+        A leaf's pairs are those that leave it or come into it; pairs whose leaf isn't known belong to no leaf.
 
         Args:
             links_of: None: paths aren't known, or a pair has several (ECMP, adaptive routing), so that no link is a

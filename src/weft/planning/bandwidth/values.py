@@ -68,7 +68,7 @@ class Subject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A subject of which the pairs are slow.
+    """A subject whose pairs are slow.
 
     Attributes:
         others: subjects of any kind that explain exactly the same pairs: it is one of them all.

@@ -34,7 +34,7 @@ def hosts_by_type(site: Site) -> Mapping[str, int]:
 
 @kept
 def expected_digests(site: Site) -> Mapping[str, str]:
-    """Node -> digest of what is expected of it; those of which nothing is are left out."""
+    """Node -> digest of what is expected of it; nodes without expected values are left out."""
     digests = {name: one.digest() for name, one in site.checks.expected.items()}
     if not digests:
         return {}
