@@ -33,7 +33,9 @@ def test_links_of_a_pod_are_named_to_operators_and_counted_for_tenants(desk: Des
     disturbed = desk.weft("site", "who-disturbs", own["id"], "--pattern", "ring", cloud="operator")
     assert disturbed.code == 0 and "ring" in disturbed.out
     assert desk.weft("site", "who-disturbs", own["id"], "--json", cloud="operator").json["others"] == []
+    loads = desk.weft("site", "load", "-f", "value", cloud="operator")
+    assert loads.code == 0 and f"{node} 0.0" in loads.out.splitlines()
     wrong = desk.weft("link", "show", "leaf1:1", cloud="operator")
     assert wrong.code == 2 and "Traceback" not in wrong.err
-    for words in (("link", "show", "leaf01:1"), ("site", "who-disturbs", "train")):
+    for words in (("link", "show", "leaf01:1"), ("site", "who-disturbs", "train"), ("site", "load")):
         assert desk.weft(*words).code != 0, "a tenant may not"

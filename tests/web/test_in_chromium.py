@@ -237,6 +237,8 @@ def test_certificate_of_bandwidth_is_verified_in_the_browser(
     page.goto(f"{pods_console.url}/ui/site/picture")
     page.wait_for_selector("weft-site canvas >> nth=-1")
     page.wait_for_selector("text=A click leads to a node")
+    page.select_option("#color", "load")
+    page.wait_for_selector("text=up to 1 %")
     page.select_option("#color", "health")
     check_accessible(page, axe)
     page.emulate_media(color_scheme="dark")

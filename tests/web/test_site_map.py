@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import get_args
 from xml.etree import ElementTree
 
+import pytest
+
 from tests.helpers.consoles import Browser, Console
 from tests.helpers.doors import ORDER
 from weft.app.verbs import Request
 from weft.generate.sitepicture import COLOURS, Box, picture
-from weft.model.errors import TemporaryError
+from weft.model.errors import TemporaryError, UnknownError
+from weft.model.linkreading import TimedRoutes
 from weft.model.order import Order
 from weft.model.views import HealthValue, PodMap
 from weft.testing.callers import caller
+from weft.web.sitepictures import LOADS
 
 OLGA = Request(caller("olga", "admin", "admin"), "127.0.0.1", "req-0")
 
@@ -161,6 +165,26 @@ def test_canvas_gets_each_node_with_its_colors(pods_console: Console, browser: B
     assert browser.get("/ui/site/picture.json?by=nix").status_code == 400
     browser.sign_in("alice")
     assert browser.get("/ui/site/picture.json").status_code == 403
+
+
+def test_canvas_gets_loads_only_if_asked(
+    pods_console: Console, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps of each node whose links' load is known, and why it isn't; to those who may see links."""
+    browser.sign_in("olga")
+    assert '<option value="load">' in browser.get("/ui/site/picture").text
+    found = browser.get("/ui/site/picture-load.json").json()
+    assert found["values"] == [*LOADS] == [*found["fixed"]] and found["unread"] == {}
+    assert set(found["nodes"].values()) == {0} and {"gpu01", "gpu16"} <= found["nodes"].keys()
+
+    def silent_agent(max_age: float) -> TimedRoutes:
+        raise UnknownError("read routes", "ib0", "no answer")
+
+    monkeypatch.setattr(pods_console.house.fabric, "routes", silent_agent)
+    found = browser.get("/ui/site/picture-load.json").json()
+    assert found["nodes"] == {} and found["unread"].keys() == {"ib0"}
+    browser.sign_in("alice")
+    assert browser.get("/ui/site/picture-load.json").status_code == 403
 
 
 def test_canvas_of_an_unchanged_site_is_not_sent_again(pods_console: Console, browser: Browser) -> None:

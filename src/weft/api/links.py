@@ -1,4 +1,4 @@
-"""/v1/links, /v1/pods/{name}/links, /v1/site/who-disturbs: who is on which link of a fabric."""
+"""/v1/links, /v1/pods/{name}/links, /v1/site/who-disturbs, /v1/site/loads: who is on which link of a fabric."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.api.asking import Backend, Named, answer, may, may_with
 from weft.api.threadshares import outside
 from weft.app.verbs import Request
 from weft.model.linkreading import Pattern
-from weft.model.views import Disturbers, LinkAnswer, PodLinks
+from weft.model.views import Disturbers, LinkAnswer, NodeLoads, PodLinks
 
 router = APIRouter(prefix="/v1")
 
@@ -60,3 +60,10 @@ def who_disturbs(
 ) -> Response:
     """Which other pods share links between switches with a pod, and which of them explains congestion there."""
     return answer(verbs.fabrics.who_disturbs(request, pod, pattern))
+
+
+@router.get("/site/loads", response_model=NodeLoads, tags=["operator"])
+@outside()
+def node_loads(request: Annotated[Request, may("links:show")], verbs: Backend) -> Response:
+    """How much of its links to the fabric each node uses now."""
+    return answer(verbs.fabrics.node_loads(request))

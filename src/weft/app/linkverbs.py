@@ -17,8 +17,11 @@ from weft.model.views import (
     Disturber,
     Disturbers,
     LinkAnswer,
+    NodeLoad,
+    NodeLoads,
     PodLinks,
 )
+from weft.planning.fabric.linkmap import LinkMap
 from weft.planning.fabric.linkuse import is_congested
 from weft.planning.fabric.targets import target_of
 from weft.planning.fabric.topology import natural
@@ -138,6 +141,31 @@ class LinkVerbs(DeskVerbs):
             others=tuple(others[:MOST_LINK_PODS]),
             more_others=max(0, len(others) - MOST_LINK_PODS),
         )
+
+    def node_loads(self, request: Request) -> NodeLoads:
+        """How much of its links each node uses now, by the order of the site; of fabrics whose links can't be followed
+        nothing. For operators."""
+        self._desk.policy.check("links:show", request.caller)
+        site = self._desk.store.site().site
+        loads: dict[str, float | None] = {}
+        unread: dict[str, str] = {}
+        for fabric, driver in sorted(self._desk.keeper.world().fabrics.items()):
+            on = [(node.name, hca) for node in site.nodes for hca in node.hcas_on(fabric)]
+            if not isinstance(driver, FollowsRoutes) or not on:
+                continue
+            loads |= {name: loads.get(name) for name, _ in on}
+            try:
+                routes, rates = driver.routes(ROUTES_AGE), driver.rates(RATES_AGE)
+            except UnknownError as error:
+                unread[fabric] = str(error)
+                continue
+            links = LinkMap(site, fabric, routes.routes)
+            for name, hca in on:
+                load, before = links.load(hca, rates.ports), loads[name]
+                if load is not None and (before is None or load > before):
+                    loads[name] = load
+        nodes = tuple(NodeLoad(node=name, load=load and round(load, 3)) for name, load in loads.items())
+        return NodeLoads(nodes=nodes, unread=unread)
 
     def _of_pod(self, pod: PodRecord, pattern: Pattern) -> tuple[Picture, int]:
         """The picture of a pod's fabric, and the pod's index among its users."""

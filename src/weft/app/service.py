@@ -96,11 +96,8 @@ class Fabrics:
         self.readings, self.leaves = fabrics.readings, fabrics.leaves
         self.compare, self.adopt_cabling = fabrics.compare, fabrics.adopt_cabling
         links = LinkVerbs(desk)
-        self.show_link, self.pod_links, self.who_disturbs = (
-            links.show_link,
-            links.pod_links,
-            links.who_disturbs,
-        )
+        self.show_link, self.pod_links = links.show_link, links.pod_links
+        self.who_disturbs, self.node_loads = links.who_disturbs, links.node_loads
 
 
 class Site:

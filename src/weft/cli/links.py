@@ -1,4 +1,4 @@
-"""`weft link show`, `weft pod links`, `weft site who-disturbs`: who is on which link of a fabric."""
+"""`weft link show`, `weft pod links`, `weft site who-disturbs` and `load`: who is on which link of a fabric."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from weft.cli.common import Json, Subparsers, client_of, group, warn
-from weft.cli.output import Listing, Record, shown
+from weft.cli.output import Listing, Record, listed, shown
 from weft.model.errors import InputError
 
 PATTERNS = ("rail", "all", "ring")
@@ -38,7 +38,7 @@ def add_pod_commands(commands: Subparsers) -> None:
 
 
 def add_site_commands(commands: Subparsers) -> None:
-    """Register `weft site who-disturbs`."""
+    """Register `weft site who-disturbs` and `weft site load`."""
     parser = shown(
         commands,
         "who-disturbs",
@@ -47,6 +47,8 @@ def add_site_commands(commands: Subparsers) -> None:
     )
     parser.add_argument("pod", metavar="POD", help="id or name of the pod")
     _pattern(parser)
+
+    listed(commands, "load", load, "show how much of its links to the fabric each node uses now")
 
 
 def _pattern(parser: argparse.ArgumentParser) -> None:
@@ -130,6 +132,18 @@ def who_disturbs(args: argparse.Namespace) -> Record:
     }
     fields = {name: found[name] for name in ("pod", "id", "project_id", "links", "unknown_links")}
     return _record(fields, found["reading"], found, details)
+
+
+def load(args: argparse.Namespace) -> Listing:
+    """`weft site load`."""
+    found = client_of(args).fabrics.node_loads()
+    for fabric, why in found["unread"].items():
+        warn(f"weft: fabric {fabric} isn't known: {why}")
+    rows = [
+        {**one, "percent": None if one["load"] is None else round(100 * one["load"], 1)}
+        for one in found["nodes"]
+    ]
+    return Listing(("node", "percent"), rows, found)
 
 
 def _record(fields: Json, reading: Json, document: Json, details: dict[str, Listing]) -> Record:

@@ -48,6 +48,11 @@ class Fabrics:
         query = urlencode({"pod": pod, "pattern": pattern})
         return self.weft.ask("GET", f"/v1/site/who-disturbs?{query}", extra_time=60)
 
+    def node_loads(self) -> Json:
+        """How much of its links each node uses now: `nodes` with `load` from 0 to 1, or None, and the fabrics that
+        are `unread`; for operators."""
+        return self.weft.ask("GET", "/v1/site/loads", extra_time=60)
+
 
 def _fabric(name: str | None) -> str:
     return "" if name is None else f"?fabric={quote(name, safe='')}"

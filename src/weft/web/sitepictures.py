@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +31,15 @@ NONE = "-"
 """Leaf of nodes that are on none, and block of a fabric that has none."""
 HEALTHS = {"ok": "#2a8f5c", "warning": "#b26a00", "failed": "#c62828", "unknown": "#8b949e"}
 """Colors of health."""
+LOADS = {
+    "up to 1 %": (0.01, "#8fb8de"),
+    "up to 10 %": (0.1, "#4f8fc9"),
+    "up to 50 %": (0.5, "#2a8f5c"),
+    "up to 90 %": (0.9, "#b26a00"),
+    "above 90 %": (math.inf, "#c62828"),
+}
+"""Shares of their links that nodes use, each with its upper end and its color."""
+_STEPS = [end for end, _ in LOADS.values()][:-1]
 ROWS = 200
 """Leaves or racks on a page of the table."""
 By = Annotated[str, Query(max_length=20)]
@@ -78,6 +89,7 @@ async def picture_page(
         by=by,
         large=len(found.nodes) > MOST_NODES,
         kinds=KINDS,
+        loads="links:show" in visit.allowed,
         table=table,
         total=len(rows),
         undrawn=max(0, len(rows) - MOST_BOXES),
@@ -119,6 +131,24 @@ async def picture_data(visit: Visitor, by: By = "leaf") -> Response:
         return await run_outside(visit.http, request, draw)
 
     return (await together(visit.http, request, ("picture", by), read)).answer(visit.http)
+
+
+@router.get("/picture-load.json")
+async def picture_load(visit: Visitor) -> Response:
+    """What the canvas colors by load: of each node the number of its value, and what isn't known."""
+    request = await visit.asker("GET", "/v1/site/loads")
+
+    async def read() -> str:
+        found = await run_outside(visit.http, request, lambda: visit.verbs.fabrics.node_loads(request))
+        document = {
+            "values": list(LOADS),
+            "fixed": {name: color for name, (_, color) in LOADS.items()},
+            "nodes": {one.node: bisect_left(_STEPS, one.load) for one in found.nodes if one.load is not None},
+            "unread": found.unread,
+        }
+        return json.dumps(document, separators=(",", ":"))
+
+    return Response(await together(visit.http, request, ("load",), read), 200, media_type="application/json")
 
 
 def _drawn(found: Picture, healths: Mapping[str, HealthValue]) -> str:

@@ -11,8 +11,8 @@ from tests.engine.timehouse import make
 from weft.app.redact import redacted
 from weft.app.tenanttext import HIDDEN
 from weft.engine.rows.records import PodRecord
-from weft.model.errors import ConflictError, ForbiddenError, InputError, NotFoundError
-from weft.model.linkreading import PortRate
+from weft.model.errors import ConflictError, ForbiddenError, InputError, NotFoundError, UnknownError
+from weft.model.linkreading import UNKNOWN_RATE, PortRate, TimedRoutes
 from weft.model.pod import PodState
 from weft.model.views import Disturbers, DrainRequest, PodLinks
 from weft.planning.fabric.forwarding import Forwarding
@@ -283,3 +283,52 @@ def test_fabric_without_forwarding_tables_is_refused_with_a_code(
         with pytest.raises(ConflictError, match="isn't known which links are used on fabric ib0"):
             ask(house.request(), "victim")
     assert not isinstance(Unfollowed(), FollowsRoutes) and isinstance(house.fabric, FollowsRoutes)
+
+
+def loads(house: House) -> dict[str, float | None]:
+    found = house.service.fabrics.node_loads(house.operator)
+    assert found.unread == {}
+    return {one.node: one.load for one in found.nodes}
+
+
+def test_load_of_a_node_is_that_of_its_busiest_adapter(house: House, pods: dict[str, PodRecord]) -> None:
+    """As a share of its link's 200 Gb/s, in the busier direction; by the leaf's port if the adapter counts nothing."""
+    first, second, *_ = house.site.node_by_name["gpu01"].hcas_on("ib0")
+    traffic = routes(house).traffic
+    traffic[first.guid, 1] = PortRate(2.5e9, 5e9)
+    traffic[second.guid, 1] = PortRate(10e9, 0.0)
+    lost = house.site.node_by_name["gpu02"].hcas_on("ib0")[0]
+    traffic[lost.guid, 1] = PortRate(40e9, None, at_least=True)
+    forget(house)
+    found = loads(house)
+    assert (
+        found.keys() == {n.name for n in house.site.nodes if n.hcas_on("ib0")}
+        and found["gpu01"] == 0.4
+        and found["gpu03"] == 0
+    )
+    assert found["gpu02"] == 0, "what the leaf's port counts; the adapter's counter was reset"
+
+
+def test_load_is_not_known_without_rates(
+    house: House, pods: dict[str, PodRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A silent port is null, a silent fabric is named; tenants read neither."""
+    quiet = house.site.node_by_name["gpu01"]
+    wire = routes(house)
+    mine = {hca.port_guid for hca in quiet.hcas_on("ib0")}
+    for port in house.fabric.routes(0).routes.ports:
+        if port.port_guid in mine:
+            wire.traffic[port.node_guid, port.port] = UNKNOWN_RATE
+            wire.traffic[port.switch_guid, port.switch_port] = UNKNOWN_RATE
+    forget(house)
+    found = loads(house)
+    assert found["gpu01"] is None and found["gpu02"] == 0
+    with pytest.raises(ForbiddenError):
+        house.service.fabrics.node_loads(house.request())
+
+    def silent_agent(max_age: float) -> TimedRoutes:
+        raise UnknownError("read routes", "ib0", "no answer")
+
+    monkeypatch.setattr(house.fabric, "routes", silent_agent)
+    silent = house.service.fabrics.node_loads(house.operator)
+    assert silent.unread.keys() == {"ib0"} and {one.load for one in silent.nodes} == {None}

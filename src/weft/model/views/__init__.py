@@ -62,6 +62,8 @@ from weft.model.views.links import (
     LinkPod,
     LinkReading,
     LinkView,
+    NodeLoad,
+    NodeLoads,
     PodLink,
     PodLinks,
 )

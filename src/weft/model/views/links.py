@@ -169,6 +169,22 @@ class Disturber(Document):
     )
 
 
+class NodeLoad(Document):
+    """How much of its links a node uses now."""
+
+    node: str
+    load: float | None = Field(
+        description="Share of its link's speed that the busiest of its adapters sends or receives; null: not known."
+    )
+
+
+class NodeLoads(Document):
+    """Loads of all nodes with adapters on fabrics whose links can be followed."""
+
+    nodes: tuple[NodeLoad, ...]
+    unread: dict[str, str] = Field(description="Fabrics that couldn't be read, and why.")
+
+
 class Disturbers(Document):
     """What may disturb a pod: others on its links between switches, the likeliest first."""
 

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from weft.model.ids import format_guid
 from weft.model.linkreading import UNKNOWN_RATE, PortRate, RouteReading
 from weft.model.messages import links as messages
-from weft.model.site import Site
+from weft.model.site import Hca, Site
 from weft.model.site.devices import plain_port
 from weft.planning.fabric.forwarding import Forwarding
 from weft.planning.fabric.linkuse import Adapter, forwarding_of
@@ -114,6 +114,19 @@ class LinkMap:
     def rate(self, link: int, rates: Mapping[tuple[int, int], PortRate]) -> PortRate:
         """What the port that sends on a link counts."""
         return rates.get(self.forwarding.end_of(link), UNKNOWN_RATE)
+
+    def load(self, hca: Hca, rates: Mapping[tuple[int, int], PortRate]) -> float | None:
+        """Share of its link's speed that an adapter sends or receives, whichever is more; None: not known, also if
+        both ends' counters were reset. The switch at the other end counts the same, and is believed if the adapter
+        doesn't say.
+        """
+        link = self.forwarding.link_of_host(hca.port_guid)
+        if link is None:
+            return None
+        own, other = self.rate(link, rates), self.rate(self.forwarding.back(link), rates)
+        exact = [rate for rate in (own, other) if not rate.at_least]
+        known = [value for rate in exact for value in (rate.sent, rate.received) if value is not None]
+        return max(known) * 8 / 1e9 / (self.gbps(link) or hca.rate_gbps) if known else None
 
     @property
     def exact(self) -> bool:

@@ -21,7 +21,7 @@ class WeftSite extends HTMLElement {
     }
     this.canvas.hidden = false;
     this.select.closest("p").hidden = false;
-    this.select.addEventListener("change", () => this.draw());
+    this.select.addEventListener("change", () => this.choose());
     this.canvas.addEventListener("click", (event) => this.go(event));
     new ResizeObserver(() => this.draw()).observe(this);
     this.timer = setInterval(() => this.again(), AGAIN);
@@ -45,10 +45,38 @@ class WeftSite extends HTMLElement {
     return answer.status !== 304;
   }
 
+  /** Loads are asked of the fabrics only while they are shown. */
+  async readLoads() {
+    const answer = await fetch(this.getAttribute("loads"), { credentials: "same-origin", cache: "no-store", signal: AbortSignal.timeout(AGAIN) });
+    if (!answer.ok) throw new Error(`HTTP ${answer.status}`);
+    const found = await answer.json(), unknown = found.values.length;
+    this.site.values.load = [...found.values, "not known"];
+    this.site.fixed.load = { ...found.fixed, "not known": FREE };
+    this.site.colors.load = this.site.nodes.map((node) => (Object.hasOwn(found.nodes, node) ? found.nodes[node] : unknown));
+    this.unread = Object.entries(found.unread).map(([fabric, why]) => ` Fabric ${fabric} isn't known: ${why}.`).join("");
+  }
+
+  async choose() {
+    const by = this.select.value;
+    if (by === "load") {
+      this.status.textContent = "Asking the fabrics what their ports count…";
+      try {
+        await this.readLoads();
+      } catch (error) {
+        this.status.textContent = `The load isn't known (${error.message}).`;
+        return;
+      }
+      if (this.select.value !== by) return;
+    }
+    this.draw();
+  }
+
   async again() {
     if (document.hidden) return;
     try {
-      if (await this.read()) this.draw();
+      const news = await this.read(), load = this.select.value === "load";
+      if (load) await this.readLoads();
+      if (news || load) this.draw();
       else this.explain();
     } catch (error) {
       this.status.textContent = `Not read again since ${this.time()} (${error.message}): load the page again.`;
@@ -82,6 +110,7 @@ class WeftSite extends HTMLElement {
   }
 
   draw() {
+    if (!this.site.values[this.select.value]) return; // its loads are still being read
     const width = Math.max(200, this.clientWidth), scale = devicePixelRatio || 1;
     if (width !== this.drawn) this.place(width);
     this.drawn = width;
@@ -127,7 +156,7 @@ class WeftSite extends HTMLElement {
     );
     const repeated = !this.site.fixed[by] && rows.length > PALETTE.length ? `; of more than ${PALETTE.length} groups, some have the same color` : "";
     const rest = rows.length > 12 ? `, and ${rows.length - 12} further groups` : "";
-    this.status.textContent = `${this.spots.length} nodes in ${this.frames.length} groups${rest}${repeated}. As of ${this.time()}. A click leads to a node.`;
+    this.status.textContent = `${this.spots.length} nodes in ${this.frames.length} groups${rest}${repeated}. As of ${this.time()}. A click leads to a node.${by === "load" ? this.unread : ""}`;
   }
 
   go(event) {
