@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from openvipu.proto import admin_pb2, vipuuser_pb2
 from weft.drivers.vipu.channels import CONTROLLER, READ_TIMEOUT, At, Channel, Channels, MissingError
-from weft.model.errors import NotYetError, PermanentError
+from weft.model.errors import NotYetError, PermanentError, UnknownError
 from weft.model.messages import outside
 from weft.model.resources import Difference, Observed, Resource
+from weft.model.site import IPUS_PER_MACHINE
 from weft.model.specs import VipuAgentSpec, VipuAllocationSpec, VipuClusterSpec, VipuUserSpec
 from weft.planning.shapes.ipu.init import TENANT_KEY, TENANT_USER
 from weft.ports.resources import Scope
@@ -134,14 +135,20 @@ class Controller:
             request = admin_pb2.RemoveAgentRequest(id=resource.spec.machine, force=True)
             _gone(channel, f"remove {resource.name}", "RemoveAgent", request)
 
-    def check_health(self) -> None:
-        """Raises `PermanentError` if an agent is silent or an IPU broken, as of the controller's last
-        check."""
+    def check_health(self, machines: Sequence[str]) -> None:
+        """Raises `PermanentError` if an agent is silent or an IPU broken, as of the controller's last check, or if it
+        doesn't say so of every machine and IPU."""
         with self._channels.admin(self._pod_id, self._address) as channel:
             request = admin_pb2.ListAgentsRequest()
             reply = channel.ask("list agents", lambda s: s.ListAgents, request, READ_TIMEOUT)
         bad = [f"{a.id} doesn't answer" for a in reply.agents if not a.status.reachable]
         bad += [f"IPU {i.number} of {a.id}" for a in reply.agents for i in a.status.ipus if not i.healthy]
+        counts = {a.id: len({i.number for i in a.status.ipus}) for a in reply.agents}
+        bad += [
+            f"{name} has {counts.get(name, 0)} of {IPUS_PER_MACHINE} IPUs in its list"
+            for name in machines
+            if counts.get(name, 0) != IPUS_PER_MACHINE
+        ]
         if bad:
             what = f"not healthy: {', '.join(bad)}"
             raise PermanentError("check the pod's IPUs", CONTROLLER, what, "check the IPU-Machines")
@@ -165,7 +172,7 @@ def _partitions(channel: Channel, allocation: str) -> Iterator[str]:
         reply = channel.ask("list partitions", lambda stub: stub.ListPartitions, request, READ_TIMEOUT)
     except MissingError:
         return
-    yield from (p.id for p in reply.partitions)
+    yield from (p.id for p in reply.partitions if p.spec.allocation_id == allocation)
 
 
 def _gone(channel: Channel, asked: str, method: str, request: Any) -> None:
@@ -181,32 +188,42 @@ def _listing(channel: Channel, kind: type) -> dict[str, Fields]:
         reply = channel.ask(
             "list agents", lambda s: s.ListAgents, admin_pb2.ListAgentsRequest(), READ_TIMEOUT
         )
-        return {a.id: {"address": f"{a.spec.host}:{a.spec.port}"} for a in reply.agents}
+        return _by_id(reply.agents, lambda a: {"address": f"{a.spec.host}:{a.spec.port}"})
     if kind is VipuClusterSpec:
         reply = channel.ask(
             "list clusters", lambda s: s.ListClusters, admin_pb2.ListClustersRequest(), READ_TIMEOUT
         )
-        return {
-            c.id: {"topology": c.spec.topology, "machines": ", ".join(c.spec.agent_ids)}
-            for c in reply.clusters
-        }
+        return _by_id(
+            reply.clusters,
+            lambda c: {"topology": c.spec.topology, "machines": ", ".join(c.spec.agent_ids)},
+        )
     if kind is VipuAllocationSpec:
         request = admin_pb2.ListAllocationsRequest()
         reply = channel.ask("list allocations", lambda s: s.ListAllocations, request, READ_TIMEOUT)
-        return {
-            a.id: {"cluster": a.spec.cluster_id, "machines": ", ".join(a.spec.agent_ids)}
-            for a in reply.allocations
-        }
+        return _by_id(
+            reply.allocations,
+            lambda a: {"cluster": a.spec.cluster_id, "machines": ", ".join(a.spec.agent_ids)},
+        )
     users = _users(channel)
     others = ", ".join(sorted(u.id for u in users if u.id not in (ADMIN_USER, TENANT_USER)))
-    return {
-        u.id: {
+    return _by_id(
+        users,
+        lambda u: {
             "allocations": ", ".join(u.allocation_ids),
             "administrator": "yes" if u.admin else "no",
             "other users": others or "none",
-        }
-        for u in users
-    }
+        },
+    )
+
+
+def _by_id(rows: Iterable[Any], fields: Callable[[Any], Fields]) -> dict[str, Fields]:
+    """Raises `UnknownError` for an id that is listed twice: either row may be the one in force."""
+    found: dict[str, Fields] = {}
+    for row in rows:
+        if row.id in found:
+            raise UnknownError("read its lists", CONTROLLER, f"it lists {row.id[:63]!r} twice")
+        found[row.id] = fields(row)
+    return found
 
 
 def _users(channel: Channel) -> Sequence[admin_pb2.User]:

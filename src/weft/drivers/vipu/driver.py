@@ -161,7 +161,7 @@ class VipuDriver:
         with self._channels.user(scope.owner.id, _at(allocation), tenant=True) as channel:
             said = prove_partition(channel, allocation, self._proof(scope))
         if said.tenants:
-            self._controller(scope, resources).check_health()
+            self._controller(scope, resources).check_health(allocation.machines)
         return said.words
 
     def clear_proof(self, scope: Scope, resources: Sequence[Resource]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from openvipu.proto import vipuuser_pb2 as pb
 from weft.drivers.vipu.channels import READ_TIMEOUT, Channel, MissingError, NoRoomError
-from weft.model.errors import NotYetError, PermanentError
+from weft.model.errors import NotYetError, PermanentError, UnknownError
 from weft.model.site import IPUS_PER_MACHINE
 from weft.model.specs import VipuAllocationSpec
 
@@ -80,17 +80,18 @@ def _own(channel: Channel, allocation: str, proof: str) -> dict[str, int]:
     reply = channel.ask(
         "list partitions as the tenant", lambda stub: stub.ListPartitions, request, READ_TIMEOUT
     )
-    return {p.id: len(p.spec.ipus) for p in reply.partitions if p.id != proof}
+    mine = (p for p in reply.partitions if p.id != proof and p.spec.allocation_id == allocation)
+    return {p.id: len(p.spec.ipus) for p in mine if p.spec.ipus}
 
 
 def _status(channel: Channel, name: str) -> pb.PartitionStatus | None:
     """None if there is no such partition, or it was removed."""
-    request = pb.GetPartitionStatusRequest(partition_id=name)
+    request, asked = pb.GetPartitionStatusRequest(partition_id=name), f"read partition {name}"
     try:
-        reply = channel.ask(
-            f"read partition {name}", lambda stub: stub.GetPartitionStatus, request, READ_TIMEOUT
-        )
+        reply = channel.ask(asked, lambda stub: stub.GetPartitionStatus, request, READ_TIMEOUT)
     except MissingError:
         return None
     status: pb.PartitionStatus = reply.status
+    if status.partition_id != name:
+        raise UnknownError(asked, channel.of, f"it answers about partition {status.partition_id[:63]!r}")
     return None if status.ready_state == pb.PS_REMOVED else status
