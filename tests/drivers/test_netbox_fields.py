@@ -37,7 +37,9 @@ def test_racks_of_one_name_in_two_rooms_stay_two() -> None:
         rack(5, "R01", **rooms[0]), rack(9, "R01", **rooms[1]), rack(5, "R01", **rooms[0])
     )
     assert found == ["room-1-R01", "room-2-R01", "room-1-R01"]
-    assert left_out == ["NetBox racks: that 2 are called 'R01': here they are room-1-R01, room-2-R01"]
+    assert left_out == [
+        "NetBox racks: 'R01' as a name, since 2 racks have it: here they are room-1-R01, room-2-R01"
+    ]
 
 
 def test_racks_of_one_name_at_two_sites_stay_two() -> None:

@@ -102,7 +102,7 @@ def rack_names(devices: Sequence[Json], left_out: list[str]) -> dict[tuple[Any, 
         found |= named
         written, said = sorted({repr(name) for _, name in same}), ", ".join(named.values())
         left_out.append(
-            f"NetBox racks: that {len(same)} are called {', '.join(written)}: here they are {said}"
+            f"NetBox racks: {', '.join(written)} as a name, since {len(same)} racks have it: here they are {said}"
         )
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from weft.drivers.switches.counters import (
 from weft.drivers.switches.interface import Switch
 from weft.model.errors import UnknownError
 from weft.model.portcounters import PortCounters, count
+from weftlab.switches.front import Answer, Request
 
 PLAYED = {
     "rx_bytes": 1 << 63,
@@ -52,6 +54,24 @@ def test_each_vendor_answers_with_its_counters(one: One) -> None:
     assert port_of(one) == PortCounters(one.ports[0], 1 << 63, 2, 3, 4, 5, 6, 7, 8)
     one.front.counted[one.ports[0]] = {}
     assert port_of(one).receive_bytes == 0
+
+
+@pytest.mark.parametrize("kind", ["eos", "sonic"])
+def test_switch_without_a_port_that_counts_is_unknown(request: pytest.FixtureRequest, kind: str) -> None:
+    """Its ports are called otherwise than any that weft knows: they aren't left out silently."""
+    one: One = request.getfixturevalue(kind)
+
+    def instead(request: Request, answer: Answer) -> Answer:
+        text = json.dumps(answer.body).replace("Ethernet", "Port")
+        return Answer(answer.status, json.loads(text))
+
+    one.front.faults.instead = instead
+    assert "no port with counters is in it" in str(one.fabric.port_counters()["leaf1"])
+
+
+def test_ports_by_sonics_standard_names_are_counted() -> None:
+    rows = [{"name": "Eth1/1/2", "state": {"counters": {"in-octets": "7"}}}]
+    assert openconfig_counters(rows) == [PortCounters("Eth1/1/2", 7)]
 
 
 def test_cumulus_counts_pauses_and_marks_where_roce_is_configured(one: One) -> None:

@@ -27,7 +27,7 @@ AT_ONCE = 256
 CLOSED = "weft doesn't use this site any more"
 MOST_PORTS = 1024
 """Most ports of one switch."""
-_PORT = re.compile(r"(Ethernet|swp|eth|et-|xe-)[\w/.:-]{1,40}")
+_PORT = re.compile(r"(Ethernet|Eth|swp|eth|et-|xe-)[\w/.:-]{1,40}")
 Counted = Mapping[str, Sequence[PortCounters] | str]
 """Switch -> its ports, or why they aren't known."""
 TimedAnswer = tuple[float, Sequence[PortCounters] | str]
@@ -102,6 +102,13 @@ def openconfig_counters(rows: Sequence[Mapping[str, Any]]) -> list[PortCounters]
                 count(counters.get("out-discards")),
             )
         )
+    return found
+
+
+def some_port(found: list[PortCounters]) -> list[PortCounters]:
+    """Raises ValueError for none: every switch has ports that count, so those of this one are called otherwise."""
+    if not found:
+        raise ValueError("no port with counters is in it")
     return found
 
 

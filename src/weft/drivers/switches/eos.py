@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.drivers.switches.access import Api, UnheardError
-from weft.drivers.switches.counters import eos_counters
+from weft.drivers.switches.counters import eos_counters, some_port
 from weft.drivers.switches.eosqos import eos_qos
 from weft.drivers.switches.limits import Limits
 from weft.drivers.switches.linkstates import Links, eos_links
@@ -134,7 +134,7 @@ class Eos(Session):
         asked = "read the counters of ports"
         (answer,) = self._run(["show interfaces"], asked)
         with self.reading(asked):
-            return eos_counters(answer["interfaces"])
+            return some_port(eos_counters(answer["interfaces"]))
 
     def links(self) -> Links:
         asked = "read the states of links"

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from weft.drivers.switches.access import Api, Reply, UnheardError
-from weft.drivers.switches.counters import openconfig_counters
+from weft.drivers.switches.counters import openconfig_counters, some_port
 from weft.drivers.switches.limits import Limits
 from weft.drivers.switches.linkstates import Links, openconfig_links
 from weft.drivers.switches.parts import UndoneError
@@ -160,7 +160,7 @@ class Sonic(Session):
         except NotServedError as error:
             return error.answer
         with self.reading("read the counters of ports"):
-            return openconfig_counters(body["openconfig-interfaces:interfaces"]["interface"])
+            return some_port(openconfig_counters(body["openconfig-interfaces:interfaces"]["interface"]))
 
     def links(self) -> Links | str:
         try:
