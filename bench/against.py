@@ -37,7 +37,7 @@ GOALS = {
     "site of 100,000 nodes: one node changed, file to in force": ("≤", 0.1),
     "site of 100,000 nodes: one node changed, memory of the client": ("≤", 0.25),
 }
-"""Of this build divided by the earlier one."""
+"""Goals for this build divided by the earlier one."""
 _SITE = "site of 100,000 nodes: "
 SUMS = {
     f"{_SITE}one node changed, file to in force": (

@@ -44,7 +44,7 @@ LEAVES = 6
 """Five have too few ports for two adapters of 20 nodes and the uplinks."""
 HCAS = 2
 ROUNDS = 2
-"""Of four minutes each: Neutron needs most of that, to create the ports and to delete them."""
+"""Rounds of four minutes each: Neutron needs most of that, to create the ports and to delete them."""
 THREADS = 8
 LONGEST = 300.0
 NUMBER = 0x170
@@ -92,7 +92,7 @@ class _Durations:
     whole: float
     after: float
     processor: float
-    """Of weft's own process, which is API and worker in one."""
+    """Processor time of weft's own process, which is API and worker in one."""
 
     def __str__(self) -> str:
         return f"{self.whole:.1f} s, {self.after:.1f} s of them after the last port's creation,"

@@ -32,7 +32,7 @@ def row(line: str, answer: Mapping[str, object], check: Check = CHECK) -> tuple[
 
 
 def test_step_is_passed_only_if_something_was_read() -> None:
-    """Of a step that was skipped, failed or never asked; and of checks that are known to pass so."""
+    """Also for a step that was skipped, failed or never asked, and for checks that would pass without a reading."""
     assert row("PASSED - all", {"success": True}) == ("passed", "")
     assert row("PASSED - all", {"success": True, "skipped": True, "skip_reason": "none"})[0] == "false pass"
     assert row("PASSED - all", {"success": False, "error": "lost"})[0] == "false pass"

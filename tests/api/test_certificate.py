@@ -42,7 +42,7 @@ def used(tmp_path: Path, pairs: list[tuple[Path, Path]]) -> tuple[Path, Path]:
 
 @pytest.fixture
 def port(used: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """Of a server of the API as `weft serve` runs it."""
+    """Port of a server of the API as `weft serve` runs it."""
     monkeypatch.setattr(server_module, "LOOK_SECONDS", 0.0)
     before = signal.getsignal(signal.SIGHUP)
     with listening("127.0.0.1", 0) as listener:

@@ -72,7 +72,7 @@ def test_reservation_of_another_revision_is_not_deleted(api: Client) -> None:
 
 
 def test_hold_of_another_revision_is_not_ended(api: Client, doors: DoorsHouse) -> None:
-    """Of several that end at once the highest counts: one that came in between isn't ended unseen."""
+    """The highest revision counts where several end at once: one that came in between isn't ended unseen."""
     hold = "/v1/nodes/gpu01/hold"
     first = api.put(hold, json={"what": "burn-in"}, headers=OLGA).json()["holds"][0]["revision"]
     again = api.put(hold, json={"what": "burn-in"}, headers=OLGA).json()["holds"][0]["revision"]

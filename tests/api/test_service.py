@@ -111,7 +111,7 @@ def test_an_unreachable_keystone_is_a_503(still_api: Client, identity: FakeIdent
 
 
 class HangingIdentity(FakeIdentity):
-    """Of a Keystone that answers nothing before `end` is set; what it has said before is remembered."""
+    """A Keystone that answers nothing before `end` is set; what it has said before is remembered."""
 
     def __init__(self) -> None:
         super().__init__(tokens())

@@ -168,7 +168,7 @@ MORE_COLUMNS = [*COLUMNS, "agent_port", "cloud", "nova_host", "role", "colour"]
 
 @pytest.mark.parametrize("column", MORE_COLUMNS)
 def test_arbitrary_cell_is_accepted_or_reported_with_its_place(hardware: HardwareList, column: str) -> None:
-    """Of a row that has the column, and of one that has none. One sentence a mistake, in a line of print, and no file
+    """In a row that has the column, and in one without. One sentence a mistake, in a line of print, and no file
     unless all is well."""
     rows = [*[name for name, cells in GOOD.items() if column in cells][:1], "pdu1", "gpu1"]
     for row in dict.fromkeys(rows):

@@ -21,7 +21,7 @@ CLIENT_ID = "ff:00:00:00:00:00:02:00:00:02:c9:00:b8:59:9f:03:00:00:00:10"
 
 
 def inspected(**changes: Any) -> dict[str, Any]:
-    """Of gpu1: its BMC, an Ethernet port, and an InfiniBand port that the kernel calls ib0."""
+    """Inspection data of gpu1: its BMC, an Ethernet port, and an InfiniBand port that the kernel calls ib0."""
     ethernet = {"name": "eno1", "mac_address": "2C:EA:7F:00:01:02", "ipv4_address": "10.9.0.7", "has_carrier": True,
                 "lldp": None, "client_id": None, "speed_mbps": 1000}  # fmt: skip
     infiniband = {"name": "ib0", "mac_address": "b8:59:9f:00:00:10", "client_id": CLIENT_ID,

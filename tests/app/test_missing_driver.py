@@ -28,7 +28,7 @@ def _not_there(*given: Any) -> MachineDriver:
 
 @pytest.fixture
 def driver(caplog: pytest.LogCaptureFixture) -> MachineDriver:
-    """Of the IPU-POD of an example's site, in an environment without gRPC."""
+    """Driver of the IPU-POD of an example's site, in an environment without gRPC."""
     site = load_site(EXAMPLES / "sites/ipupod64/site.yaml")
     row = MACHINE_DRIVERS["V-IPU"]
     with caplog.at_level(logging.ERROR):

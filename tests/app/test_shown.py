@@ -46,7 +46,7 @@ VALUES: tuple[BaseModel, ...] = (
 
 @pytest.mark.parametrize("model", TABLE, ids=lambda model: model.__name__)
 def test_added_field_is_hidden(model: type[BaseModel]) -> None:
-    """Of any document in the table: required or not, a text or a document, and whatever else the row shows."""
+    """In any document of the table: required or not, a text or a document, and whatever else the row shows."""
     new: dict[str, Any] = {"new": (str, ...), "also": (str, ""), "document": (Order, ...)}
     grown = create_model(f"Grown{model.__name__}", __base__=model, **new)
     known = next((dict(one) for v in VALUES for one in _within(v) if isinstance(one, model)), {})

@@ -33,7 +33,7 @@ VARIABLES = {
     "WEFT_UFM_PASSWORD",
     "WEFT_UFM_TOKEN",
 }
-"""Of the environment, with secrets."""
+"""Variables of the environment with secrets."""
 _SETTINGS = f"""\
 [weft]
 database = "postgresql://weft:{CANARY}-file@127.0.0.1:1/weft"
@@ -147,7 +147,7 @@ def test_failing_commands_print_no_secret(tmp_path: Path, words: list[str]) -> N
 
 
 def test_exports_have_no_secret(tmp_path: Path) -> None:
-    """Of the environment of who exports: the tools' own secrets are named by variables."""
+    """Neither those of the exporter's environment: the tools' own secrets are named by variables."""
     site = tmp_path / "site.json"
     site.write_text(changed(with_everything).model_dump_json())
     for tool in FORMATS:

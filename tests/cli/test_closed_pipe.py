@@ -41,7 +41,7 @@ def test_program_into_a_closed_pipe_is_exit_code_1_up_to_its_end(tmp_path: Path)
 def test_differences_are_exit_code_1_into_a_closed_pipe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
 ) -> None:
-    """Of a site and its fabric."""
+    """Differences between a site and its fabric."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "fabric.txt").write_text(STRANGER)
     site = str(SMALL / "site.yaml")

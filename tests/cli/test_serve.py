@@ -191,7 +191,7 @@ def test_invalid_setup_is_reported_before_anything_is_done(
 
 
 def _certificate(folder: Path) -> tuple[Path, Path]:
-    """Of 127.0.0.1, signed by itself."""
+    """A certificate of 127.0.0.1, signed by itself."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.now(UTC)

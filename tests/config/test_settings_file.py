@@ -207,7 +207,7 @@ def test_file_of_the_system_is_read_if_it_is_there(tmp_path: Path, monkeypatch: 
     ("mode", "refused"), [(0o600, False), (0o400, False), (0o640, False), (0o604, True), (0o660, True)]
 )
 def test_file_with_a_password_must_be_private(tmp_path: Path, mode: int, refused: bool) -> None:
-    """Of a file of root's, the group may read: it is that of weft's user."""
+    """The group may read root's file: it is that of weft's user."""
     if os.geteuid() != 0 and mode == 0o640:
         refused = True
     path = file(tmp_path, f'[weft]\ndatabase = "postgresql://weft:{CANARY}@db/weft"\n', mode)

@@ -84,7 +84,7 @@ def test_problem_page_says_what_is_known_and_what_to_do(stem: str) -> None:
 def test_each_state_that_can_last_has_a_way_out_by_a_command_that_exists(
     lasting: str, tmp_path: Path
 ) -> None:
-    """Of a pod, an order, a node, the gate and a row."""
+    """Each state of a pod, an order, a node, the gate and a row."""
     _, mark, way = section(*LASTING[lasting]).partition("**How to get out**:")
     ways = [command for command in words(way) if command[0] == "weft"]
     assert mark and ways

@@ -83,7 +83,7 @@ class Bmc:
     ca: str
     tree: dict[str, dict[str, Any]] = field(default_factory=tree)
     body: bytes | None = None
-    """Of every answer instead."""
+    """Body of every answer, in place of the true one."""
     asked: list[str] = field(default_factory=list)
 
     def read(self, password: str = PASSWORD, ca: str | bool | None = None) -> Record:

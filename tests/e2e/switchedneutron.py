@@ -43,7 +43,7 @@ def switching_of(site: Site) -> Switching:
 
 
 def switch_mac(number: int) -> str:
-    """Of the switch with this place, from 1, in the site."""
+    """MAC address of the switch with this place, from 1, in the site."""
     return f"02:00:00:00:ff:{number:02x}"
 
 

@@ -189,7 +189,7 @@ def _share(lab: Lab, who: str) -> str:
 
 
 def _storage_address(lab: Lab, who: Person, name: str) -> str:
-    """Of a pod's only port on the storage network, as Neutron has it."""
+    """Address of a pod's only port on the storage network, as Neutron has it."""
     pod = who.weft("pod", "show", name, "--json").json
     network = connection(lab, "operator").network
     ports = network.ports(network_id=network.find_network(NETWORK, ignore_missing=False).id)

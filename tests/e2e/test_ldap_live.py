@@ -132,7 +132,7 @@ ALONE = "locality: {exclusive: true}\n"
 def test_permissions_of_customers_depend_on_their_domain(
     lab: Lab, people: People, policy: None, customer: Person, partner: Person, domains: dict[str, Domain]
 ) -> None:
-    """Of a weft that runs: one domain orders, one orders less, one only looks, in whichever project its users are."""
+    """In a running weft: one domain orders, one orders less, one only looks, in whichever project its users are."""
     identity: Any = connection(lab, "operator").identity
     role, research = identity.find_role("member"), identity.get_project(domains[DOMAIN].project)
     alice = next(u for u in identity.users(domain_id=domains[PARTNERS].id) if u.name == "alice")

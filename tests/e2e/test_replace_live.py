@@ -198,7 +198,7 @@ def late(lab: Lab, pod_id: str) -> None:
 
 
 def test_servers_on_a_dead_shared_host_are_replaced_by_themselves(lab: Lab, people: People) -> None:
-    """Of the pod whose order asks for it; the other one's stays. Nova deleted the old servers without their host, so
+    """In the pod whose order asks for it; the other one's stays. Nova deleted the old servers without their host, so
     they may run on there: their parts stay the pod's, its release names the guests, and the receipt isn't clean."""
     tenant, other, operator = people("team-a"), people("team-b"), people("operator")
     with soon(lab, operator):

@@ -64,7 +64,7 @@ def interfaces() -> list[Interface]:
 
 
 def gpu_networks(project: str) -> dict[str, SiteNetwork]:
-    """Of two racks of GPU nodes, one network a role."""
+    """Networks of two racks of GPU nodes, one for each role."""
 
     def network(vlan: int, role: str, physical: str = "sitenet", **more: object) -> SiteNetwork:
         net = f"10.22{vlan % 10}.0"
@@ -411,7 +411,7 @@ def _adopted(operator: Person, folder: Path, lines: list[Json]) -> None:
 
 @pytest.mark.nightly(reason="two minutes; by day Terraform validates the files, and names are read back")
 def test_names_resolve_and_terraform_imports_wefts_resources(lab: Lab, operator: Person) -> None:
-    """Of one site: names of hardware, then Terraform: every rule, share and interface; its plan makes, removes and
+    """For one site: names of hardware, then Terraform: every rule, share and interface; its plan makes, removes and
     replaces nothing."""
     own, admin = connection(lab, "weft").network, connection(lab, "operator").network
     theirs = admin.create_network(

@@ -92,7 +92,7 @@ def release(tenant: Person, name: str) -> dict[str, Any]:
 
 
 def addresses(cloud: Connection, pod: dict[str, Any]) -> list[str]:
-    """Of its ports on the storage network, as Neutron has them."""
+    """Addresses of its ports on the storage network, as Neutron has them."""
     mark, network = f"weft-{pod['id'][:8]}-", cloud.network.find_network(NETWORK)
     ports = cloud.network.ports(network_id=network.id)
     return sorted(p.fixed_ips[0]["ip_address"] for p in ports if p.name.startswith(mark))

@@ -103,7 +103,7 @@ class OwnerHouse(House):
         return network
 
     def number(self, kind: OwnerKind) -> int:
-        """Of its segment."""
+        """Number of its segment."""
         numbers = self.site.fabrics["ib0"].segments
         return numbers.last if kind == "site" else numbers.last - 10
 

@@ -219,7 +219,7 @@ def test_agent_takes_nothing_but_what_it_asked_for(folder: Path, tmp_path: Path)
 def test_death_between_any_two_steps_leaves_a_working_pair(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of plain files, and of files that were replaced before; a reader finds a pair that belongs together."""
+    """With plain files, and with files that were replaced before; a reader finds a pair that belongs together."""
 
     class DeathError(BaseException):
         pass

@@ -19,7 +19,7 @@ def point(hours: float, kind: str = "h100", waiting: int = 0, **states: int) -> 
 
 
 def corners(picture: str, title: str) -> list[list[tuple[float, float]]]:
-    """Of each area with this title."""
+    """Corners of each area with this title."""
     found = re.findall(rf'<polygon points="([^"]*)" fill="[^"]*"><title>{title}', picture)
     return [[(float(x), float(y)) for x, y in (c.split(",") for c in one.split())] for one in found]
 

@@ -23,7 +23,7 @@ DEFAULTS = {
     "allow_both_pkeys": "FALSE",
     "console": "off",
 }
-"""Of OpenSM 3.3.23: what `opensm -c FILE` writes."""
+"""Options of OpenSM 3.3.23: what `opensm -c FILE` writes."""
 
 CASES = [
     ("m_key\t0x00ff", "m_key", "0x00000000000000ff"),

@@ -73,7 +73,7 @@ def test_each_link_inside_a_page_has_a_target() -> None:
 
 
 def _anchors(text: str) -> set[str]:
-    """Of each heading, as GitHub makes them, and those that the page names itself."""
+    """Anchors of each heading, as GitHub makes them, and those that the page names itself."""
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     named = re.findall(r'<a id="([^"]+)"></a>', text)
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings} | {*named}

@@ -27,7 +27,7 @@ PACKAGES = {"iptables": "iptables", "sysctl": "procps", "conntrack": "conntrack"
 OUTSIDE = 3999
 """VLAN that is used as the external network."""
 ADDRESS, PORT = "203.0.113.250", 8000
-"""Of the host outside, which answers each connection with its source address."""
+"""Address and port of the host outside, which answers each connection with its source address."""
 PLUG = """
 import json
 import os

@@ -51,7 +51,7 @@ def test_json_line_names_request_pod_and_code() -> None:
 
 
 def test_json_line_takes_credentials_out_of_urls() -> None:
-    """Of the message and the traceback, whichever library wrote it."""
+    """In the message and the traceback, whichever library wrote it."""
     url = "https://weft:canary7@host/x"
     found = line("asked %s", url, error=ValueError(url), path=url)
     assert "canary7" not in json.dumps(found)

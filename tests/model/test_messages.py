@@ -318,7 +318,7 @@ def test_requests_for_pod_resources_are_messages() -> None:
 
 
 def test_truncated_list_is_shown_to_tenants() -> None:
-    """Of a pod with more than 40 nodes the first ones, and a sign that there are others."""
+    """The first nodes of a pod with more than 40, and a sign that there are others."""
     names = first_names([f"gpu{n:02}" for n in range(50)], 40)
     shown = for_tenant(instead("nodes of the pod: {nodes}", nodes=names))
     assert shown is not None and shown.endswith("gpu39 …")

@@ -55,7 +55,7 @@ def test_more_padding_than_belongs_there_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["p256", "p384", "p521"])
 def test_key_with_a_wrong_letter_is_refused(name: str) -> None:
-    """Of an ECDSA key: Nova refuses points beside the curve, after the nodes were taken."""
+    """In an ECDSA key: Nova refuses points beside the curve, after the nodes were taken."""
     kind, encoded = text_of(name).split()
     data = bytearray(base64.b64decode(encoded))
     data[-1] ^= 1

@@ -86,7 +86,7 @@ def crowd(number: int, ask: Callable[[], object], answers: list[grpc.StatusCode]
 
 
 def test_waiting_requests_block_no_other_user(secure: Controller, hold: Hold) -> None:
-    """Of a hundred resets that one user sends sixteen wait, the rest is refused at once, and others are served."""
+    """Sixteen of a hundred resets that one user sends wait, the rest is refused at once, and others are served."""
     alice, bob = user(secure, "alice", "red"), user(secure, "bob", "blue")
     secure.users.CreatePartition(wanting("p"), metadata=alice)
     until(lambda: secure.state.partitions["p"].operation is Operation.IDLE)

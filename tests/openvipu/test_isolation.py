@@ -331,7 +331,8 @@ def test_replaced_certificates_are_used_without_restart(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Of both servers and the agents, and of the controller's calls to these. A pair of two halves is not taken."""
+    """Those of both servers and the agents, and of the controller's calls to these. A pair of two halves is not
+    taken."""
     monkeypatch.setattr(renewal, "LOOK_SECONDS", 0.0)
     red, blue = certificates
     used = shutil.copytree(red, tmp_path / "used")

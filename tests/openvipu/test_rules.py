@@ -121,7 +121,7 @@ def test_reconfigurable_partition_has_a_c2_compatible_sync_type() -> None:
 
 
 def test_reconfigurable_shows_2n_minus_1_devices() -> None:
-    """Of 4 IPUs: four singles, two pairs, one quad, numbered 0 to 6."""
+    """With 4 IPUs: four singles, two pairs, one quad, numbered 0 to 6."""
     assert devices.device_table(4, True) == (
         (0, (0,)), (1, (1,)), (2, (2,)), (3, (3,)), (4, (0, 1)), (5, (2, 3)), (6, (0, 1, 2, 3)),
     )  # fmt: skip

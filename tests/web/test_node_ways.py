@@ -42,7 +42,7 @@ def measured(nodes: list[str], plan: Any) -> dict[str, Any]:
 
 
 def test_report_is_cleared_as_it_was_shown(pods_console: Console, browser: Browser) -> None:
-    """Of one project or of all; another report by then is shown first; without one there is nothing to clear."""
+    """One project's report or all; another report by then is shown first; without one there is nothing to clear."""
     house, pod = pods_console.house, pods_console.order()
     node, alice = pod.placed[0].node, Request(pods_console.keystone.users["alice"][1], "127.0.0.1", "req-0")
     browser.sign_in("olga")
@@ -139,7 +139,7 @@ def test_node_that_left_the_site_has_its_history(pods_console: Console, browser:
 
 
 def test_certificate_of_bandwidth_is_shown(pods_console: Console, browser: Browser) -> None:
-    """Of a node to operators, of a pod to its project; untested isn't passed, and says how it is tested."""
+    """A node's to operators, a pod's to its project; untested isn't passed, and says how it is tested."""
     house, pod = pods_console.house, pods_console.order(verify="bandwidth")
     house.finish("train")
     browser.sign_in("olga")

@@ -200,7 +200,7 @@ def test_site_without_applied_resources_says_so(pods_console: Console, browser: 
 
 @pytest.fixture
 def tenant_house(database: Database, database_url: str) -> Iterator[TenantHouse]:
-    """Of which the cloud has networks of tenants."""
+    """A house whose cloud has networks of tenants."""
     house = TenantHouse(database, database_url)
     yield house
     house.close()

@@ -55,7 +55,7 @@ def test_pod_of_another_project_is_not_found(pods_console: Console, browser: Bro
 
 
 def test_newest_of_many_events_are_shown(pods_console: Console, browser: Browser) -> None:
-    """Of more than 20,000; the live page goes on after the last one."""
+    """From more than 20,000; the live page goes on after the last one."""
     pod = pods_console.order()
     with psycopg.connect(pods_console.house.database.url) as connection:
         connection.execute(
@@ -71,7 +71,7 @@ def test_newest_of_many_events_are_shown(pods_console: Console, browser: Browser
 
 
 def test_hostile_names_are_escaped(pods_console: Console, browser: Browser) -> None:
-    """Of pods, events, states, projects and paths."""
+    """Names of pods, events, states, projects and paths."""
     pod = pods_console.order()
     with psycopg.connect(pods_console.house.database.url) as connection:
         connection.execute("UPDATE pod SET name = %s", [HOSTILE])

@@ -136,7 +136,7 @@ def test_config_space_without_root_is_unknown(rig: Rig) -> None:
 
 
 def test_endless_capability_list_ends(rig: Rig) -> None:
-    """Of both kinds: a broken device can't hang the program."""
+    """Lists of both kinds: a broken device can't hang the program."""
     data = bytearray(space(ats=True))
     data[0x101:0x104] = bytes([0, 0x01, 0x10])  # points at itself
     (rig.device(HCAS[0]) / "config").write_bytes(data)

@@ -90,7 +90,7 @@ def test_change_that_waits_for_a_reset_fails(adapters: Rig) -> None:
 def test_unreadable_setting_is_unknown(
     adapters: Rig, answer: Output | UnreadableError | None, reason: str
 ) -> None:
-    """Of this adapter; the other one is still judged."""
+    """For this adapter; the other one is still judged."""
     if answer is None:
         adapters.commands = {}
     else:

@@ -67,7 +67,7 @@ def test_right_ports_are_ok(rig: Rig) -> None:
     ],
 )
 def test_fault_of_a_port_is_named(rig: Rig, name: str, text: str, code: str, reason: str) -> None:
-    """Of that port, by its own code."""
+    """For that port, by its own code."""
     (rig.port(0) / name).write_text(f"{text}\n")
     found = [r for r in rig.look(POD, *CODES) if r.status is Status.FAILED and r.code == code]
     assert reason in [r.reason for r in found] and found[0].subject == "mlx5_0/1"

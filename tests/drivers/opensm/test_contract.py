@@ -254,7 +254,7 @@ def machines_site(rig: Rig, names: Collection[str]) -> Site:
 
 
 def results(driver: OpenSm, former: Resource, plane: Plane) -> list[tuple[str, str]]:
-    """Of former members: result, and what was seen."""
+    """Former members' results: result, and what was seen."""
     assert isinstance(former.spec, SegmentSpec)
     clean = driver.clean(former.spec, driver.snapshot())
     return [(i.result, i.seen) for i in clean.items if i.plane == plane]

@@ -8,7 +8,7 @@ from tests.drivers.opensm.rigs import Rig, host_ports, partition, scope, seen, u
 
 
 def test_full_table_keeps_what_it_has_and_takes_new_keys_by_their_low_octet(rig: Rig) -> None:
-    """Of 64 entries one is the default key's. The log says it, and the status. All keys are of weft's range: OpenSM
+    """One of 64 entries is the default key's. The log says it, and the status. All keys are of weft's range: OpenSM
     leaves the second half of a leaf port's table as it was, and weft removes only what is its own."""
     text, port = rig.text("sm1") or "", host_ports(rig.site)[0]
 

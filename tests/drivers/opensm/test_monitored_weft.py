@@ -361,7 +361,7 @@ def _play(real: RealRig, found: Prometheus, doors: DoorsHouse) -> None:
 
 
 def _expressions(found: Prometheus, folder: Path) -> None:
-    """Of each dashboard, recording rule and alert."""
+    """Expressions of each dashboard, recording rule and alert."""
     rules = yaml.safe_load((folder / "rules/weft.yml").read_text())
     asked = dashboard_expressions(folder / "dashboards")
     for group in rules["groups"]:

@@ -70,7 +70,7 @@ def test_release_names_what_a_partial_discovery_may_have_missed(
 
 
 def test_status_shows_the_time_outs(rig: FakeRig, fake: FakeFabric) -> None:
-    """Of the manager whose agent made the discovery."""
+    """The status of the manager whose agent made the discovery."""
     fake.overlook(host_ports(rig.site)[0])
     assert any("Connection timed out" in p for m in rig.driver.status().managers for p in m.problems)
 

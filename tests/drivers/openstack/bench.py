@@ -157,7 +157,7 @@ class Bench(ABC):
     # -- the driver's verbs, with ids of everything that is there --------------------------------------------
 
     def ids(self) -> dict[str, str]:
-        """Of what bears the pod's mark."""
+        """Ids of what bears the pod's mark."""
         seen = there(self.driver.find(self.scope, self.graph.resources, {}))
         return {key: one.id for key, one in seen.items()}
 

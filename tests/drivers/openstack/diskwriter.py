@@ -21,7 +21,7 @@ TABLE, ENTRY = 446, struct.Struct("<4xB3xII")
 """Offset of a master boot record's four partitions, and type, first sector and number of sectors of one."""
 LINUX = 0x83
 DRIVE_MIB = 64
-"""Of the partition with the config drive, at the end of the disk."""
+"""Size of the partition with the config drive, at the end of the disk."""
 
 
 @dataclass(frozen=True)

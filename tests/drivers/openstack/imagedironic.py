@@ -23,7 +23,7 @@ from weftlab.config import Sections
 
 SCOPE = Scope("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "train", PROJECT)
 NAME = "weft-00000000-server-bm01"
-"""Of the server."""
+"""The server's name."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Imaged:
         return Resource(key="server/bm01", name=NAME, where="lab", spec=spec)
 
     def forget_images(self, *made: str) -> None:
-        """Of the tests before; `made`: ids of those that are there by then."""
+        """Remove images of earlier tests; `made`: ids of those that are there by then."""
         self.cloud.things["images"], self.cloud.fetched = [], []
         for image in made:
             self.cloud.image(image, image)

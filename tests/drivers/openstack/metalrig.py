@@ -153,7 +153,7 @@ VM_HOST = {
 
 
 def new_facts(rig: Rig, *machines: str) -> OpenStackFacts:
-    """Of a process that has listed nothing yet; the cloud has a virtual machine."""
+    """As of a process that has listed nothing yet; the cloud has a virtual machine."""
     rig.ironic.things["hypervisors"] = [VM_HOST]
     rig.ironic.things["flavors"] = [{"id": "gpu", "name": "gpu", "extra_specs": {}}]
     return OpenStackFacts(rig.sessions, machines=machines, site="lab", by_ironic=True)

@@ -221,7 +221,7 @@ def test_soft_deleted_server_is_deleted_by_force(rig: Rig) -> None:
 
 
 def test_server_whose_cell_is_down_is_unknown(rig: Rig) -> None:
-    """Of such a server Nova shows id and status UNKNOWN alone (microversion 2.69)."""
+    """Nova shows only id and status UNKNOWN of such a server (microversion 2.69)."""
     rig.cloud.things["servers"] = [
         {"id": "srv-1", "status": "UNKNOWN", "created": "", "tenant_id": PROJECT, "links": []}
     ]

@@ -68,7 +68,7 @@ class Rig:
     watching: Watching
     driver: OpenStackDriver
     blind: OpenStackDriver
-    """Of a weft that watches nothing."""
+    """Driver of a weft that watches nothing."""
     machine: Resource
 
     def look(self) -> None:

@@ -163,7 +163,7 @@ def test_key_pair_name_cannot_change_the_request_path(sessions: Sessions, nova: 
 
 
 def test_key_pair_belongs_to_the_ordering_user(sessions: Sessions, nova: FakeNova) -> None:
-    """Of this user, by this name; an answer about another one is none."""
+    """This user's, by this name; an answer about another one doesn't count."""
     assert OpenStackFacts(sessions).public_key("me", "my-key.1@home") == KEY
     assert nova.asked == ["/os-keypairs/my-key.1%40home?user_id=me"]
     nova.instead = "someone-else"

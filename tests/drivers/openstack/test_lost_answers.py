@@ -70,7 +70,7 @@ def test_networks_whose_answer_was_lost_are_found_again(wired: Wired) -> None:
 
 
 def test_ports_whose_answer_was_lost_are_found_and_the_rest_created(wired: Wired) -> None:
-    """Of five ports three were made by a lost answer: creating all five makes two, in bulk."""
+    """Three of five ports were made by a request whose answer was lost: creating all five makes two, in bulk."""
     wanted, ids = ports(wired, 5)
     wired.neutron.lose("POST", "/ports")
     with pytest.raises(TemporaryError):

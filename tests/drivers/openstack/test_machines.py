@@ -201,7 +201,7 @@ def test_mark_written_by_the_tenant_is_corrected_and_proves_nothing(rig: Rig) ->
 
 
 def test_mark_written_during_the_proof_of_absence_is_detected(rig: Rig) -> None:
-    """Of a lost worker: its request arrives after the machine was read without a mark."""
+    """A lost worker wrote it: its request arrives after the machine was read without a mark."""
     ours = {"weft": SCOPE.mark(MACHINE.key).text()}
     rig.ironic.asides = [("GET /baremetal/v1/conductors", lambda: rig.node.update(extra=ours))]
     with pytest.raises(UnknownError, match="a moment ago"):

@@ -39,7 +39,7 @@ from weftlab.switches.labsite import lab_ovs
 pytestmark = pytest.mark.cloud
 VLAN, ADDRESS, SUBNET = 1234, "10.9.0.7", IPv4Network("10.9.0.0/24")
 DOOR_ADDRESS = str(SUBNET[-2])
-"""Of the machine that is let into the VLAN (`Door.into`)."""
+"""Address of the machine that is let into the VLAN (`Door.into`)."""
 RESCUING: Sections = {
     "DEFAULT": {"enabled_rescue_interfaces": "agent"},
     "agent": {"require_tls": False},

@@ -33,9 +33,9 @@ class Rig:
     machine: Resource
     enrollment: Enrollment
     stricter: OpenStackDriver
-    """Of a site that demands another version of the BIOS."""
+    """Driver of a site that demands another version of the BIOS."""
     jealous: OpenStackDriver
-    """Of a site that demands the firmware of the enrolment."""
+    """Driver of a site that demands the firmware of the enrolment."""
 
     def enroll(self, again: bool = False, dry: bool = False) -> Inspected:
         given = read_input(self.ironic.layout.site_path, list_of(self.ironic))

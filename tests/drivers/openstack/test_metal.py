@@ -329,7 +329,7 @@ def test_machines_port_is_freed_before_it_is_deleted(rig: Rig) -> None:
 
 
 def test_tenant_sees_a_machines_request_and_state(rig: Rig) -> None:
-    """Of a server through Ironic as of one through Nova: which server, and what Ironic does with it."""
+    """For a server through Ironic as for one through Nova: which server, and what Ironic does with it."""
     rig.take()
     rig.ironic.lies = [(STEPS["the machine given"], Reply(503, {"error_message": "down"}))]
     error = rig.create().error

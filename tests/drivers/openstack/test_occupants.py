@@ -152,7 +152,8 @@ def test_allocations_of_many_hosts_are_read_in_bounded_rounds(
 
 
 def test_fully_reserved_inventory_is_withheld(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
-    """Of the host or of a device of its own; what is left of one goes on, and Nova reserves machines by itself."""
+    """An inventory of the host or of one of its devices; what is left of one goes on, and Nova reserves machines by
+    itself."""
     tiny, facts = cloud
     tiny.children = {"of-gpu001": ["pci-1"]}
     tiny.lies = [(f"{OF}/pci-1/allocations", Reply(200, {"allocations": {}}))]

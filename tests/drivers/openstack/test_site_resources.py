@@ -271,7 +271,7 @@ def test_tenant_port_on_a_closed_network_is_refused(
 def test_similar_resources_are_found_by_vlan_cidr_mac_and_name(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
-    """Of all projects, on the one network that has the VLAN; what weft has already isn't looked for."""
+    """In all projects, on the one network that has the VLAN; what weft has already isn't looked for."""
     tiny, _, facts = cloud
     where = {
         "provider:physical_network": "physnet1",

@@ -140,7 +140,7 @@ def test_interface_of_anothers_router_is_removed_with_that_projects_rights(
 
 @pytest.mark.parametrize(("kind", "thing"), [("network", "net"), ("security_group", "group")])
 def test_share_is_deleted(cloud: Cloud, kind: str, thing: str) -> None:
-    """Of a network as of a group."""
+    """A network's share as a group's."""
     tiny, facts = cloud
     tiny.share("policy", kind, thing, OTHER)
     found = [*facts.on_networks(PROJECT, ["net"]), *others(cloud)]

@@ -106,7 +106,7 @@ def ordered(
 
 
 def results(fabric: EthernetFabric, spec: SegmentSpec) -> set[str]:
-    """Of a receipt's items."""
+    """Results of a receipt's items."""
     return {item.result for item in fabric.clean(spec, fabric.snapshot()).items}
 
 

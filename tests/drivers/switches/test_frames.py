@@ -24,9 +24,9 @@ pytestmark = pytest.mark.fabric
 
 FIRST, SECOND = 0x101, 0x102
 INSIDE = {("host1", "host2"), ("host1", "host5"), ("host5", "bonded"), ("bonded", "host2")}
-"""Of the first pod: on one leaf, over the spines, and by a bond to both leaves."""
+"""Pairs of the first pod: on one leaf, over the spines, and by a bond to both leaves."""
 OTHERS = {("host3", "host6"), ("host6", "host3")}
-"""Of the second pod."""
+"""Pairs of the second pod."""
 ACROSS = {("host1", "host3"), ("host3", "bonded"), ("host6", "host5"), ("host4", "host1"), ("host7", "host5")}
 
 

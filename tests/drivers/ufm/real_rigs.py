@@ -85,7 +85,7 @@ class RealUfmRig:
         until("the port is gone", lambda: bool(self.driver.snapshot().tables[guid].unreachable))
 
     def keys(self, port: str) -> tuple[set[int], set[int]]:
-        """Of the port and its leaf port, by a client that is neither UFM nor agent nor driver."""
+        """Keys of the port and its leaf port, by a client that is neither UFM nor agent nor driver."""
         host, leaf = self.faults.read_keys(parse_guid(port))
         return set(host), set(leaf)
 

@@ -245,7 +245,7 @@ def segment(number: int, ports: Sequence[str]) -> Resource:
 
 
 KEY = 0x101
-"""Of the segments that tests make."""
+"""P_Key of the segments that tests make."""
 
 
 def create(rig: UfmRig, wanted: Resource, pod: int = 1) -> Outcome:

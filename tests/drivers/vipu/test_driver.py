@@ -54,7 +54,7 @@ class Between:
 
 @contextmanager
 def instead(**calls: Callable[..., object]) -> Iterator[None]:
-    """Of an administrator's requests, on their way to the controller."""
+    """Replace an administrator's requests on their way to the controller."""
     real = admin_pb2_grpc.AdminServiceStub
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(admin_pb2_grpc, "AdminServiceStub", lambda link: Between(real(link), calls))

@@ -72,7 +72,7 @@ def empty(postgres: str) -> Iterator[str]:
 
 @pytest.fixture
 def backup(house: House, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    """Of a house with a READY pod."""
+    """A backup of a house with a READY pod."""
     house.ready(make("kept", 2))
     return backed_up(house.database.url, tmp_path / "one.backup", capsys)
 
@@ -324,7 +324,7 @@ def test_newer_and_older_backups_are_refused(
 def test_older_backup_is_migrated_by_serve(
     empty: str, postgres: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of a database that the latest migrations weren't made in; the gate is closed all the same."""
+    """A backup of a database without the latest migrations; the gate is closed all the same."""
     with psycopg.connect(empty) as connection:
         connection.execute("CREATE TABLE migration (name text PRIMARY KEY, at timestamptz DEFAULT now())")
         for name, statements in migrations():

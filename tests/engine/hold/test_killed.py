@@ -166,7 +166,7 @@ def test_pod_survives_a_worker_killed_at_any_statement(
 def test_change_survives_a_worker_killed_at_any_statement(
     house: House, monkeypatch: pytest.MonkeyPatch, after: bool, at: type[Fate]
 ) -> None:
-    """Of a pod on shared nodes, which gets fewer servers and then more: the next worker gets there."""
+    """A pod on shared nodes gets fewer servers and then more: the next worker gets there."""
     fate, died, statement = at(house, monkeypatch), True, 0
     pod = house.run(house.order(small("p", 3)), PodState.READY)
     while died:
@@ -234,7 +234,7 @@ def test_place_that_stays_taken_is_given_up_after_a_worker_was_killed(
 def test_replaced_part_survives_a_worker_killed_at_any_statement(
     house: House, monkeypatch: pytest.MonkeyPatch, after: bool, at: type[Fate]
 ) -> None:
-    """Of a server on a shared node: two servers, each once, and two parts, whatever was killed."""
+    """A server on a shared node is replaced: two servers, each once, and two parts, whatever was killed."""
     fate, died = at(house, monkeypatch), True
     pod = house.run(house.order(small("p", 2)), PodState.READY)
     for statement in share(range(1, 200), 2 * after + (at is Fate)):
@@ -266,7 +266,7 @@ def _place(house: House) -> Counter[tuple[str, str]]:
 def test_replacement_without_a_request_survives_a_worker_killed_at_any_statement(
     house: House, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
-    """Of the turn that begins it: a later turn replaces the node, and only once."""
+    """Killed in the turn that begins it: a later turn replaces the node, and only once."""
     fate, died = FateHere(house, monkeypatch), True
     limits(house, per_hour=1000)
     pod = house.run(house.order(ONE.model_copy(update={"on_failure": "replace"})), PodState.READY)

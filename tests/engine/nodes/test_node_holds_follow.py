@@ -54,7 +54,7 @@ def whys(house: House) -> dict[str, str]:
 
 
 def test_other_firmware_holds_the_node(house: House, report: Report) -> None:
-    """Of an adapter or the BIOS; a version that isn't known says nothing, and the first report neither."""
+    """Firmware of an adapter or the BIOS; a version that isn't known says nothing, and the first report neither."""
     choose(house, after=("firmware",))
     report("gpu03", bios="1.1", mlx5_0="28.1")
     report("gpu03", bios="1.1", mlx5_0="28.1")

@@ -184,7 +184,7 @@ def test_role_of_a_tester_reports_and_does_nothing_else(house: House, tmp_path: 
 
 
 def test_bandwidth_test_of_operators_passes_or_fails_as_a_test_of_a_held_node(house: House) -> None:
-    """Of the nodes that are held, after the hold began; what doesn't count is left out."""
+    """It tests nodes that are held, after the hold began; what doesn't count is left out."""
     choose(house, tests=["bandwidth", "disk"])
     house.service.nodes.hold(house.operator, "gpu03", "burn-in")
     site, now = house.store.site().site, house.database.now()

@@ -80,7 +80,7 @@ def test_group_of_an_abandoned_pod_keeps_no_number(house: House) -> None:
     ("key", "kept"), [("network/rdma", {"segment/ib0"}), ("network/management", {"vlan/lab"})]
 )
 def test_remaining_network_keeps_only_its_own_number(house: House, key: str, kept: set[str]) -> None:
-    """Of an InfiniBand network that is the P_Key, of the management network its VLAN."""
+    """For an InfiniBand network that is the P_Key, for the management network its VLAN."""
     pod = house.ready(make("left", 1))
     house.cloud.plant(Fault.UNDELETABLE, key=key, times=None)
     assert numbers(house, overdue(house, pod)) == kept

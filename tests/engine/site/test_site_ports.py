@@ -70,7 +70,7 @@ class PortsHouse(SiteHouse):
         return {end: found for end in LINKS if (found := self.port(end).trunk)}
 
     def findings(self) -> list[Finding]:
-        """Of the audit, but for hosts: the simulated cloud has none of this lab's."""
+        """Findings of the audit without those about hosts: the simulated cloud has none of this lab's."""
         return [f for f in self.service.audits.run(self.operator).findings if f.kind != "node"]
 
     def vlans(self) -> dict[str, set[int]]:

@@ -279,7 +279,7 @@ def test_older_agent_and_restored_database_change_nothing(rig: Rig, monkeypatch:
 
 
 def test_doctor_names_certificates_that_end_and_what_renews_them(rig: Rig, tmp_path: Path) -> None:
-    """Of probe agents, too; as the agent answers now, whatever the database remembers."""
+    """Those of probe agents, too; as the agent answers now, whatever the database remembers."""
 
     def codes(key: Path | None) -> list[str]:
         settings = ServeSettings(state=tmp_path, authority_key=key)
@@ -330,7 +330,7 @@ def test_agent_without_a_place_in_the_site_is_forgotten(rig: Rig) -> None:
 
 
 def test_own_certificate_that_no_worker_looks_at_is_forgotten(rig: Rig) -> None:
-    """Of a host that was taken away, or a file that the site named once: no alert stays for it."""
+    """The certificate of a host that was taken away, or a file that the site named once: no alert stays for it."""
     own = AgentCertificates(rig.database)
     names = ("kept:/etc/weft/pki/weft.pem", "gone:/etc/weft/pki/weft.pem", "unread:/nowhere/weft.pem")
     for name in names:

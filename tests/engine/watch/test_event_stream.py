@@ -152,7 +152,7 @@ def test_position_from_before_a_restore_is_refused(database: Database, pods: dic
 
 
 def test_reader_learns_that_events_were_removed_unread(database: Database, pods: dict[str, str]) -> None:
-    """Of its own project alone, by a position before them, once; a reader that was there, or begins, doesn't."""
+    """Events of its own project alone, by a position before them, once; a reader that was there, or begins, doesn't."""
     stream = EventStream(database)
     with psycopg.connect(database.url, autocommit=True) as connection:
         connection.execute(_WRITE, [pods["team-a"], "read"])

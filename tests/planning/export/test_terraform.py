@@ -294,7 +294,7 @@ def test_plan_imports_existing_resources_and_creates_the_rest(tool: Terraform, t
 
 
 def paths(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Of every field inside, but not of a list's elements."""
+    """Paths of every field inside, but not of a list's elements."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield (*path, name)

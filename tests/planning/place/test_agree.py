@@ -235,7 +235,7 @@ def test_leftover_stays_on_the_most_roomy_leaf() -> None:
 
 
 def digest() -> str:
-    """Of what is decided in some random states."""
+    """Digest of what is decided in some random states."""
     rng, found = random.Random(99), hashlib.sha256()
     for _ in range(15):
         site = mixed_site(rng)

@@ -112,7 +112,7 @@ def test_groups_that_fit_a_leaf_but_no_domain_are_refused() -> None:
 
 
 def test_whole_domain_is_exclusive() -> None:
-    """Of domains of six and four a group of four gets the four; the six would be shared."""
+    """A group of four gets the domain of four, not that of six; the six would be shared."""
     site = racks([[[6, 4], [6]]])
     assert domains(site, placed(site, busy(), 4, slice=4, slice_within=WHOLE)) == {"d2"}
     found = refused(site, busy(7), 4, slice=4, slice_within=WHOLE)

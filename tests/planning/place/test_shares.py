@@ -75,7 +75,7 @@ def test_partly_used_nodes_are_chosen_before_whole_ones() -> None:
 
 
 def test_tightest_node_that_takes_all_is_filled() -> None:
-    """Of two partly used nodes, the one left fullest."""
+    """The one of two partly used nodes that is left fullest."""
     state = shared(gpu1=[part(0)], gpu4=[part(0, 1, 2, 3, 4)])
     assert placed(place(request(3), site(), state)) == ["gpu4"] * 3
     assert placed(place(request(4), site(), state)) == ["gpu1"] * 4

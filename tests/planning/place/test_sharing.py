@@ -85,7 +85,7 @@ def guaranteed(line: Timeline, pod: str, start: float, end: float) -> Entry:
 
 
 WIDE = ask("wide", 10, bisection_gbps=50)
-"""Of twelve nodes that are left on two leaves of eight: 200 Gb/s on each leaf's uplinks, which have 400."""
+"""Ten of the twelve nodes that are left on two leaves of eight: 200 Gb/s on each leaf's uplinks, which have 400."""
 LESS = replace(WIDE, gbps=25)
 
 

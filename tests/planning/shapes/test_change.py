@@ -185,7 +185,7 @@ def test_removed_middle_node_keeps_others_addresses() -> None:
 
 
 def test_shrinking_leaves_the_pod_most_compact() -> None:
-    """Of a leaf of four and a single node beside it, the single one is removed; of equals the last by name."""
+    """Beside a leaf of four, the single node is removed; of equal nodes, the last by name."""
     taken = {f"gpu{n:02}": "0a" for n in range(6, 17)}
     first = made(order(5), Occupancy(busy=taken))
     assert [n.leaf for n in first.placement.nodes].count("leaf01") == 4
@@ -278,7 +278,7 @@ def test_refused_growth_has_reason_and_count() -> None:
 
 
 def test_refused_growth_offers_only_possible_changes() -> None:
-    """Of the pod's order, not of the nodes that are added: applied, it is a change that can be made."""
+    """Changes of the pod's order, not of the nodes that are added: applied, it is a change that can be made."""
     busy = Occupancy(busy={f"gpu{n:02}": "0a" for n in range(8, 17)})
     wide = count(order(4, fabric={"hcas_per_node": 1}), 4, spare=2)
     wide = with_(wide, "locality", slice=2)

@@ -20,7 +20,7 @@ from weftlab.switches import leaf_spine
 from weftlab.switches.site import ethernet_site
 
 HEARD = RECORDED / "lldp"
-"""Of lldpd 1.0.16 on a switch tor1 with gpu1's ens1f0 on swp9 and gpu2's eno1 on swp10."""
+"""Output of lldpd 1.0.16 on a switch tor1 with gpu1's ens1f0 on swp9 and gpu2's eno1 on swp10."""
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_host_does_not_report_its_bmcs_cable(hardware: HardwareList) -> None:
 
 
 def test_names_with_domain_match_the_site(hardware: HardwareList, tmp_path: Path) -> None:
-    """Of the device that was asked, by its file's name, and of its neighbours; the other way round, too."""
+    """Names of the device that was asked, by its file's name, and of its neighbours; the other way round, too."""
     made = site(hardware)
     text = (HEARD / "gpu1.json").read_text()
     (tmp_path / "gpu1.dc.example.json").write_text(text.replace('"tor1"', '"TOR1.dc.example"'))
