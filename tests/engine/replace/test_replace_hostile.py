@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.engine.changes.test_change_loop import held, members, servers, settle, sized
 from tests.engine.house import House
 from tests.engine.replace.test_replace import places, plan, rows, swap, visit
 from tests.engine.timehouse import HandClock, at_once, look
+from weft.engine.hold.settings import LoopSettings
 from weft.model.change import Replacement
 from weft.model.errors import InputError, WeftError
 from weft.model.pod import PodState
 from weft.model.resources import Kind
-from weft.ports.occupants import Ended, Ending
+from weft.ports.occupants import Ended, Ending, OnHost
 from weft.testing.cloud import Fault
 
 CASES = {
@@ -52,6 +54,7 @@ CASES = {
     "kills without a request": (
         "test_killed.test_replacement_without_a_request_survives_a_worker_killed_at_any_statement"
     ),
+    "host shows it for a moment": "test_replace_hostile.test_reading_that_is_not_clean_at_first_is_repeated_soon",
     "a machine's cleaning": "test_metal_replaced.test_replacement_gets_the_name_while_the_old_machine_is_cleaned",
     "a part that stays": "test_parts_replaced.test_part_whose_server_stays_is_kept_and_delays_nothing",
     "random": "test_random_changes.test_random_orders_are_realized_and_released",
@@ -173,3 +176,43 @@ def test_replacement_stops_while_the_database_is_behind(house: House, clock: Han
     house.service.audits.accept_database(house.operator)
     now = settle(house, pod)
     assert now.nodes == (new, pod.nodes[1]) and members(house, now) == set(now.nodes) == held(house, now)
+
+
+@pytest.mark.parametrize("moment", ["serving", "building"])
+def test_reading_that_is_not_clean_at_first_is_repeated_soon(
+    house: House, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """A pod has many visits while a server is shut down, and a host may show it for a moment after it is gone: how many
+    there were says nothing of when to read again. Nor does each of them look at the whole pod."""
+    pod = house.order(sized(3))
+    failed = look(house, pod).nodes[0]
+    if moment == "building":
+        house.cloud.plant(Fault.BROKEN, key=f"server/{failed}", times=None, reason="No valid host was found.")
+    house.run(pod, PodState.FAILED if moment == "building" else PodState.READY)
+    house.worker = house.new_worker("patient", LoopSettings())
+    host = house.site.node_by_name[failed].nova_host
+    planted = house.cloud.plant(Fault.UNDELETABLE, key=f"server/{failed}", times=None)
+    new = swap(house, failed)
+    visit(house, pod)
+    looks, on_hosts = list[Collection[str]](), house.cloud.on_hosts
+
+    def counted(hosts: Collection[str]) -> Mapping[str, OnHost]:
+        looks.append(hosts)
+        return on_hosts(hosts)
+
+    monkeypatch.setattr(house.cloud, "on_hosts", counted)
+    for _ in range(8):
+        now = visit(house, pod)
+        assert "nothing is requested until" in str(now.reason)
+    assert len(looks) <= 1, "the nodes of the pod were looked at just before"
+    planted.lift()
+    house.cloud.thing(f"server/{failed}").undeletable = False
+    house.cloud.offers.claims[host] = {"what Placement still has of it"}
+    visit(house, pod)
+    assert f"server/{failed}" not in servers(house) and failed in held(house, pod)
+    with psycopg.connect(house.database.url) as connection:
+        asked = "SELECT next_at < now() + interval '10 seconds' FROM owner WHERE id = %s"
+        assert connection.execute(asked, [pod.id]).fetchone() == (True,)
+    del house.cloud.offers.claims[host]
+    visit(house, pod, 3)
+    assert f"server/{new}" in servers(house) and failed not in held(house, pod)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import cast
 
 from psycopg.types.json import Jsonb
@@ -113,6 +114,11 @@ class HeldNodes:
             if r["at"] is None or (at - r["at"]).total_seconds() >= seconds
         )
         return frozenset(row["node"] for row in old)
+
+    def leaves_since(self) -> datetime | None:
+        """When the newest of the generations of `leaving` was made; None: it is older than the history that is kept, or
+        there is none."""
+        return max((row["at"] for row in self._rows("nodes_leaving") if row["at"] is not None), default=None)
 
     def _rows(self, name: str) -> list[Row]:
         return self._fence.database.rows(name, pod_id=self._fence.owner.id)

@@ -86,7 +86,16 @@ def remove_unwanted(
     held.quarantine.add({node: reasons[node] for node in late if node in reasons})
     why = "; ".join(f"{n}: {w}" for n, w in sorted(reasons.items())[:3])
     kept = not others and nodes <= held.quarantine.nodes() | cleared
-    return Remaining(wait or Wait(why, settings.delay(held.pod.failures + 1)), kept)
+    return Remaining(wait or Wait(why, pause(held, settings)), kept)
+
+
+def pause(held: HeldPod, settings: LoopSettings) -> float:
+    """Seconds until what leaves is read again after a reading that wasn't clean: a share of the time that it has been
+    leaving. Visits since then say nothing: a pod has many while a server is shut down, and its host may show it for a
+    moment after it is gone."""
+    since = held.nodes.leaves_since() or held.pod.changed_at
+    age = 0.0 if since is None else (held.at - since).total_seconds()
+    return min(settings.last_delay, max(settings.first_delay, settings.poll_growth * age))
 
 
 def _note_off(
@@ -117,7 +126,7 @@ def _retire(held: HeldPod, walker: Walker, settings: LoopSettings) -> tuple[Wait
         return walker.retire(), {}
     except WeftError as error:
         delay = error.delay if isinstance(error, TemporaryError) else 0.0
-        return Wait(error.message, max(delay, settings.delay(held.pod.failures + 1))), {}
+        return Wait(error.message, max(delay, pause(held, settings))), {}
 
 
 def _is_fabrics(record: ResourceRecord) -> bool:

@@ -17,7 +17,7 @@ from weft.engine.proof.traffic import tried, tried_first
 from weft.engine.rows.records import Change, ResourceRecord, RowState
 from weft.engine.visit.moves import Moves, is_booting
 from weft.engine.visit.news import news_of
-from weft.engine.visit.successors import waiting_successors
+from weft.engine.visit.successors import PlaceAwaitedError, waiting_successors
 from weft.engine.visit.verifier import Verdict, just_seen, verify
 from weft.engine.visit.walker import Walker, attempt
 from weft.model.errors import TemporaryError, UnknownError
@@ -93,14 +93,14 @@ class PodBuilder:
         """As `Walker.build`, but nothing is requested for a node that takes over the place of one that isn't clean yet:
         two servers must never have the same addresses, nor one volume.
 
-        Raises `TemporaryError` if only such nodes are left.
+        Raises `PlaceAwaitedError` if only such nodes are left.
         """
         waiting = waiting_successors(held)
         wait = walker.build(later, waiting)
         if wait is None and waiting:
             by, node = min(waiting.items())
             asked, why = pods.REPLACE_NODE(node=node, by=by), pods.PLACE_AWAITED(node=node)
-            raise TemporaryError(asked, "weft", why, delay=self._settings.first_poll)
+            raise PlaceAwaitedError(asked, "weft", why, delay=self._settings.first_poll)
         return wait
 
     def _walker(self, held: HeldPod, booting: Callable[[], None] = lambda: None) -> Walker:
@@ -126,12 +126,15 @@ class PodBuilder:
 
     def _wants_look(self, held: HeldPod, records: Iterable[ResourceRecord]) -> bool:
         """Whether to check the nodes. Each server that boots causes a visit, and a check asks about every node:
-        resources that only wait for booting servers don't need one."""
-        waiting = _waiting(held)
+        resources that only wait for booting servers, or for a place that isn't free, don't need one."""
+        if self.watch_is_due(held):
+            return True
+        waiting, awaiting = _waiting(held), waiting_successors(held)
         to_ask = (r for r in records if r.state not in _ON_ITS_WAY and r.key not in waiting)
-        return self._watch_is_due(held) or any(to_ask)
+        return any(r.resource.node not in awaiting for r in to_ask)
 
-    def _watch_is_due(self, held: HeldPod) -> bool:
+    def watch_is_due(self, held: HeldPod) -> bool:
+        """Whether the nodes weren't looked at for so long that this visit does, whatever else it has to do."""
         last = held.pod.watched_at
         return last is None or (held.at - last).total_seconds() >= self._settings.watch_every
 

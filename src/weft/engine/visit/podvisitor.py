@@ -16,12 +16,12 @@ from weft.engine.queue.renumber import renumber
 from weft.engine.rows.ownerrecord import TakenNumber
 from weft.engine.rows.records import ResourceRecord
 from weft.engine.visit.doubt import DoubtError, doubt
-from weft.engine.visit.leaving import Remaining, overdue, remove_unwanted
+from weft.engine.visit.leaving import Remaining, overdue, pause, remove_unwanted
 from weft.engine.visit.news import news_of, not_ready, seen_again
 from weft.engine.visit.podbuilder import PodBuilder
 from weft.engine.visit.podending import PodEnding
 from weft.engine.visit.releasing import Releasing, wait_for_late
-from weft.engine.visit.successors import give_own_numbers
+from weft.engine.visit.successors import PlaceAwaitedError, give_own_numbers
 from weft.engine.visit.tools import NextVisit, Tools
 from weft.engine.visit.verifier import Verdict, reading_age, verify
 from weft.engine.visit.walker import Walker
@@ -98,6 +98,9 @@ class PodVisitor:
         if not is_true(held.status.conditions, Aspect.BOOTED):
             try:
                 wait = self._builder.build(held)
+            except PlaceAwaitedError as error:
+                held.explain(error.message)
+                return NextVisit(self._settings.last_delay)
             except TakenError as error:
                 if is_true(held.status.conditions, Aspect.WIRED):
                     raise
@@ -116,7 +119,7 @@ class PodVisitor:
         try:
             wait = self._leave_first(held)
         except WeftError as error:
-            wait = Wait(error.message, self._settings.delay(held.pod.failures + 1))
+            wait = Wait(error.message, pause(held, self._settings))
         if wait is not None:
             return Remaining(wait)
         walker = Walker(held, held.world, self._settings, self._pool)
@@ -144,6 +147,14 @@ class PodVisitor:
         n = held.pod.generation
         try:
             wait = self._builder.repair(held)
+        except PlaceAwaitedError as error:
+            # The removal decides when the next visit is: none of them is a failure, nor looks at the whole pod again.
+            ready = is_true(held.status.conditions, Aspect.READY)
+            if not ready or self._builder.watch_is_due(held):
+                self._stuck(held, error)
+            else:
+                self._changing(held, pods.CHANGING(n=n, why=error.message))
+            return NextVisit(self._settings.last_delay)
         except WeftError as error:
             return self._stuck(held, error)
         if wait is not None:

@@ -17,7 +17,7 @@ from weft.engine.hold.heldpod import HeldPod
 from weft.engine.proof.departure import ENDED
 from weft.engine.proof.seen import seen_of
 from weft.engine.rows.records import Change, ResourceRecord, RowState
-from weft.model.errors import ConflictError, InputError, WeftError
+from weft.model.errors import ConflictError, InputError, TemporaryError, WeftError
 from weft.model.messages import pods
 from weft.model.placement import Refusal
 from weft.model.resources import Resource
@@ -25,6 +25,10 @@ from weft.planning.shapes.gpu.replacing import successors, with_new_number
 from weft.planning.shapes.resolve import shape_of
 
 log = logging.getLogger(__name__)
+
+
+class PlaceAwaitedError(TemporaryError):
+    """All that is left to be made are successors whose places aren't free yet."""
 
 
 def waiting_successors(held: HeldPod) -> dict[str, str]:
