@@ -9,6 +9,7 @@ import pytest
 from tests.engine.changes.test_change_loop import settle
 from tests.engine.hold.test_killed import Fate, FateOfRequests, killed_at
 from tests.engine.house import House, impatient
+from tests.engine.life.test_metal import by_ironic
 from tests.engine.metalhouse import ORDER, members, metal_house, ports, sized, visit
 from tests.engine.metalhouse import house as house
 from tests.engine.replace.test_repairs import repairs, said
@@ -31,8 +32,11 @@ def place(house: House, pod: PodRecord, node: str) -> tuple[str, dict[str, Any]]
     return name, {r.spec.subnet: r.spec.address for r in wanted if isinstance(r.spec, PortSpec)}
 
 
-def test_machine_is_replaced_in_its_place(house: House) -> None:
+@pytest.mark.parametrize("by", ["nova", "ironic"])
+def test_machine_is_replaced_in_its_place(house: House, by: str) -> None:
     """Out of the segment before it is cleaned; the new one has its name and addresses, and joins once deployed."""
+    if by == "ironic":
+        house.service.site.activate(house.operator, by_ironic(house.site))
     pod = house.ready(ORDER)
     failed, stays = pod.nodes
     was, kept = place(house, pod, failed), house.cloud.thing(f"server/{stays}").id
