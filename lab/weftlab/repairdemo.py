@@ -72,7 +72,9 @@ class RepairDemo(Demo):
         receipt = json.loads((self.folder / "receipt.json").read_text())["receipt"]
         for item in (one for one in receipt["items"] if one["result"] != "clean"):
             print(f"{item['result']}: {item['plane']} {item['subject']}: {item['seen']}", flush=True)
+        self.say(f"{failed} is in quarantine, with its history")
         self.weft("node", "list", "--state", "quarantined", cloud="operator")
+        self.weft("node", "history", failed, cloud="operator")
 
     def _prepare(self) -> None:
         site = self.folder / "site.yaml"
@@ -113,7 +115,7 @@ class RepairDemo(Demo):
         if _places(after) != places:
             raise SystemExit(f"weft demo: the servers' names and addresses changed: {_places(after)}")
         self.weft("pod", "show", "demo")
-        self.weft("node", "list", "--state", "drained", cloud="operator")
+        self.weft("node", "drains", cloud="operator")
 
     def _compare(self, before: Any, after: Any) -> None:
         """Names, addresses and segment are as before."""
