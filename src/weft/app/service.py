@@ -163,7 +163,7 @@ class Service:
         threads = {**self._desk.pulse.checks(), **(self._worker() if self._worker else {})}
         checks |= {f"thread {name}": said for name, said in threads.items()}
         # An unreachable fabric stops its own orders; it must not make the service unavailable to all others.
-        some = not fabrics or any(said.startswith("ok") for said in fabrics.values())
+        some = not fabrics or any(map(health.is_well, fabrics.values()))
         ready = some and all(said == "ok" for said in checks.values())
         more = {f"fabric {n}": said for n, said in fabrics.items()} | gate
         return Health(ready=ready, checks=checks | more)

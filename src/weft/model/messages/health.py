@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.model.messages.message import Code, Component
+from weft.model.messages.message import Code, Component, Message
 from weft.model.messages.values import COUNT, TEXT
 
 OK = Code("OK", Component.SERVICE, "ok", True, "health")
@@ -53,3 +53,8 @@ NO_TURN = Code(
     "health",
     _LASTED,
 )
+
+
+def is_well(said: str) -> bool:
+    """Whether a part of weft works, by its message's code; threads say `ok` alone."""
+    return said == "ok" or (isinstance(said, Message) and said.code == MANAGERS_SILENT.name)
