@@ -223,7 +223,7 @@ def test_defect_in_a_visit_shows_on_the_pod(house: House, caplog: pytest.LogCapt
     assert house.new_worker("w1").run_once()
     seen = look(house, pod)
     assert seen.state is PodState.DEGRADED
-    assert seen.reason.startswith("unknown: defect in weft (KeyError: 'name')")
+    assert seen.reason.startswith("defect in weft (KeyError: 'name')")
     assert any(
         "defect in weft" in e.message for e in house.store.records.events(pod.id, 0) if e.type == "alarm"
     )

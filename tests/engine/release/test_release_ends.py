@@ -215,3 +215,41 @@ def test_record_that_contradicts_what_weft_saw_proves_no_end(house: House) -> No
     assert receipt.quarantined == (pod.nodes[0],)
     assert {(i.plane, i.result) for i in receipt.items if i.result != "clean"} >= {("guest", "unknown")}
     assert receipt.abandoned is not None and receipt.abandoned.kept == (f"vlan/lab {pod.plan.vlan}",)
+
+
+DEFECTS = ("find", "endings", "on_hosts", "delete")
+
+
+def has_defect(house: House, what: str) -> None:
+    """From now on a method of the cloud's driver, or of the fabric's, fails in a way that was not foreseen."""
+
+    def fail(*given: object, **named: object) -> None:
+        raise KeyError("a defect")
+
+    setattr(house.cloud if what in DEFECTS else house.fabric, what.removeprefix("fabric "), fail)
+
+
+@pytest.mark.parametrize("what", [*DEFECTS, "fabric snapshot", "fabric clean", "fabric find"])
+def test_defect_costs_only_what_it_hides(house: House, what: str) -> None:
+    """The release ends within its limit, and the receipt says what wasn't read."""
+    pod = house.ready(make("defect", 2))
+    has_defect(house, what)
+    house.release(pod)
+    house.store.wake(pod.id)
+    house.worker.run_once()
+    reason = look(house, pod).reason
+    assert "defect in weft (KeyError: 'a defect')" in reason
+    receipt = at_its_limit(house, pod)
+    assert {"unknown", "not clean"} & {i.result for i in receipt.items}
+    assert set(receipt.quarantined) == set(pod.nodes) == set(house.store.capacity().quarantines)
+
+
+def test_abandoned_release_ends_despite_a_defect(house: House) -> None:
+    pod = house.ready(make("defect", 2))
+    has_defect(house, "on_hosts")
+    house.release(pod)
+    house.store.wake(pod.id)
+    house.worker.run_once()
+    house.service.pods.abandon(house.operator, str(pod.id), "it never ends")
+    house.run(pod, PodState.RELEASED)
+    assert set(house.store.capacity().quarantines) == set(pod.nodes)

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from weft.engine.base.world import World
 from weft.engine.book.occupancy import whole_nodes
+from weft.engine.hold.defects import known
 from weft.engine.proof.departure import Beside, read_guests, read_hosts
 from weft.engine.proof.membership import all_members
 from weft.engine.proof.readback import OFF_THE_WIRE, OVER, ReadBack, nodes_of, subject_of
@@ -109,8 +110,8 @@ class ReleaseReader:
         try:
             fabric = self._world.fabric(name)
             clean = fabric.clean(segment, fabric.snapshot())
-        except WeftError as error:
-            self._item(Kind.SEGMENT, segment.text, "unknown", str(error), sorted(nodes), at)
+        except Exception as error:
+            self._item(Kind.SEGMENT, segment.text, "unknown", str(known(error)), sorted(nodes), at)
             return
         # Items about the segment as a whole don't count: the pod still has the segment.
         for item in self._tried(name, segment, [i for i in clean.items if not i.whole]):
@@ -217,7 +218,14 @@ class ReleaseReader:
         for where, kind in sorted(places, key=lambda p: (not p[1].row.on_host, p)):
             self._listing(where, kind, [r for r in records if (r.resource.where, r.kind) == (where, kind)])
         if self._pod is not None:
-            self._on_nodes(self._pod)
+            try:
+                self._on_nodes(self._pod)
+            except WeftError:
+                raise
+            except Exception as error:
+                nodes = sorted(self._holding)
+                self._item("host", ", ".join(nodes) or "none", "unknown", str(known(error)), nodes)
+                self._stays = True
 
     def _is_anothers(self, record: ResourceRecord) -> bool:
         """Whether another pod may have it: its node was freed, read back clean, and the resource stays with the
@@ -257,11 +265,10 @@ class ReleaseReader:
             driver = self._world.driver(where)
             scope = replace(self._owner.scope, leaving=True)
             seen = seen_of(driver.find(scope, [as_left(r, self._records) for r in group], ids), group)
-        except WeftError as error:
+        except Exception as error:
+            why = str(known(error))
             for record in group:
-                item = self._item(
-                    kind, subject_of(record), "unknown", str(error), nodes_of(record, self._pod)
-                )
+                item = self._item(kind, subject_of(record), "unknown", why, nodes_of(record, self._pod))
                 self._of_number(record, item)
             return
         for record in group:
@@ -297,8 +304,8 @@ class ReleaseReader:
         try:
             fabric = self._world.fabric(name)
             clean = fabric.clean(segment, fabric.snapshot())
-        except WeftError as error:
-            item = EvidenceItem(Kind.SEGMENT, segment.text, "unknown", str(error), whole=True)
+        except Exception as error:
+            item = EvidenceItem(Kind.SEGMENT, segment.text, "unknown", str(known(error)), whole=True)
             clean = Clean((item,))
         before = len(self._of_fabric)
         for item in self._tried(name, segment, clean.items):

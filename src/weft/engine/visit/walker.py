@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from weft.engine.base.waits import Wait, soonest
 from weft.engine.base.world import World
+from weft.engine.hold.defects import known
 from weft.engine.hold.held import Held
 from weft.engine.hold.settings import LoopSettings
 from weft.engine.proof.traffic import OfFabric
@@ -256,10 +257,11 @@ class _Round:
             self._over.append((batch, end.value))
         except NotYetError as caught:
             self._over.append((batch, Wait(caught.answer, caught.delay)))
-        except WeftError as caught:
-            self._held.notes.may_land([caught])
-            self._held.note((), [("error", caught.message, None)])
-            self._over.append((batch, caught))
+        except Exception as caught:
+            error = known(caught)
+            self._held.notes.may_land([error])
+            self._held.note((), [("error", error.message, None)])
+            self._over.append((batch, error))
 
 
 def _is_of_fabric(asked: _Asked) -> bool:

@@ -18,6 +18,7 @@ from weft.engine.base.listener import Listener
 from weft.engine.base.pulse import Pulse
 from weft.engine.base.tuning import tune
 from weft.engine.base.unreadable import UnreadableError
+from weft.engine.hold.defects import said
 from weft.engine.hold.fence import HOLD_SECONDS, ChangedError, LostError
 from weft.engine.hold.held import Held
 from weft.engine.hold.heldpod import HeldPod
@@ -37,6 +38,7 @@ from weft.engine.visit.reconciler import Reconciler
 from weft.engine.visit.tools import NextVisit
 from weft.model.errors import WeftError
 from weft.model.logtext import visiting
+from weft.model.messages import pods
 from weft.model.pod import Cause
 
 log = logging.getLogger(__name__)
@@ -320,11 +322,8 @@ class Worker:
         except Exception as error:
             log.exception("%s (%s): defect in the loop", held.owner, held.owner.id)
             failures = held.owner.failures + 1
-            why = (
-                f"defect in weft ({type(error).__name__}: {str(error)[:200]}); please report it with the log"
-            )
-            held.explain(f"unknown: {why}", Cause.UNREADABLE)
-            held.alarm(f"{held.status.state}: {why}")
+            held.explain(said(error), Cause.UNREADABLE)
+            held.alarm(pods.STATE(state=held.status.state, why=said(error)))
             return NextVisit(self._settings.delay(failures), failures)
 
     def _heartbeat_turn(self) -> None:

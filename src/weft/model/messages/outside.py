@@ -164,6 +164,14 @@ ANSWER = Code(
     "outside",
     {"status": COUNT, "text": TEXT, "strange": TEXT, "request": TEXT, "known": MESSAGE},
 )
+DEFECT = Code(
+    "DEFECT",
+    Component.SERVICE,
+    "defect in weft ({name}: {text})",
+    "defect in weft",
+    "outside",
+    {"name": TEXT, "text": TEXT},
+)
 ODD_ANSWER = Code(
     "ODD_ANSWER",
     Component.CLOUD,
