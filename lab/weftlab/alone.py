@@ -1,6 +1,6 @@
 """Everything that a program starts ends with it, whatever ends it: it runs in a process-ID namespace of its own.
 
-`python -m weftlab.alone COMMAND…` runs a command so; `enter()` goes on so in the calling program, as tests do
+`python -m weftlab.alone COMMAND…` runs a command so; `enter()` continues so in the calling program, as tests do
 (pytest's `-p weftlab.alone`). The kernel ends what is left in the namespace once its first process has ended, and
 that one ends when the process outside does, also by SIGKILL: daemons in sessions of their own, with other titles and
 environments, included. Needs root; without it everything runs as before.

@@ -100,7 +100,7 @@ def _await_answer(question: list[str], folder: Path, client: Mapping[str, str], 
     """Wait until the manager answers a question on its own port, or has ended.
 
     The question is never killed: a client that is gone before ibsim connects it ends ibsim. If ibsim waits for one
-    of the stopped to take an answer (a datagram socket holds eleven), that one goes on until the question has ended.
+    of the stopped to take an answer (a datagram socket holds eleven), that one continues until the question has ended.
     """
     end = time.monotonic() + PATIENCE
     seen = False

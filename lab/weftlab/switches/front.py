@@ -105,7 +105,7 @@ class Front(ABC):
 
     content_type = "application/json"
     commits_later = False
-    """Whether a commit goes on after its answer, so that the answer doesn't wait for it."""
+    """Whether a commit continues after its answer, so that the answer doesn't wait for it."""
 
     def __init__(
         self, plan: SwitchPlan, bridge: Bridge | None, links: frozenset[int], startup: Path | None = None

@@ -19,7 +19,7 @@ Whose = Callable[[], Visible]
 
 
 class Partitions:
-    """Requests are admitted one at a time, the hardware's work goes on after the reply.
+    """Requests are admitted one at a time, the hardware's work continues after the reply.
 
     What is asked of a partition waits for its turn in the partition's lane. A create waits only while a removal
     is under way that gives back what it needs.

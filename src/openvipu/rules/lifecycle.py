@@ -6,7 +6,7 @@ step        (ready, operation)   when
 admitted    PENDING, CREATING    the request is accepted, the IPUs are reserved
 activated   ACTIVE, IDLE         every machine is configured and every link trained
 recovering  ERROR, RESETTING     automatic resets run or wait for their turn (PENDING before the first
-                                 success, so that a client that waits for its partition goes on waiting)
+                                 success, so that a client that waits for its partition continues waiting)
 resetting   unchanged, RESETTING a user asked for a reset
 failed      ERROR, FAILED        no more tries, or automatic reset is off
 removing    unchanged, REMOVING  until every machine has been cleared

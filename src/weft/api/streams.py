@@ -90,7 +90,7 @@ def is_asked_for(http: HttpRequest) -> bool:
 
 
 def last_event_id(http: HttpRequest, after: int) -> int:
-    """Where a stream goes on: the `Last-Event-ID` that its client has seen goes before `after`."""
+    """Where a stream continues: the `Last-Event-ID` that its client has seen goes before `after`."""
     given = http.headers.get("last-event-id", "")
     return int(given) if given.isascii() and given.isdigit() and len(given) <= 18 else after
 

@@ -4,7 +4,7 @@ https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-w
 
 What is sent is what a reader of the project sees in its events. Nothing is sent while the gate is closed: a copy of the
 database that was restored elsewhere, or isn't accepted yet, would report to tenants what isn't so. A webhook whose
-position is from before a restore gets one message that says so (`events.reset`), and goes on with what is new.
+position is from before a restore gets one message that says so (`events.reset`), and continues with what is new.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which routing engine a manager uses: by its options, and by its log.
 
-OpenSM goes on with its next engine, at last with minhop, where the configured one doesn't fit the fabric, and says so
+OpenSM continues with its next engine, at last with minhop, where the configured one doesn't fit the fabric, and says so
 in its log alone (`osm_ucast_mgr.c`, OpenSM 3.3.23).
 """
 

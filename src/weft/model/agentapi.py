@@ -16,7 +16,7 @@ agent began to handle the request, by its own clock.
 
 Both sides send the version of this protocol that they speak in `Weft-Protocol`; without the header it is version 1.
 Any change of requests or responses is a new version (`PROTOCOL`), a further path isn't: an older agent answers that
-there is none, and everything else goes on. An agent answers in the version of the request, if it knows that; weft
+there is none, and everything else continues. An agent answers in the version of the request, if it knows that; weft
 asks an agent that says 426 again in the agent's version, if it knows that: so either may be upgraded first. New fields
 have defaults, at which they aren't sent (`weft.model.base.added`), so that the older side reads them.
 `OLDEST_PROTOCOL` is raised when messages of an older version would be misunderstood. A side that meets an unsupported

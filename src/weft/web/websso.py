@@ -80,7 +80,7 @@ async def posted(http: HttpRequest) -> Response:
         session = await begin(http, found, None, "")
     except UnauthenticatedError as error:
         return _ended(forms(http, {}, 401, wrong=str(error)))
-    # A page of our own goes on: browsers differ in which cookies follow a redirect that another site's post began.
+    # A page of our own continues: browsers differ in which cookies follow a redirect that another site's post began.
     to = f"{base_of(http)}/enter?next={quote(_back(began[1]), safe='/')}"
     return _ended(with_session(page(http, "signed_in.html", to=to), session))
 

@@ -1,6 +1,6 @@
 """Whose turn it is among the strays of a project with more of them than one round removes.
 
-Members can write marks, on as many things as their quotas allow, and keep each from being removed. So a round goes on
+Members can write marks, on as many things as their quotas allow, and keep each from being removed. So a round continues
 where the last one ended, whichever process ran it; every stray has its turn after enough rounds.
 """
 
@@ -15,7 +15,7 @@ from weft.engine.proof.takeback import Stray
 from weft.model.kinds import removal_order
 
 MOST = 200
-"""Things of one project that one round removes; the next round goes on from there."""
+"""Things of one project that one round removes; the next round continues from there."""
 
 
 def next_turn(database: Database, strays: Collection[Stray]) -> list[Stray]:

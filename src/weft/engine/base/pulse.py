@@ -35,7 +35,7 @@ class Pulse:
             self._beats[thread] = _Beat(self._monotonic(), limit)
 
     def trouble(self, thread: str, error: Exception) -> None:
-        """A turn failed. The thread goes on, but counts as unhealthy if no turn succeeds within the limit."""
+        """A turn failed. The thread continues, but counts as unhealthy if no turn succeeds within the limit."""
         with self._lock:
             if beat := self._beats.get(thread):
                 beat.trouble = type(error).__name__

@@ -1,7 +1,7 @@
 """The schema of a database: migrations in two halves, and which versions of weft may work with it.
 
 Before: `20261129T2215_x.sql` (and all `NNNN_x.sql`), made by each process that starts. It only adds what the previous
-version of weft tolerates, which goes on beside this one. After: `20261129T2215_x.after.sql`, made by `weft upgrade
+version of weft tolerates, which continues beside this one. After: `20261129T2215_x.after.sql`, made by `weft upgrade
 --finish`: what that version can't bear. A new version of documents (`weft.engine.base.documents`) is an after-half
 without statements: from then on documents are written in it.
 
@@ -290,7 +290,7 @@ def processes(connection: Connection) -> list[Process]:
 
 
 def finish_at(url: str) -> tuple[str, ...]:
-    """`finish` with a session of its own. Raises also `OutsideError`; run again, it goes on where it was."""
+    """`finish` with a session of its own. Raises also `OutsideError`; run again, it continues where it was."""
     try:
         with Connection.connect(url, **connecting(url), autocommit=True, row_factory=dict_row) as connection:
             return finish(connection, url)

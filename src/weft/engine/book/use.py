@@ -1,6 +1,6 @@
 """Hours of nodes and accelerators by project, from the holds that placement keeps (migration 0092).
 
-A node counts from its assignment until it was returned, its cleaning included; a pod that goes on counts until now. A
+A node counts from its assignment until it was returned, its cleaning included; a pod that continues counts until now. A
 part of a node counts with its own accelerators, and spares apart. Booked nodes are counted apart, too, from now on.
 
 The active site says what accelerators a node has; when that changes, what was counted before keeps the old ones

@@ -180,7 +180,7 @@ class Held:
         self.fence.owner = replace(self.owner, generation=row["generation"], changed_at=row["changed_at"])
 
     def remember_kept(self, items: Sequence[ReceiptItem]) -> None:
-        """Add what stays outside to the receipt, although the owner goes on."""
+        """Add what stays outside to the receipt, although the owner continues."""
         with self.notes.write() as tx:
             read = Jsonb([i.model_dump(mode="json") for i in items])
             tx.run("insert_given_back", owner_id=self.owner.id, nodes=[], at=tx.now(), items=read)

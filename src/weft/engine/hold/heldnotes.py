@@ -1,7 +1,7 @@
 """What a visit notes of its owner's resources, and when all of its notes are written.
 
-A visit notes what it observed and decided, and goes on by that. The notes are written in one statement, with the fence
-in it, before anything is asked outside (`HeldNotes.write_before_asking`), and when the owner is handed back.
+A visit notes what it observed and decided, and continues by that. The notes are written in one statement, with the
+fence in it, before anything is asked outside (`HeldNotes.write_before_asking`), and when the owner is handed back.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ def _code(why: str) -> str:
 
 def check_standing(tx: Tx, pod: PodRecord) -> None:
     """Raise `ConflictError` unless a pod is in a state in which weft changes it without a request: it serves, isn't
-    being changed by others, and its lease goes on."""
+    being changed by others, and its lease continues."""
     if pod.wanted == "absent" or pod.phase is not Phase.SERVING or is_true(pod.conditions, Aspect.FAILED):
         raise ConflictError(repairs.POD_NOT_SERVING(state=str(pod.state)))
     # Of several nodes that fail, each is replaced while the places of earlier ones are still being taken.

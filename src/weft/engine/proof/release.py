@@ -81,7 +81,7 @@ class ReleaseReader:
         return self._began + timedelta(seconds=self._clock.monotonic() - self._mark)
 
     def read_nodes(self, nodes: Collection[str]) -> ReadBack:
-        """Read what is on and around nodes that the pod doesn't want any more, while it goes on elsewhere."""
+        """Read what is on and around nodes that the pod doesn't want any more, while it continues elsewhere."""
         segments = [r for r in self._records if r.kind is Kind.SEGMENT]
         self._records = [r for r in self._records if not r.wanted and r.resource.node in nodes]
         self._clouds()
@@ -98,7 +98,7 @@ class ReleaseReader:
         )
 
     def _former_ports(self, record: ResourceRecord, nodes: Collection[str]) -> None:
-        """Read ports of these nodes that were in a segment which goes on, by the fabric's driver."""
+        """Read ports of these nodes that were in a segment which continues, by the fabric's driver."""
         spec, name, at = record.resource.spec, record.resource.where, self._now()
         assert isinstance(spec, SegmentSpec)
         # On a shared host where other servers of the pod are, or have come to, its adapters may be in again.
@@ -200,7 +200,7 @@ class ReleaseReader:
         return numbers_of([record.resource], self._site)
 
     def read_segments(self, keys: Collection[str]) -> ReadBack:
-        """Read these segments alone, of an owner that goes on with others."""
+        """Read these segments alone, of an owner that continues with others."""
         for record in self._records:
             if record.key in keys:
                 self._fabric(record)

@@ -142,7 +142,7 @@ class TakeBack:
             try:
                 self._until_gone(where, things, held)
             finally:
-                held.hand_back_unwritten(0.0, held.owner.failures)  # its own loop goes on as before
+                held.hand_back_unwritten(0.0, held.owner.failures)  # its own loop continues as before
 
     def _until_gone(self, where: str, things: list[Marked], held: Held | None = None) -> None:
         deadline = self._clock.monotonic() + self._patience

@@ -157,7 +157,7 @@ class PlanningInput:
         over = None
         if made.change is None or made.change.nodes_added:
             resolved = resolve(as_placed(order, plan), plan.project, self.site)
-            # What a replacement leaves isn't the project's wish: it goes on for all nodes that fail together.
+            # What a replacement leaves isn't the project's wish: it continues for all nodes that fail together.
             still = () if replaces else (n for n, r in capacity.holds.items() if _is_left(r, window.pod))
             held = made.placement.held
             over = over_limit(resolved, held, book, window.start, window.end, window.pod, still)

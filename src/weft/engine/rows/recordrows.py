@@ -46,7 +46,7 @@ class RecordRows:
         self._database.run("insert_audit_log", **entry)
 
     def audit_log(self, search: AuditLogSearch) -> list[AuditLogEntry]:
-        """Newest first. A reader that goes on after the last one misses none: entries in progress get higher numbers,
+        """Newest first. A reader that continues after the last one misses none: entries in progress get higher numbers,
         or are waited for."""
         with self._database.transaction() as tx:
             (row,) = tx.rows_after("hold_audit_log", "last_in_audit_log")

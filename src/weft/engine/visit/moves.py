@@ -1,9 +1,9 @@
 """One attempt at a batch of a pod's resources: create and observe, or delete and observe.
 
-Each attempt is a generator: it yields what to ask outside, and goes on with the answer. Its notes are written together
-with those of others (`weft.engine.visit.walker`, `Held.about_to_ask`); a row says `absent` only after proof
-(docs/architecture.md). Nothing blocks here: what isn't at rest or gone yet is a `Wait`, and since when it lasts is in
-the row (`since`).
+Each attempt is a generator: it yields what to ask outside, and continues with the answer. Its notes are written
+together with those of others (`weft.engine.visit.walker`, `Held.about_to_ask`); a row says `absent` only after
+proof (docs/architecture.md). Nothing blocks here: what isn't at rest or gone yet is a `Wait`, and since when it
+lasts is in the row (`since`).
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ class Moves:
         return not seen.there or (seen.status is Status.PENDING and not overdue)
 
     def _remember_kept(self, batch: Batch, seen: Mapping[str, Observed]) -> None:
-        """Put what stays of a pod that goes on into its receipt, whatever the row says by then."""
+        """Put what stays of a pod that continues into its receipt, whatever the row says by then."""
         kept = [kept_item(r, seen[r.key], self._held.at) for r in batch if seen[r.key].status is Status.KEPT]
         if kept and self._held.wanted == "present":
             self._held.remember_kept(kept)

@@ -143,7 +143,7 @@ class PodVisitor:
         return wait
 
     def _change(self, held: HeldPod, left: Remaining | None) -> NextVisit:
-        """Create what the newest generation added; meanwhile the pod keeps its state and goes on serving."""
+        """Create what the newest generation added; meanwhile the pod keeps its state and continues serving."""
         n = held.pod.generation
         try:
             wait = self._builder.repair(held)

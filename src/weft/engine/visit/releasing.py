@@ -140,7 +140,7 @@ class Releasing(Generic[H]):
             held.abandon(f"its release has lasted longer than {limit / 3600:g} h")  # its project reads this
 
     def _is_long(self, held: H) -> bool:
-        """Whether a resource has been on its way for too long: the release goes on with what is left."""
+        """Whether a resource has been on its way for too long: the release continues with what is left."""
         patience = self._settings.patience_servers
         if held.owner.abandoned is not None:
             return self._since_asked(held) >= patience

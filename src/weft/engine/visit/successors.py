@@ -66,7 +66,7 @@ def _off(held: HeldPod) -> frozenset[str]:
 
 def give_own_numbers(held: HeldPod, late: Collection[str]) -> None:
     """Give successors of nodes that aren't clean in time other numbers: quarantined ones, and cleared ones that have
-    something of the old server in the cloud. One that must wait, or has no address, goes on waiting.
+    something of the old server in the cloud. One that must wait, or has no address, continues waiting.
 
     Args:
         late: nodes whose time is over.

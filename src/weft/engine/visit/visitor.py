@@ -63,7 +63,7 @@ class Visitor(Generic[H]):
         self._life = uuid4().hex
 
     def visit(self, held: H, current: Callable[[Held], tuple[World, Site]]) -> NextVisit:
-        """Do what can be done now. Every error becomes a reason and a time of the next visit: the loop goes on."""
+        """Do what can be done now. Every error becomes a reason and a time of the next visit: the loop continues."""
         try:
             held.notes.records()  # also sets `held.at`
             held.world, held.site = current(held)

@@ -1,6 +1,6 @@
 """The events of all pods of a project, or of all projects, in one order in which nothing can appear later.
 
-Numbers of rows are given before their transactions commit: a reader that goes on after the highest number misses what
+Numbers of rows are given before their transactions commit: a reader that continues after the highest number misses what
 commits later. So the order is that of the transactions, and only those are delivered below which none is in progress
 (`delivered` in `queries.sql` of this room): a long transaction delays events, and loses none.
 

@@ -48,7 +48,7 @@ class NodeImpact(Document):
 
 
 class UplinkImpact(Document):
-    """A switch that goes on with less bandwidth to other switches."""
+    """A switch that continues with less bandwidth to other switches."""
 
     fabric: str
     switch: str
