@@ -6,6 +6,7 @@ Source: networking-generic-switch 10.2, `devices.GenericSwitchDevice`, and `batc
 from __future__ import annotations
 
 import atexit
+import re
 import threading
 import uuid
 from collections.abc import Callable, Collection, Sequence
@@ -25,6 +26,25 @@ CONNECT_SECONDS, AGAIN_SECONDS = 20, 2
 LOAD_SECONDS = 120.0
 LAST_WORDS = 200
 """Most characters of a switch's message in an error."""
+
+
+_REJECTION = re.compile(
+    r"^[ \t]*(?:%[ \t]*(?:invalid|incomplete|ambiguous|unknown|unrecognized|wrong parameter|too many parameters|"
+    r"authorization failed|permission denied|command (?:rejected|incomplete))"
+    r"|(?:%[ \t]*)?error:[ \t]*(?:unrecognized|wrong parameter|incomplete|ambiguous|too many parameters|invalid|"
+    r"syntax error|permission denied|failed to pass the authorization)"
+    r"|invalid input|unrecognized command|unknown command|syntax error|parsing error|command rejected|"
+    r"command authorization failed|permission denied).*",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""How IOS, NX-OS, Comware, VRP, Junos, Onyx, FastIron and SR Linux begin the line that a command wasn't executed: for
+half of its device types, those among them, the library looks for no errors at all."""
+
+
+def rejection(output: str) -> str:
+    """The first line that says so; empty: there is none. That a VLAN is there, or gone, already is none."""
+    found = _REJECTION.search(output)
+    return " ".join(found[0].split())[:LAST_WORDS] if found else ""
 
 
 class GenericDevice:
@@ -63,6 +83,8 @@ class GenericDevice:
         except errors as error:
             said = f"{type(error).__name__}: {' '.join(str(error).split())[-LAST_WORDS:]}"
             raise UnknownError("change VLANs", f"switch {self.name}", said) from None
+        if said := rejection(output):
+            raise UnknownError("change VLANs", f"switch {self.name}", f"it rejected a command: {said}")
 
     def _gather(self, device: Any, changes: Sequence[tuple[int, Batch]]) -> None:
         """Collect the commands; ports are removed from every VLAN before they are put into any."""
