@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 
 from pydantic import ValidationError
@@ -107,21 +107,21 @@ class CheckVerbs(DeskVerbs):
     def show(self, request: Request, node: str) -> NodeChecks:
         """What a node's checks reported last. Raises `NotFoundError` if neither the site nor a report has the node."""
         self._desk.policy.check("nodes:list_checks", request.caller)
-        row, now = last_report(self._desk.store.database, node), self._desk.clock.now()
+        last, now = last_report(self._desk.store.database, node), self._desk.clock.now()
         tests = self._tests_of(node)
-        if row is None:
+        if last is None:
             self._known_host(node)
             return NodeChecks(node=node, state="never", tests=tests)
         try:
-            document = CheckDocument.model_validate(row["document"])
+            document = CheckDocument.model_validate(last.document)
         except ValidationError:  # of another version of weft
             document = None
         return NodeChecks(
             node=node,
             state=self._state_of(node),
-            at=row["at"],
-            age=max(0.0, (now - row["at"]).total_seconds()),
-            problems=tuple(problems_in(row["problems"]).values()),
+            at=last.at,
+            age=max(0.0, (now - last.at).total_seconds()),
+            problems=tuple(problems_in(last.problems).values()),
             document=document,
             tests=tests,
         )
@@ -174,19 +174,19 @@ class CheckVerbs(DeskVerbs):
             ends = now + USUAL_END if until is None else until
             if not now < ends <= now + LONGEST_END:
                 raise InputError("until", ends.isoformat(), "a time in the future, at most in three years")
-            token, row = make_token(self._desk.store.database, node, ends, request.caller.user_name)
-        return NewCheckToken(token=token, **row)
+            token, made = make_token(self._desk.store.database, node, ends, request.caller.user_name)
+        return NewCheckToken(token=token, **asdict(made))
 
     def tokens(self, request: Request, node: str | None = None) -> list[CheckTokenView]:
         """The tokens of all nodes, or of one, also of nodes that left the site; without their secrets."""
         self._desk.policy.check("nodes:list_check_tokens", request.caller)
-        return [CheckTokenView(**row) for row in list_tokens(self._desk.store.database, node)]
+        return [CheckTokenView(**asdict(one)) for one in list_tokens(self._desk.store.database, node)]
 
     def revoke_token(self, request: Request, token: str) -> CheckTokenView:
         """End a token by its id. Raises `NotFoundError`."""
         with self._desk.logged(request, "node revoke-check-token", token):
             self._desk.policy.check("nodes:check_tokens", request.caller)
-            return CheckTokenView(**revoke_token(self._desk.store.database, token))
+            return CheckTokenView(**asdict(revoke_token(self._desk.store.database, token)))
 
     def _state_of(self, node: str) -> CheckState:
         """The state of a node by its own checks."""

@@ -149,7 +149,7 @@ def test_traces_by_mark_are_bounded_and_do_not_displace_those_by_id(house: House
     server.gone_at = None
     house.cloud.bring_back(server)
     sweep(house)
-    networks = [r for r in Traces(house.database).open() if r["kind"] == "network"]
+    networks = [r for r in Traces(house.database).open() if r.kind == "network"]
     assert MOST_OF_MARKS - 1 <= len(networks) <= MOST_OF_MARKS
     assert "server" in {c.kind for c in corrections(house, pod)}
     sweep(house, 10.0)
@@ -180,7 +180,7 @@ def test_trace_of_a_resource_without_a_known_id_ends(house: House) -> None:
     thing = bearing(house, pod, Kind.NETWORK)
     thing.undeletable = True
     sweep(house)
-    assert [r["subject"] for r in Traces(house.database).open()] == [thing.id]
+    assert [r.subject for r in Traces(house.database).open()] == [thing.id]
     house.cloud.lose(thing)
     assert sweep(house) == []
     assert Traces(house.database).open() == []

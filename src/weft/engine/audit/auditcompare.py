@@ -319,17 +319,17 @@ class Comparison:
 
     def _check_traces(self) -> None:
         """Report traces found by the sweep: what still exists, and what disappeared within the last day."""
-        for row in Traces(self._store.database).lately():
-            gone = row["gone_at"]
+        for trace in Traces(self._store.database).lately():
+            gone = trace.gone_at
             ended = f"; gone at {gone:%Y-%m-%dT%H:%M:%SZ}" if gone else "; still there"
             self._found.add(
                 "late",
-                row["kind"],
-                row["place"],
-                row["subject"],
-                f"{row['what']} (found at {row['found_at']:%Y-%m-%dT%H:%M:%SZ}{ended})",
-                id=f"trace {row['id']}",
-                **about(Owner(row["owner_kind"], str(row["owner_id"])), row["pod"]),
+                trace.kind,
+                trace.place,
+                trace.subject,
+                f"{trace.what} (found at {trace.found_at:%Y-%m-%dT%H:%M:%SZ}{ended})",
+                id=f"trace {trace.id}",
+                **about(Owner(trace.owner_kind, str(trace.owner_id)), trace.pod),
                 repair="the sweep removes it"
                 if gone is None
                 else "none is needed: it was removed, or has another owner",

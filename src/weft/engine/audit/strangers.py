@@ -47,14 +47,12 @@ class StrangerCheck:
 
     def _end(self, outside: Outside, hosts_unread: bool) -> None:
         """End traces of what isn't seen any more, where everything could be read."""
-        for row in self._traces.open():
+        for trace in self._traces.open():
             blind = (
-                hosts_unread
-                if row["kind"] == HOST
-                else isinstance(outside.wires.get(row["place"]), WeftError)
+                hosts_unread if trace.kind == HOST else isinstance(outside.wires.get(trace.place), WeftError)
             )
-            if row["others"] and not blind and (row["kind"], row["subject"]) not in self._seen:
-                self._traces.ended(row["id"], row["owner_id"], f"no longer seen: {row['what']}")
+            if trace.others and not blind and (trace.kind, trace.subject) not in self._seen:
+                self._traces.ended(trace.id, trace.owner_id, f"no longer seen: {trace.what}")
 
     def _check_ports(self, fabric: str, wire: Wire, free: Mapping[str, PodRecord], outside: Outside) -> None:
         found = outside.marked.get(fabric, ())

@@ -21,7 +21,6 @@ from weft.engine.audit.latenumbers import free_numbers
 from weft.engine.audit.outside import Outside, look_outside
 from weft.engine.audit.strangers import StrangerCheck
 from weft.engine.audit.strayturns import next_turn
-from weft.engine.base.database import Row
 from weft.engine.base.periodic import Periodic
 from weft.engine.base.pulse import Pulse
 from weft.engine.base.unreadable import UnreadableError
@@ -37,7 +36,7 @@ from weft.engine.rows.released import (
     released_owners,
     released_pods,
 )
-from weft.engine.rows.traces import Trace, Traces, sentence
+from weft.engine.rows.traces import FoundTrace, Trace, Traces, sentence
 from weft.engine.store.store import Store
 from weft.model.errors import WeftError
 from weft.model.kindrow import Home
@@ -126,7 +125,7 @@ class Sweeper(Periodic):
         list(looked_for(released_owners(database, since)))
         pods = looked_for(released_pods(database, since))
         unread += StrangerCheck(self._store, world, site, self._traces).check(pods, outside)
-        unread += self._look_for_others({r["owner_id"] for r in still} - looked, still, outside, world, kept)
+        unread += self._look_for_others({one.owner_id for one in still} - looked, still, outside, world, kept)
         unread += free_numbers(self._store, world, site, self._clock)
         self._end_wires(outside)
         return unread
@@ -156,7 +155,7 @@ class Sweeper(Periodic):
     def _look_if_due(
         self,
         owner: OwnerRecord,
-        still: list[Row],
+        still: list[FoundTrace],
         outside: Outside,
         world: World,
         kept: Collection[str],
@@ -169,7 +168,7 @@ class Sweeper(Periodic):
             kept: ids of what stays.
             unread: gets what could not be read.
         """
-        mine = [row for row in still if row["owner_id"] == owner.id]
+        mine = [one for one in still if one.owner_id == owner.id]
         if not mine and not self._due(owner, outside.began_at):
             return
         if owner.site is None or (owner.released_at or outside.began_at) >= outside.began_at:
@@ -184,7 +183,12 @@ class Sweeper(Periodic):
                 tx.run("set_swept", id=owner.id, at=tx.now())
 
     def _look_for_others(
-        self, ids: Iterable[UUID], still: list[Row], outside: Outside, world: World, kept: Collection[str]
+        self,
+        ids: Iterable[UUID],
+        still: list[FoundTrace],
+        outside: Outside,
+        world: World,
+        kept: Collection[str],
     ) -> list[str]:
         """Owners released longer ago that still have traces; returns what could not be read."""
         unread: list[str] = []
@@ -207,10 +211,10 @@ class Sweeper(Periodic):
         )
 
     def _look_for(
-        self, owner: OwnerRecord, still: list[Row], world: World, kept: Collection[str]
+        self, owner: OwnerRecord, still: list[FoundTrace], world: World, kept: Collection[str]
     ) -> list[str]:
         """Look for one owner. What exists is deleted, in order; the next sweep checks again. Returns what is unread."""
-        traced = {(row["kind"], row["place"]) for row in still}
+        traced = {(one.kind, one.place) for one in still}
         records = [
             r
             for r in self._store.pods.resources(owner.id)
@@ -236,16 +240,14 @@ class Sweeper(Periodic):
         return unread
 
     def _not_taken_over(
-        self, owner: OwnerRecord, records: list[ResourceRecord], still: list[Row]
+        self, owner: OwnerRecord, records: list[ResourceRecord], still: list[FoundTrace]
     ) -> list[ResourceRecord]:
         """Those that no live owner has by now: a site's next owner adopts what an abandoned one left."""
         rows = self._store.database.rows("ids_in_use", ids=sorted(_ids(records).values()))
         taken = {row["id"] for row in rows}
-        for row in still:
-            if row["subject"] in taken:
-                self._traces.ended(
-                    row["id"], owner.id, f"{row['kind']} {row['subject']} has another owner now"
-                )
+        for trace in still:
+            if trace.subject in taken:
+                self._traces.ended(trace.id, owner.id, f"{trace.kind} {trace.subject} has another owner now")
         return [r for r in records if r.outside_id not in taken]
 
     def _look_at(
@@ -254,7 +256,7 @@ class Sweeper(Periodic):
         where: str,
         group: list[ResourceRecord],
         ids: dict[str, str],
-        still: list[Row],
+        still: list[FoundTrace],
         world: World,
     ) -> list[list[ResourceRecord]]:
         """Those of a group, and of their predecessors, that exist by their ids; each key once per list.
@@ -274,27 +276,27 @@ class Sweeper(Periodic):
                 self._traces.found(Trace(owner.id, record.kind, where, subject, what))
             found += [there] if there else []
         looked = {r.outside_id for r in (*chain.from_iterable(_predecessors(known)), *known)}
-        for row in (r for r in still if (r["kind"], r["place"]) == (group[0].kind, where)):
-            subject = row["subject"]
+        for trace in (one for one in still if (one.kind, one.place) == (group[0].kind, where)):
+            subject = trace.subject
             if subject not in looked:  # was found by its mark
                 one, its = group[0], {**ids, group[0].key: subject}
                 seen = seen_of(world.driver(where).find(_leaving(owner), [one.resource], its), [one])
                 gone |= {} if seen[one.key].there else {subject: seen[one.key].reason}
             if subject in gone:
                 self._traces.ended(
-                    row["id"], owner.id, pods.RESOURCE_GONE(kind=row["kind"], id=subject, why=gone[subject])
+                    trace.id, owner.id, pods.RESOURCE_GONE(kind=trace.kind, id=subject, why=gone[subject])
                 )
         return found
 
     def _end_wires(self, outside: Outside) -> None:
         """End traces on fabrics that this round's reading of the whole fabric doesn't show any more."""
-        for row in self._traces.open():
-            found = outside.marked.get(row["place"])
-            if row["kind"] != Kind.SEGMENT or found is None or isinstance(found, WeftError):
+        for trace in self._traces.open():
+            found = outside.marked.get(trace.place)
+            if trace.kind != str(Kind.SEGMENT) or found is None or isinstance(found, WeftError):
                 continue
-            if row["found_at"] < outside.began_at and all(t.id != row["subject"] for t in found):
-                message = pods.SEGMENT_GONE(id=row["subject"], place=row["place"])
-                self._traces.ended(row["id"], row["owner_id"], message)
+            if trace.found_at < outside.began_at and all(t.id != trace.subject for t in found):
+                message = pods.SEGMENT_GONE(id=trace.subject, place=trace.place)
+                self._traces.ended(trace.id, trace.owner_id, message)
 
 
 def _ids(records: Iterable[ResourceRecord]) -> dict[str, str]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import hmac
 import re
 import secrets
+from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 
-from weft.engine.base.database import Database, Row, Tx
+from weft.engine.base.database import Database, Tx
 from weft.model.errors import ConflictError, NotFoundError, UnauthenticatedError
 from weft.model.messages import hostchecks
 
@@ -23,30 +24,41 @@ _NO_DIGEST = bytes(32)
 _UNUSED = "no such token, or it has ended: make one with `weft node check-token NODE`"
 
 
-def make_token(database: Database, node: str, ends: datetime, by: str) -> tuple[str, Row]:
-    """A new token of a node, which is nowhere kept, and its row. Raises `ConflictError` if it has too many."""
+@dataclass(frozen=True, slots=True)
+class CheckToken:
+    """A token's row, without anything secret. Attributes: used_at: when it was used last; None: never."""
+
+    id: str
+    node: str
+    made_at: datetime
+    made_by: str
+    expires_at: datetime
+    used_at: datetime | None
+
+
+def make_token(database: Database, node: str, ends: datetime, by: str) -> tuple[str, CheckToken]:
+    """A new token of a node, which is kept nowhere, and its row. Raises `ConflictError` if it has too many."""
     name, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
     with database.transaction() as tx:
         tx.run("lock_check_tokens", node=node)
         if len(tx.rows("check_tokens", node=node)) >= MOST_TOKENS:
             raise ConflictError(hostchecks.TOO_MANY_TOKENS(node=node, most=MOST_TOKENS))
         values = {"id": name, "node": node, "digest": sha256(secret.encode()).digest()}
-        row = tx.row("insert_check_token", **values, at=tx.now(), by=by, ends=ends)
-    assert row is not None
-    return f"wct_{name}_{secret}", row
+        made = tx.one(CheckToken, "insert_check_token", **values, at=tx.now(), by=by, ends=ends)
+    return f"wct_{name}_{secret}", made
 
 
-def list_tokens(database: Database, node: str | None = None) -> list[Row]:
-    """All tokens, by node and age, or those of a node; without anything secret."""
-    return database.rows("check_tokens", node=node)
+def list_tokens(database: Database, node: str | None = None) -> list[CheckToken]:
+    """All tokens, by node and age, or those of a node."""
+    return database.all(CheckToken, "check_tokens", node=node)
 
 
-def revoke_token(database: Database, name: str) -> Row:
+def revoke_token(database: Database, name: str) -> CheckToken:
     """Delete a token by its id; it is refused from then on. Raises `NotFoundError`."""
-    row = database.row("delete_check_token", id=name)
-    if row is None:
+    gone = database.all(CheckToken, "delete_check_token", id=name)
+    if not gone:
         raise NotFoundError(hostchecks.NO_SUCH_TOKEN(token=name))
-    return row
+    return gone[0]
 
 
 def node_of(database: Database, token: str) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -123,9 +124,19 @@ def problems_in(rows: Iterable[Row | dict[str, Any]]) -> Problems:
     return {one.key: one for one in found}
 
 
-def last_report(database: Database, node: str) -> Row | None:
-    """The row of a node; None: it has never reported."""
-    return database.row("node_check", node=node)
+@dataclass(frozen=True, slots=True)
+class StoredReport:
+    """What a node reported last, as it is stored. Attributes: document, problems: as JSON."""
+
+    at: datetime
+    document: dict[str, Any]
+    problems: list[dict[str, Any]]
+
+
+def last_report(database: Database, node: str) -> StoredReport | None:
+    """Of a node; None: it has never reported."""
+    row = database.row("node_check", node=node)
+    return None if row is None else StoredReport(row["at"], row["document"], row["problems"])
 
 
 def forget_report(database: Database, node: str, by: str) -> None:

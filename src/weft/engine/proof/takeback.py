@@ -123,10 +123,10 @@ class TakeBack:
         """End traces of what was seen gone; a segment's trace ends with the next reading of its fabric."""
         ended = {(t.kind, t.where, t.id) for t in gone if t.kind.row.home is not Home.FABRIC}
         traces = Traces(self._store.database)
-        for row in traces.open() if ended else ():
-            if (row["kind"], row["place"], row["subject"]) in ended:
+        for trace in traces.open() if ended else ():
+            if (trace.kind, trace.place, trace.subject) in ended:
                 traces.ended(
-                    row["id"], row["owner_id"], f"{row['kind']} {row['subject']} was removed and seen gone"
+                    trace.id, trace.owner_id, f"{trace.kind} {trace.subject} was removed and seen gone"
                 )
 
     def _remove_kind(self, where: str, kind: AnyKind, batch: Sequence[Stray]) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
-from weft.engine.base.database import Database, Row
+from weft.engine.base.database import Database
 from weft.engine.rows.events import announce
 from weft.model.messages import Message, pods
 from weft.model.owner import OwnerKind
@@ -44,6 +44,29 @@ class Trace:
     marked: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class FoundTrace:
+    """A trace that was recorded: the columns of its row. Attributes: gone_at: None: it still exists."""
+
+    id: int
+    owner_id: UUID
+    kind: str
+    place: str
+    subject: str
+    what: str
+    others: bool
+    found_at: datetime
+    gone_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTrace(FoundTrace):
+    """The same with its owner's name and kind, for the audit."""
+
+    pod: str
+    owner_kind: OwnerKind
+
+
 class Traces:
     """Each trace is written once, with an alarm among its owner's events; and so is its end."""
 
@@ -71,17 +94,17 @@ class Traces:
             if tx.run("end_trace", id=trace_id, at=tx.now()):
                 announce(tx, owner_id, "release", message)
 
-    def lately(self) -> list[Row]:
-        """Rows of the table with `pod` (its name): those that still exist, and those found in the last day."""
+    def lately(self) -> list[NamedTrace]:
+        """Those that still exist, and those found in the last day."""
         with self._database.transaction() as tx:
-            return tx.rows("traces", since=tx.now() - SHOWN, limit=MOST)
+            return tx.all(NamedTrace, "traces", since=tx.now() - SHOWN, limit=MOST)
 
-    def open(self) -> list[Row]:
-        """All rows of those that still exist, in the order in which they were found."""
-        found: list[Row] = []
+    def open(self) -> list[FoundTrace]:
+        """All that still exist, in the order in which they were found."""
+        found: list[FoundTrace] = []
         while not found or len(found) % MOST == 0:
-            after = found[-1]["id"] if found else 0
-            page = self._database.rows("open_traces", after=after, limit=MOST)
+            after = found[-1].id if found else 0
+            page = self._database.all(FoundTrace, "open_traces", after=after, limit=MOST)
             found += page
             if not page:
                 break
