@@ -64,14 +64,14 @@ class Health:
             return self._statuses.get(agent_id)
 
     def unhealthy(self) -> Unhealthy:
-        """IPUs that must not be assigned: dead ones, and all of a machine that is dirty or doesn't respond."""
+        """IPUs that must not be assigned: dead ones, those that their machine doesn't list, all of a machine that is
+        dirty or doesn't respond."""
         with self._lock:
             whole = self._dirty | set(self._missed)
             dead = {
-                (agent_id, ipu.number)
+                (agent_id, number)
                 for agent_id, status in self._statuses.items()
-                for ipu in status.ipus
-                if not ipu.healthy
+                for number in set(range(IPUS_PER_MACHINE)) - _well(status)
             }
         return frozenset(
             dead | {(agent_id, number) for agent_id in whole for number in range(IPUS_PER_MACHINE)}
@@ -100,8 +100,19 @@ class Health:
         return len(agents) - lost, lost
 
 
+def _well(status: MachineStatus) -> set[int]:
+    """Numbers of the IPUs that are listed as healthy, and not as broken, too."""
+    return {ipu.number for ipu in status.ipus if ipu.healthy} - {
+        ipu.number for ipu in status.ipus if not ipu.healthy
+    }
+
+
 def _setting_errors(agent_id: str, partition: Partition, status: MachineStatus) -> tuple[str, ...]:
-    for setting in status.settings:
-        if setting.partition_id == partition.id and setting.generation == partition.generation:
-            return setting.failures
-    return (f"agent {agent_id} has lost its setting",)
+    mine = [
+        setting
+        for setting in status.settings
+        if setting.partition_id == partition.id and setting.generation == partition.generation
+    ]
+    if not mine:
+        return (f"agent {agent_id} has lost its setting",)
+    return tuple(failure for setting in mine for failure in setting.failures)
