@@ -10,11 +10,13 @@ import pytest
 from tests.drivers.openstack.test_absence import IDS, NETWORK, SCOPE, SERVER
 from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud, tiny_cloud
 from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
+from weft.drivers.openstack.lookups import Lookups
 from weft.model.errors import UnknownError
-from weft.model.resources import Resource
+from weft.model.resources import Resource, Status
 from weft.ports.occupants import Ended
 
 OTHER = "5f0c4a4e-0000-4000-8000-000000000002"
+IMAGE = "5f0c4a4e-0000-4000-8000-000000000003"
 BUILD, END = "_do_build_and_run_instance", "terminate_instance"
 
 
@@ -23,6 +25,7 @@ class Rig:
     cloud: TinyCloud
     driver: OpenStackDriver
     facts: OpenStackFacts
+    sessions: Sessions
 
 
 @pytest.fixture
@@ -32,7 +35,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         file.write_text(text)
         sessions = Sessions("weft", [file])
         driver = OpenStackDriver("lab", sessions)
-        yield Rig(cloud, driver, OpenStackFacts(sessions))
+        yield Rig(cloud, driver, OpenStackFacts(sessions), sessions)
         driver.close()
         sessions.close()
 
@@ -102,3 +105,22 @@ def test_record_without_the_build_does_not_prove_an_end(rig: Rig, events: object
         lie = {**rig.cloud.actions[server][0], "events": events}
         rig.cloud.lies = [(f"GET {path}", Reply(200, {"instanceAction": lie}))]
     assert rig.facts.endings(PROJECT, [server])[server].how is Ended.UNKNOWN
+
+
+@pytest.mark.parametrize("status", ["UNKNOWN", "active", "RESIZED", "", None])
+def test_status_that_nova_does_not_have_is_not_judged(rig: Rig, status: str | None) -> None:
+    """It is no difference that a person would have to resolve, and no end of a boot."""
+    row = {"id": IDS[SERVER.key], "name": SERVER.name, "description": SCOPE.mark(SERVER.key).text()}
+    more = {"tenant_id": PROJECT, "created": "", "flavor": {}, "OS-EXT-SRV-ATTR:host": "gpu01"}
+    rig.cloud.things["servers"] = [{**row, **more, "status": status}]
+    seen = rig.driver.find(SCOPE, [SERVER], IDS)[SERVER.key]
+    assert seen.status is Status.PENDING and not seen.differences
+
+
+def test_image_shown_instead_of_another_is_not_booted(rig: Rig) -> None:
+    """The order names one by its id, and Glance's answer is about another one."""
+    rig.cloud.lies = [
+        (f"GET /image/images/{OTHER}", Reply(200, {"id": IMAGE, "status": "active", "name": "x"}))
+    ]
+    with pytest.raises(UnknownError, match=f"image {IMAGE} instead"):
+        Lookups().image(rig.sessions.project(PROJECT), OTHER)

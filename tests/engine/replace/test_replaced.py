@@ -163,6 +163,11 @@ def test_former_server_that_reappears_is_found_whatever_its_mark(house: House) -
     [
         (Ended.NO_RECORD, {"host": None, "status": "BUILD"}, "clean"),
         (Ended.NO_RECORD, {"status": "BUILD"}, "unknown"),
+        (
+            Ended.NO_RECORD,
+            {"host": None, "status": "SHELVED_OFFLOADED", "launched_at": "2026-03-01T12:00:00.000000"},
+            "unknown",
+        ),
         (Ended.NO_RECORD, {}, "unknown"),
         (Ended.NOT_DESTROYED, {"host": None, "status": "ERROR"}, "clean"),
         (Ended.NOT_DESTROYED, {"host": None, "status": "ERROR", "launched_at": None}, "clean"),
@@ -173,6 +178,7 @@ def test_former_server_that_reappears_is_found_whatever_its_mark(house: House) -
         ),
         (Ended.NOT_DESTROYED, {"status": "ERROR"}, "not clean"),
         (Ended.NEVER_RAN, {}, "clean"),
+        (Ended.NEVER_RAN, {"host": None, "launched_at": "2026-03-01T12:00:00.000000"}, "unknown"),
     ],
 )
 def test_hidden_host_attribute_does_not_mean_no_host(

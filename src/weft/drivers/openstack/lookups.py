@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
-from weft.model.errors import PermanentError
+from weft.model.errors import PermanentError, UnknownError
 from weft.ports.patience import waiting_at_most
 
 REMEMBERED = 60.0
@@ -63,6 +63,8 @@ class Lookups:
                 if name in answer.text and answer.request_id:  # Glance's own page names the image
                     return None
                 raise project.image.error(asked, answer, reading=True)
+            if answer.body.get("id") != name.lower():
+                raise UnknownError(asked, "image", f"it shows image {answer.body.get('id')} instead")
             return dict(answer.body) if answer.body.get("status") == "active" else None
 
         return self._remembered(("image", str(project.project_id), name), ask)

@@ -34,6 +34,20 @@ PENDING = frozenset(
         "RESCUE",
     }
 )
+AT_REST = frozenset(
+    {
+        "ACTIVE",
+        "SHUTOFF",
+        "PAUSED",
+        "SUSPENDED",
+        "SHELVED",
+        "SHELVED_OFFLOADED",
+        "ERROR",
+        "DELETED",
+        "SOFT_DELETED",
+    }
+)
+"""The other statuses of Nova's api-ref, but for UNKNOWN. Any other word says nothing of the server yet."""
 SOFT_DELETED = "SOFT_DELETED"
 """With [DEFAULT] reclaim_instance_interval, the first state of a deleted server. No listing shows it."""
 LEAVING = frozenset({"DELETED", SOFT_DELETED})
@@ -127,7 +141,7 @@ class Servers(KindDriver):
             return Status.BROKEN, outside.SOFT_DELETED()
         if status in LEAVING or task in ("deleting", "soft-deleting"):
             return Status.PENDING, outside.BEING_DELETED()
-        if status in PENDING or task:
+        if status in PENDING or status not in AT_REST or task:
             return Status.PENDING, outside.STATE_OF_CLOUD(state=status, task=task)
         return Status.SETTLED, ""
 

@@ -238,13 +238,13 @@ def _said(ending: Ending) -> str:
 def _result(ending: Ending, record: ResourceRecord) -> Result:
     if ending.how in _OVER:
         return "clean"
-    hostless = record.facts.get("host", "not shown") is None
-    if ending.how is Ended.NO_RECORD and hostless:
+    hostless, launched = record.facts.get("host", "not shown") is None, record.facts.get("launched_at")
+    if ending.how is Ended.NO_RECORD and hostless and not launched:
         return "clean"  # deleted before Nova's scheduler handed it to a cell, and never seen on a host
     if ending.how in (Ended.UNKNOWN, Ended.NO_RECORD, Ended.LEFT_BEHIND):
         return "unknown"
     # A failed build, or shelving, removed it from its host before Nova deleted it. But a build that failed after its
     # guest was started, as when a conductor didn't answer, leaves the guest running and no host in Nova's row.
-    failed = record.facts.get("status") == "ERROR" and not record.facts.get("launched_at")
+    failed = record.facts.get("status") == "ERROR" and not launched
     off = hostless and (failed or record.facts.get("status") == "SHELVED_OFFLOADED")
     return "clean" if off else "not clean"
