@@ -50,9 +50,8 @@ class FakeNova:
             more = {"next": f"/v2/images?{query}&marker=m"} if first else {}
             return JSONResponse({"images": self.images if first else self.next_images, **more})
         if path.startswith("/images"):
-            return JSONResponse(
-                {"images": self.images} if path == "/images" else {"status": "active", "id": "i"}
-            )
+            one = {"status": "active", "id": path.rpartition("/")[2]}
+            return JSONResponse({"images": self.images} if path == "/images" else one)
         user = request.query_params.getlist("user_id")[-1]
         name = unquote(path.rpartition("/")[2])
         row = {"name": name, "user_id": self.instead or user, "type": "ssh", "public_key": KEY}
@@ -225,3 +224,20 @@ def test_missing_roles_are_found(sessions: Sessions, keystone: FakeKeystone) -> 
     keystone.identity.tokens |= dict.fromkeys(keystone.identity.tokens, keystone.users["weft"][1])
     keystone.projects = {"id-of-service": "service", "id-of-team-a": "team-a"}
     assert account_problems(sessions) == ()
+
+
+@pytest.mark.parametrize("about", ["another", "operator", ""])
+def test_answer_about_another_token_makes_no_caller(
+    sessions: Sessions, keystone: FakeKeystone, about: str
+) -> None:
+    """To a cache in front of Keystone all of weft's questions look alike: `Vary` names weft's own token alone. The
+    next caller would have the roles of the one before."""
+    true = KeystoneIdentity(sessions).check("operator")
+    document = {"token": keystone._token(true)}  # pyright: ignore[reportPrivateUsage] - as it shows it
+    keystone.answer = JSONResponse(document, 200, {"X-Subject-Token": about} if about else {})
+    identity = KeystoneIdentity(sessions)
+    if about == "another":
+        with pytest.raises(UnknownError, match="about another token"):
+            identity.check("operator")
+    else:
+        assert identity.check("operator").user_id == true.user_id

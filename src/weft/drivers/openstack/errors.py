@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 from inspect import isfunction
 from typing import Any, TypeVar
@@ -70,6 +70,7 @@ class Answer:
         text: of an unexpected answer, its text; else empty.
         request_id: the service's own; empty if there was none, as with a proxy's page.
         strange: what came instead of a JSON object, or empty.
+        subject: of Keystone's, the token that it is about; empty: it doesn't say.
     """
 
     status: int
@@ -78,6 +79,7 @@ class Answer:
     request_id: str
     retry_after: str | None = None
     strange: str = ""
+    subject: str = field(default="", repr=False)
 
     @property
     def fine(self) -> bool:

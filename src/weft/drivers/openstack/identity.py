@@ -99,6 +99,12 @@ class KeystoneIdentity:
             if "error" not in answer.body:  # not Keystone's own document: it says nothing about the token
                 raise keystone.error(asked, answer, reading=True)
             raise UnauthenticatedError("the token is not valid, or no longer valid: authenticate again")
+        if answer.subject not in ("", token):  # Keystone's `Vary` names weft's own token alone
+            of, then = (
+                outside.service("identity", self.auth_url),
+                "check any cache or proxy in front of Keystone",
+            )
+            raise UnknownError(asked, of, "its answer is about another token", then, alarming=True)
         try:
             return caller_of(answer.body)
         except ValidationError as error:

@@ -402,4 +402,5 @@ def _answer(response: requests.Response) -> Answer:
         request_id=response.headers.get("x-openstack-request-id", ""),
         retry_after=response.headers.get("Retry-After"),
         strange=strange,
+        subject=response.headers.get("X-Subject-Token", ""),
     )

@@ -89,6 +89,8 @@ class KeystoneSignIn:
             raise UnauthenticatedError("not signed in: the token isn't one of this Keystone, or not any more")
         if answer.status_code != 200:
             raise self._strange(f"HTTP {answer.status_code} instead of a token")
+        if answer.headers.get("X-Subject-Token", token) != token:
+            raise self._strange("an answer about another token")
         found = self._found(answer, token)
         if found.project_id or found.system:
             raise UnauthenticatedError("not signed in: a token without a project is wanted")
