@@ -90,6 +90,9 @@ class FakeKeystone:
             for c in self._choices(request)
             if c.project_id
         ]
+        own = self.identity.tokens.get(request.headers.get("X-Auth-Token", ""))
+        if own is not None and own.project_id and own.project_id not in {row["id"] for row in rows}:
+            rows.append({"id": own.project_id, "name": own.project_name or ""})
         return {"projects": rows, "links": {"next": None}}
 
     def _system(self, request: Request) -> dict[str, Any]:

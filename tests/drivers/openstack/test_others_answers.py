@@ -124,3 +124,13 @@ def test_image_shown_instead_of_another_is_not_booted(rig: Rig) -> None:
     ]
     with pytest.raises(UnknownError, match=f"image {IMAGE} instead"):
         Lookups().image(rig.sessions.project(PROJECT), OTHER)
+
+
+@pytest.mark.parametrize("listed", [[], [{"id": OTHER, "name": "team-b"}]], ids=["none", "others"])
+def test_list_of_projects_without_wefts_own_is_not_whole(rig: Rig, listed: list[object]) -> None:
+    """An audit goes through shares and volumes project by project: one that isn't listed would have none."""
+    rig.cloud.served = {OTHER}
+    assert set(rig.facts.projects()) == {PROJECT, OTHER}
+    rig.cloud.lies = [("GET /v3/auth/projects", Reply(200, {"projects": listed}))]
+    with pytest.raises(UnknownError, match="the token's own"):
+        rig.facts.projects()

@@ -202,7 +202,8 @@ def test_served_project_without_a_token_is_unknown(
 ) -> None:
     tiny, facts = cloud
     with_group(tiny)
-    tiny.lies = [("GET /v3/auth/projects", Reply(200, {"projects": [{"id": TEAM_B, "name": "b"}]}))]
+    listed = [{"id": PROJECT, "name": "service"}, {"id": TEAM_B, "name": "b"}]
+    tiny.lies = [("GET /v3/auth/projects", Reply(200, {"projects": listed}))]
     nobody_knows(facts, "401")
     tiny.lies = [("GET /v3/auth/projects", Reply(200, {}))]
     nobody_knows(facts, "projects")

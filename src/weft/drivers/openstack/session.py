@@ -131,10 +131,15 @@ class Sessions:
     def served(self) -> Mapping[str, str]:
         """Id -> name of the projects in which the service user has a role: Keystone lists them for any token.
 
-        Raises `UnknownError`.
+        Raises `UnknownError`, also if the token's own project isn't among them: others may be missing as well.
         """
-        rows = self.own().identity.listing("list the projects that weft serves", "/auth/projects", "projects")
-        return {row["id"]: row["name"] for row in rows}
+        asked, identity = "list the projects that weft serves", self.own().identity
+        rows = identity.listing(asked, "/auth/projects", "projects")
+        found = {row["id"]: row["name"] for row in rows}
+        mine = identity.signed_in_project()
+        if mine not in found:
+            raise identity.unseen(asked, f"{len(found)} are listed, and not {mine}, the token's own")
+        return found
 
     def plain(self) -> Session:
         """A session for requests in others' names: with the profile's TLS settings and limits.
