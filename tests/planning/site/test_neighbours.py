@@ -283,3 +283,22 @@ def test_interface_of_another_form_is_reported(interface: str) -> None:
     """In a sentence, and not in Python's words."""
     with pytest.raises(ValueError, match=r"an interface, chassis or port in it is of another form$"):
         neighbours_of(json.loads(f'{{"lldp": {{"interface": {interface}}}}}'))
+
+
+def test_neighbour_without_its_protocol_is_reported() -> None:
+    """It isn't left out, as one by CDP is."""
+    one = {"chassis": {"tor1": {"id": {"type": "mac", "value": "02:00:00:00:00:01"}}}}
+    one |= {"port": {"id": {"type": "ifname", "value": "swp9"}}}
+    document = {"lldp": {"interface": {"eno1": one}}}
+    with pytest.raises(ValueError, match="no via"):
+        neighbours_of(document)
+    assert len(neighbours_of({"lldp": {"interface": {"eno1": {**one, "via": "LLDP"}}}})) == 1
+    assert neighbours_of({"lldp": {"interface": {"eno1": {**one, "via": "CDPv2"}}}}) == ()
+
+
+def test_second_neighbour_below_the_same_name_is_reported(hardware: HardwareList, tmp_path: Path) -> None:
+    """As older versions write `-f json`: a parser takes the last one."""
+    file = tmp_path / "gpu1.json"
+    file.write_text('{"lldp": {"interface": {"eno1": {}, "eno1": {}}}}')
+    with pytest.raises(InputErrors, match=r"json0 show neighbors.*a name occurs twice in one object"):
+        compare_lldp(site(hardware), [str(file)])

@@ -62,7 +62,7 @@ def _listed(found: Any) -> list[Any]:
 def _heard(
     local: str, one: Mapping[str, Any], chassis: Mapping[str, Any], port: Mapping[str, Any]
 ) -> Iterator[Neighbour]:
-    if one.get("via") != "LLDP":
+    if one["via"] != "LLDP":
         return
     kind, value = port["id"]["type"], str(port["id"]["value"])
     mac = value.lower() if kind == "mac" else None
