@@ -5,6 +5,7 @@ they mount.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Generator
 from pathlib import Path
@@ -100,6 +101,32 @@ def test_members_stay_isolated_through_power_cycles(lab: Lab, people: People, ke
         assert all(item["result"] == "clean" for item in receipt["items"])
     assert plugged(lab) == {} and "dhcp" not in lab_ovs(lab.layout).vsctl("show")
     assert_clean(people("operator"))
+
+
+def test_sessions_and_pings_of_others_outlive_a_replacement(lab: Lab, people: People, key: Path) -> None:
+    """A session by SSH stays open, and no ping from it to another server is lost. The new server answers at the failed
+    one's address, under its name."""
+    tenant, operator = people("team-a"), people("operator")
+    mine = ordered(tenant, key, "repair", 3)
+    door, (failed, *_) = SshClient(lab_ovs(lab.layout), key), mine.addresses
+    place, first, second = mine.addresses.values()
+    with door.into(mine):
+        for address in mine.addresses.values():
+            door.awaited(address, "true")
+        name = door.awaited(place, "touch /run/before; hostname")
+        with door.session(first, f"ping -i 1 -W 5 {second}") as session:
+            assert tenant.weft("pod", "replace", "repair", failed).code == 0
+            wait_for(lambda: not tenant.weft("pod", "show", "repair", "--json").json["changing_since"])
+            assert session.poll() is None
+        seen = [int(n) for n in re.findall(r"seq=(\d+)", session.communicate()[0])]
+        assert len(seen) > 5 and seen == [*range(seen[0], seen[0] + len(seen))]
+        assert door.awaited(place, "test ! -e /run/before && hostname") == name
+    now = tenant.weft("pod", "show", "repair", "--json").json
+    assert failed not in {s["node"] for s in now["servers"]}
+    assert operator.weft("node", "accept", failed, "--for", "repair").code == 0
+    assert tenant.weft("pod", "release", "repair", "--wait").code == 0
+    assert tenant.weft("pod", "receipt", "repair", "--json").json["receipt"]["clean"]
+    assert_clean(operator)
 
 
 def test_debian_guest_is_configured_by_cloud_init(lab: Lab, people: People, key: Path) -> None:

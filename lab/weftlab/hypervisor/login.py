@@ -77,8 +77,20 @@ class SshClient:
 
     def run(self, address: str, command: str) -> subprocess.CompletedProcess[str]:
         """One command as root on a guest; exit code 255: login failed, or it didn't end in time."""
-        options = [word for option in OPTIONS for word in ("-o", option)]
-        return self._inside(["ssh", "-i", str(self._key), "-q", *options, f"root@{address}", command])
+        return self._inside(self._ssh(address, command))
+
+    @contextlib.contextmanager
+    def session(self, address: str, command: str) -> Generator[subprocess.Popen[str]]:
+        """One that lasts: the command goes on until this ends; `communicate` has what it wrote."""
+        argv = self._in_space(self._ssh(address, command))
+        child = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        try:
+            yield child
+        finally:
+            child.terminate()
+            child.wait()
 
     def awaited(self, address: str, command: str, seconds: float = PATIENCE) -> str:
         """Output of the command, once the guest accepts the login. Raises `LabError`."""
@@ -109,11 +121,17 @@ class SshClient:
         finally:
             self.awaited(address, f"ip address del {mine} dev eth0")
 
+    def _ssh(self, address: str, command: str) -> list[str]:
+        options = [word for option in OPTIONS for word in ("-o", option)]
+        return ["ssh", "-i", str(self._key), "-q", *options, f"root@{address}", command]
+
+    def _in_space(self, argv: Sequence[str]) -> list[str]:
+        return ["nsenter", f"--net={self._ovs.space(DOOR)}", *argv]
+
     def _inside(self, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        space = self._ovs.space(DOOR)
         try:
             return subprocess.run(
-                ["nsenter", f"--net={space}", *argv],
+                self._in_space(argv),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,

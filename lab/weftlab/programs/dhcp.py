@@ -87,6 +87,7 @@ class Server:
         self._words = command(self._name, self._subnet, self._hosts)
         self._dnsmasq = begun(self._space, self._words)
         self.ports = set()
+        self._leased = False
 
     def _plug(self, port, mtu):
         prefix = ipaddress.ip_network(self._subnet.cidr).prefixlen
@@ -117,7 +118,15 @@ class Server:
         )
 
     def add(self, details):
-        """It reads new files by itself. Raises RuntimeError if it had ended, and ends again."""
+        """It reads new files by itself. Raises RuntimeError if it had ended, and ends again.
+
+        An address of a port that is gone is leased to that one's MAC for a day: an agent ends the lease by a release in
+        its name; here one is started that has no leases.
+        """
+        if self._leased and self._dnsmasq.poll() is None:
+            self._dnsmasq.send_signal(signal.SIGTERM)
+            self._dnsmasq.wait()
+        self._leased = False
         if self._dnsmasq.poll() is not None:
             self._dnsmasq = begun(self._space, self._words)
         self.ports.add(details["port_id"])
@@ -128,6 +137,7 @@ class Server:
     def drop(self, port):
         """Serve a port no longer; end with the last one."""
         self.ports.discard(port)
+        self._leased = True
         (self._hosts / port).unlink(missing_ok=True)
         if not self.ports:
             self.end()
