@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, is_dataclass
 from typing import Any, LiteralString
 
 import psycopg
@@ -91,4 +92,5 @@ def counted(capacity: Capacity) -> Found:
 
 def repr_of(row: Any) -> str:
     """An order of rows that doesn't depend on how they were read."""
-    return repr([(key, str(row[key])) for key in sorted(row)])
+    of = asdict(row) if is_dataclass(row) and not isinstance(row, type) else row
+    return repr([(key, str(of[key])) for key in sorted(of)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from weft.engine.base.database import Row
 from weft.engine.base.documents import message_text
 from weft.engine.base.unreadable import READING, unreadable
 from weft.engine.book.capacity import Capacity
@@ -17,6 +16,7 @@ from weft.engine.rows.bandwidth import unproved
 from weft.engine.rows.records import ResourceRecord
 from weft.engine.rows.shownrecords import ShownPod, ShownResource
 from weft.engine.rows.siteparts import SiteRecord
+from weft.engine.rows.stoprows import Drain, Hold, Report
 from weft.model.fabric import FabricStatus
 from weft.model.kinds import Kind
 from weft.model.messages import problems
@@ -283,10 +283,10 @@ def _node(
     else:
         reasons += _warned(stops, site)
     if stops.drain:
-        state, since = "drained", stops.drain["since"]
+        state, since = "drained", stops.drain.since
         reasons.append(stops.why_drained)
     if stops.holds:
-        state, since = "held", stops.holds[0]["since"]
+        state, since = "held", stops.holds[0].since
         reasons.append(stops.why_held)
     if hold is not None:
         state, since = "busy", hold["since"]
@@ -308,9 +308,9 @@ def _node(
             "project_id": hold["project_id"] if hold else None,
             "reason": reason,
             "since": since,
-            "holds": tuple(hold_view(row, site) for row in stops.holds),
+            "holds": tuple(hold_view(one, site) for one in stops.holds),
             "drain": stops.drain and drain_view(stops.drain),
-            "reports": tuple(report_view(row) for row in stops.reports),
+            "reports": tuple(report_view(one) for one in stops.reports),
             "checks": check_state(stops.checks, site, node.name, capacity.at),
             "checked_at": stops.checks and stops.checks.at,
             "failed_checks": failed_checks(stops),
@@ -331,19 +331,19 @@ def failed_checks(stops: Stops) -> tuple[FailedCheckView, ...]:
     return tuple(FailedCheckView(code=p.code, subject=p.subject, since=p.since) for p in failed)
 
 
-def drain_view(row: Row) -> DrainView:
-    """`Stops.drain`."""
-    given = {name: row[name] for name in ("node", "since", "drained_by", "reason", "public")}
-    return DrainView(by=row["until_at"], wait=row["waits"], **given)
+def drain_view(one: Drain) -> DrainView:
+    """A node's drain."""
+    given = {name: getattr(one, name) for name in ("node", "since", "drained_by", "reason", "public")}
+    return DrainView(by=one.until_at, wait=one.waits, **given)
 
 
-def report_view(row: Row) -> ReportView:
-    """A row of `Stops.reports`."""
-    return ReportView.model_validate({name: row[name] for name in ReportView.model_fields})
+def report_view(one: Report) -> ReportView:
+    """A project's report of a node."""
+    return ReportView.model_validate({name: getattr(one, name) for name in ReportView.model_fields})
 
 
-def hold_view(row: Row, site: Site) -> HoldView:
-    """A row of `Stops.holds`."""
-    given = {name: row[name] for name in ("node", "what", "since", "held_by", "revision")}
-    names = site.acceptance.tests if row["what"] == site.acceptance.what else ()
-    return HoldView(why=message_text(row["cause"]), tests=tests_of(names, row["tests"]), **given)
+def hold_view(one: Hold, site: Site) -> HoldView:
+    """What a node is held for."""
+    given = {name: getattr(one, name) for name in ("node", "what", "since", "held_by", "revision")}
+    names = site.acceptance.tests if one.what == site.acceptance.what else ()
+    return HoldView(why=message_text(one.cause), tests=tests_of(names, one.tests), **given)

@@ -35,14 +35,21 @@ from weft.testing.cloud import Fault
         "2200-01-01T00:00:01Z",
         "0001-01-01T00:00:00+12:00",
         "1999-12-31T23:59:59Z",
-        253402300800,
     ],
 )
 @pytest.mark.parametrize("field", ["start", "end"])
-def test_date_out_of_range_is_refused_on_input(field: str, date: object) -> None:
+def test_date_out_of_range_is_refused_on_input(field: str, date: str) -> None:
     """Year 10000 in UTC, and everything else beyond what the database, Python and sums of both can hold."""
     with pytest.raises(ValidationError, match="a time from 2000-01-01T00:00:00Z to 2200-01-01T00:00:00Z"):
         LeaseOrder.model_validate({field: date})
+
+
+@pytest.mark.parametrize("number", [253402300800, 1893456000, "1893456000", 1.5])
+@pytest.mark.parametrize("field", ["start", "end"])
+def test_number_is_refused_as_a_date(field: str, number: object) -> None:
+    """In range or not: it may count seconds or milliseconds."""
+    with pytest.raises(ValidationError, match="a time with time zone, such as"):
+        LeaseOrder.model_validate({field: number})
 
 
 def test_dates_are_stored_in_utc() -> None:

@@ -16,6 +16,7 @@ from weft.engine.book.checkstate import verdict
 from weft.engine.book.counted import Counted, Holding, lease_of, seconds_of, terms_of_row, timed
 from weft.engine.book.partholds import booked_parts
 from weft.engine.book.stops import NO_STOPS, LastReport, OpenCheck, Stops
+from weft.engine.rows.stoprows import Drain, Hold, Report, of_row
 from weft.model.placement import Occupancy
 from weft.model.plan import UsedNumbers
 from weft.model.site import Site
@@ -134,9 +135,8 @@ class Capacity:
         """Project -> node that it has reported -> in which pod, and why: its orders don't get it."""
         found: dict[str, dict[str, str]] = {}
         for node, stops in self.stops.items():
-            for row in stops.reports:
-                why = f"reported in pod {row['pod']}: {row['reason']}"
-                found.setdefault(row["project_id"], {})[node] = why
+            for one in stops.reports:
+                found.setdefault(one.project_id, {})[node] = f"reported in pod {one.pod}: {one.reason}"
         return found
 
     def book(self) -> Book:
@@ -186,9 +186,9 @@ class _CountedState:
 def _stops(document: Mapping[str, Any]) -> Stops | None:
     holds, drain, reports = document["holds"] or (), document["drain"], document["reports"] or ()
     found = Stops(
-        tuple(timed(row) for row in holds),
-        timed(drain) if drain else None,
-        tuple(timed(row) for row in reports),
+        tuple(of_row(Hold, timed(row)) for row in holds),
+        of_row(Drain, timed(drain)) if drain else None,
+        tuple(of_row(Report, timed(row) | {"at": time_in_json(row["at"])}) for row in reports),
         _checked(document["checks"]),
     )
     return None if found == NO_STOPS else found

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from weft.engine.base.database import Row
+from weft.engine.rows.stoprows import Drain, Hold, Report
 from weft.model.messages.values import MINUTE
 
 
@@ -47,15 +47,14 @@ class Stops:
     """Why one node gets no new orders.
 
     Attributes:
-        holds: rows of node, what, since, held_by, tests; the oldest first.
-        reports: rows of node, project_id, pod_id, pod, at, reported_by, reason: only that project does without it.
+        holds: the oldest first.
+        drain: None: it isn't drained.
         checks: what the node reported of itself; None: nothing.
-        drain: row of node, since, drained_by, until_at, reason, public; None: it isn't drained.
     """
 
-    holds: tuple[Row, ...] = ()
-    drain: Row | None = None
-    reports: tuple[Row, ...] = ()
+    holds: tuple[Hold, ...] = ()
+    drain: Drain | None = None
+    reports: tuple[Report, ...] = ()
     checks: LastReport | None = None
 
     @property
@@ -68,19 +67,14 @@ class Stops:
         """As `why_held`."""
         if self.drain is None:
             return ""
-        until, reason = self.drain["until_at"], self.drain["reason"] or self.drain["public"]
+        until, reason = self.drain.until_at, self.drain.reason or self.drain.public
         by = f" by {until.astimezone(UTC).strftime(MINUTE)}" if until else ""
         return f"drained{by}" + (f": {reason}" if reason else "")
 
 
-def failed_tests(row: Row) -> list[str]:
-    """Names of the tests of a hold's row that didn't pass."""
-    return sorted(name for name, one in row["tests"].items() if one["status"] != "passed")
-
-
-def _held_for(row: Row) -> str:
-    failed = failed_tests(row)
-    return f"{row['what']} ({', '.join(failed)} didn't pass)" if failed else row["what"]
+def _held_for(hold: Hold) -> str:
+    failed = hold.failed_tests
+    return f"{hold.what} ({', '.join(failed)} didn't pass)" if failed else hold.what
 
 
 NO_STOPS = Stops()

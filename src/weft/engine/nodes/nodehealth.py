@@ -353,13 +353,13 @@ def _checks(site: Site, unit: Unit, stops: Stops, now: datetime, excluded: bool)
 def _stopped(stops: Stops) -> Iterator[HealthReason]:
     if (drain := stops.drain) is not None:
         said = messages.DRAINED(
-            until=drain["until_at"], public=drain["public"] or None, reason=drain["reason"] or None
+            until=drain.until_at, public=drain.public or None, reason=drain.reason or None
         )
-        yield _one("warning", said, drain["since"])
+        yield _one("warning", said, drain.since)
     for hold in stops.holds:
-        yield _one("warning", messages.HELD(what=hold["what"]), hold["since"])
+        yield _one("warning", messages.HELD(what=hold.what), hold.since)
     for report in stops.reports:
-        yield _one("warning", messages.REPORTED(reason=report["reason"]), report["at"])
+        yield _one("warning", messages.REPORTED(reason=report.reason), report.at)
 
 
 def _one(health: HealthValue, reason: str, since: datetime | None = None) -> HealthReason:

@@ -13,11 +13,12 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from weft.engine.base.database import Database, Row, Tx
+from weft.engine.base.database import Database, Tx
 from weft.engine.base.documents import message_json
 from weft.engine.base.epoch import RESTORED
-from weft.engine.book.stops import Stops, failed_tests
-from weft.engine.rows.holds import BANDWIDTH, BY_WEFT, counts_from
+from weft.engine.book.stops import Stops
+from weft.engine.rows.holds import BANDWIDTH, BY_WEFT, holds_of
+from weft.engine.rows.stoprows import Hold
 from weft.model.errors import ConflictError, InputError
 from weft.model.hostchecks import CheckDocument, CheckProblem
 from weft.model.messages import hostchecks
@@ -65,7 +66,7 @@ def record_test(
     with database.transaction() as tx:
         if tx.row("is_behind") is not None:
             raise ConflictError(RESTORED)
-        hold = next((row for row in tx.rows("holds_of", node=node) if row["what"] == policy.what), None)
+        hold = next((one for one in holds_of(tx, node) if one.what == policy.what), None)
         now = tx.now()
         if hold is None:
             raise ConflictError(hostchecks.NOT_HELD_FOR_TESTS(node=node, what=policy.what))
@@ -73,7 +74,7 @@ def record_test(
             raise ConflictError(hostchecks.TESTED_IN_POD(node=node))
         if started > now + AHEAD:
             raise InputError("started", started.isoformat(), "the time when the test began, which has passed")
-        if started < (since := counts_from(hold)):
+        if started < (since := hold.counts_from):
             raise ConflictError(hostchecks.TESTED_BEFORE(node=node, test=name, since=since))
         ended, tests = _record(tx, site, hold, name, status, started, reason, by)
     if ended:
@@ -98,8 +99,8 @@ def record_own_checks(
     policy = site.acceptance
     if OWN_CHECKS not in policy.tests or tx.row("is_behind") is not None:
         return False
-    hold = next((row for row in tx.rows("holds_of", node=node) if row["what"] == policy.what), None)
-    if hold is None or not counts_from(hold) <= document.when <= tx.now() + AHEAD:
+    hold = next((one for one in holds_of(tx, node) if one.what == policy.what), None)
+    if hold is None or not hold.counts_from <= document.when <= tx.now() + AHEAD:
         return False
     if tx.row("pod_has_node", node=node) is not None:
         return False
@@ -144,10 +145,10 @@ def outcome(
 def tests_said(stops: Mapping[str, Stops]) -> list[str]:
     """What the audit says of held nodes whose tests didn't pass, one sentence each."""
     said = [
-        f"node {node} is held for {row['what']}: {_names(failed)} didn't pass"
+        f"node {node} is held for {hold.what}: {_names(failed)} didn't pass"
         for node, one in sorted(stops.items())
-        for row in one.holds
-        if (failed := failed_tests(row))
+        for hold in one.holds
+        if (failed := hold.failed_tests)
     ]
     more = len(said) - MOST_SAID
     return (
@@ -166,10 +167,10 @@ def _names(tests: list[str]) -> str:
 
 
 def _record(
-    tx: Tx, site: Site, hold: Row, name: str, status: TestOutcome, started: datetime, reason: str, by: str
+    tx: Tx, site: Site, hold: Hold, name: str, status: TestOutcome, started: datetime, reason: str, by: str
 ) -> tuple[bool, tuple[NodeTest, ...]]:
     """Whether the hold ended, and all its tests."""
-    node, what, now = hold["node"], hold["what"], tx.now()
+    node, what, now = hold.node, hold.what, tx.now()
     given = {
         "status": status,
         "at": now.isoformat(),
@@ -177,7 +178,7 @@ def _record(
         "reason": reason,
         "by": by,
     }
-    known: dict[str, Any] = hold["tests"]
+    known = hold.tests
     stored = {test: one for test, one in known.items() if test in site.acceptance.tests} | {name: given}
     tx.run("store_node_tests", node=node, what=what, tests=Jsonb(stored))
     before = known.get(name, {})

@@ -3,16 +3,17 @@ without it, until an operator clears the report."""
 
 from __future__ import annotations
 
-from weft.engine.base.database import Database, Row
+from weft.engine.base.database import Database
 from weft.engine.base.documents import message_json
 from weft.engine.queue.changes import check_confirmed
 from weft.engine.rows.events import announce
 from weft.engine.rows.records import PodRecord
+from weft.engine.rows.stoprows import Report, of_row
 from weft.model.errors import ConflictError
 from weft.model.messages import nodes
 
 
-def report_node(database: Database, node: str, pod: PodRecord, reason: str, by: str, most: int) -> Row:
+def report_node(database: Database, node: str, pod: PodRecord, reason: str, by: str, most: int) -> Report:
     """Report a node that a pod holds; returns the report. The same again changes nothing.
 
     Args:
@@ -30,7 +31,7 @@ def report_node(database: Database, node: str, pod: PodRecord, reason: str, by: 
         if known is not None and known["reason"] != reason:
             raise ConflictError(nodes.REPORTED_ALREADY(node=node, at=known["at"]))
         if known is not None:
-            return known
+            return of_row(Report, known)
         row = tx.row("count_reports", project_id=pod.project_id)
         if row is not None and row["number"] >= most:
             raise ConflictError(nodes.TOO_MANY_REPORTS(nodes=row["number"], most=most))
@@ -42,10 +43,10 @@ def report_node(database: Database, node: str, pod: PodRecord, reason: str, by: 
         announce(tx, pod.id, "report", nodes.REPORTED_IN_POD(node=node, user=by))
         tx.run("touch_queue", at=now)
     database.gate.hurry()
-    return made
+    return of_row(Report, made)
 
 
-def clear_reports(database: Database, node: str, project: str | None, by: str) -> list[Row]:
+def clear_reports(database: Database, node: str, project: str | None, by: str) -> list[Report]:
     """End the reports of a node: a project's, or all; returns them. Args: by: the user.
 
     Raises `ConflictError` if there is none.
@@ -58,4 +59,4 @@ def clear_reports(database: Database, node: str, project: str | None, by: str) -
         tx.run("touch_queue", at=now)
         tx.run("notify", owner_id="")
     database.gate.hurry()
-    return ended
+    return [of_row(Report, row) for row in ended]

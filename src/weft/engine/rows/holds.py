@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
-from weft.engine.base.database import Database, Row, Tx
+from weft.engine.base.database import Database, Tx
 from weft.engine.base.documents import message_json
 from weft.engine.rows.records import PodRecord
+from weft.engine.rows.stoprows import Hold
 from weft.model.errors import ConflictError, PreconditionError
 from weft.model.messages import bandwidth, hostchecks, maintenance
 from weft.model.messages.errors import REVISION_CHANGED
@@ -33,7 +33,7 @@ def hold_node(database: Database, node: str, what: str, by: str) -> None:
     database.gate.foretell()
     with database.placing() as tx:
         now = tx.now()
-        known = {row["what"] for row in tx.rows("holds_of", node=node)}
+        known = {one.what for one in holds_of(tx, node)}
         if what not in known and len(known) >= MOST_HOLDS:
             raise ConflictError(maintenance.TOO_MANY_HOLDS(node=node, most=MOST_HOLDS))
         tx.run("hold_for_acceptance", node=node, what=what, at=now, by=by)
@@ -82,7 +82,7 @@ def accept_node(
     policy: AcceptancePolicy = NO_TESTS,
     without: str | None = None,
     revision: int | None = None,
-) -> tuple[list[Row], list[Row]]:
+) -> tuple[list[Hold], list[Hold]]:
     """End a node's holds; returns those that ended, and those that are left.
 
     Args:
@@ -98,70 +98,64 @@ def accept_node(
         ConflictError: there is no such hold, or there are several and none is named; a test hasn't passed.
     """
     with database.transaction() as tx:
-        holds = tx.rows("holds_of", node=node)
-        names = [row["what"] for row in holds]
+        holds = holds_of(tx, node)
+        names = [one.what for one in holds]
         if not holds:
             raise ConflictError(maintenance.NODE_NOT_HELD(node=node))
         if what is not None and what not in names:
             raise ConflictError(maintenance.NODE_NOT_HELD_FOR(node=node, what=what, names=names))
         if what is None and len(holds) > 1 and not every:
             raise ConflictError(maintenance.SEVERAL_HOLDS(node=node, names=names))
-        ended = [row for row in holds if every or what in (None, row["what"])]
-        newest = max(row["revision"] for row in ended)
+        ended = [one for one in holds if every or what in (None, one.what)]
+        newest = max(one.revision for one in ended)
         if revision not in (None, newest):
             held = f"what node {node} is held for"
             raise PreconditionError(REVISION_CHANGED(what=held, now=newest, given=revision))
-        tested = [row for row in ended if _tests(row, policy)]
+        tested = [one for one in ended if _tests(one, policy)]
         if without is None:
             _check_tests(tx, node, tested, policy)
         reason = without if tested else None
         tx.run(
-            "accept_node", node=node, whats=[row["what"] for row in ended], at=tx.now(), by=by, without=reason
+            "accept_node", node=node, whats=[one.what for one in ended], at=tx.now(), by=by, without=reason
         )
         tx.run("touch_queue", at=tx.now())
         tx.run("notify", owner_id="")
     database.gate.hurry()
-    return ended, [row for row in holds if row not in ended]
+    return ended, [one for one in holds if one not in ended]
 
 
-def is_own(hold: Row) -> bool:
-    """Whether weft itself wants it: it always says why. A user of any name, or a hold that people set before, may have
-    the same text."""
-    return hold["cause"] != ""
+def holds_of(tx: Tx, node: str) -> list[Hold]:
+    """What a node is held for, locked, the oldest first."""
+    return tx.all(Hold, "holds_of", node=node)
 
 
-def counts_from(hold: Row) -> datetime:
-    """Since when results count for a hold: since it began, or since a pod or a quarantine left the node."""
-    return max(hold["since"], hold["tests_from"] or hold["since"])
-
-
-def _tests(hold: Row, policy: AcceptancePolicy) -> list[str]:
+def _tests(hold: Hold, policy: AcceptancePolicy) -> list[str]:
     """What must have passed before this hold is accepted: nothing for operators' own holds; the bandwidth test for all
     of weft's, also for repair; the others for the hold with which their results are kept."""
-    if not is_own(hold):
+    if not hold.is_own:
         return []
-    return [test for test in policy.tests if test == BANDWIDTH or hold["what"] == policy.what]
+    return [test for test in policy.tests if test == BANDWIDTH or hold.what == policy.what]
 
 
-def _check_tests(tx: Tx, node: str, holds: Sequence[Row], policy: AcceptancePolicy) -> None:
+def _check_tests(tx: Tx, node: str, holds: Sequence[Hold], policy: AcceptancePolicy) -> None:
     """Raise `ConflictError` unless all tests of these holds have passed since results count."""
-    proved = [row for row in holds if BANDWIDTH in _tests(row, policy)]
+    proved = [one for one in holds if BANDWIDTH in _tests(one, policy)]
     if proved:
-        _check_bandwidth(tx, node, max(proved, key=counts_from))
-    for row in holds:
-        results = tests_of((one for one in _tests(row, policy) if one != BANDWIDTH), row["tests"])
+        _check_bandwidth(tx, node, max(proved, key=lambda one: one.counts_from))
+    for hold in holds:
+        results = tests_of((one for one in _tests(hold, policy) if one != BANDWIDTH), hold.tests)
         if open_tests := [one.test for one in results if one.status != "passed"]:
-            values = {"node": node, "what": row["what"], "tests": open_tests, "since": counts_from(row)}
+            values = {"node": node, "what": hold.what, "tests": open_tests, "since": hold.counts_from}
             raise ConflictError(hostchecks.TESTS_NOT_PASSED(**values))
 
 
-def _check_bandwidth(tx: Tx, node: str, hold: Row) -> None:
+def _check_bandwidth(tx: Tx, node: str, hold: Hold) -> None:
     """Raise `ConflictError` unless the last test that operators reported says that it passed, and began since results
     count: a document can be reported long after it was measured."""
-    last, since = tx.row("bandwidth_of_node", node=node), counts_from(hold)
+    last, since = tx.row("bandwidth_of_node", node=node), hold.counts_from
     began = None if last is None else last["began"]
     old = began is None or began < since
     found = "missing" if last is None else "older" if old else last["result"]
     if found != "passed":
-        values = {"node": node, "what": hold["what"], "since": since, "found": found}
+        values = {"node": node, "what": hold.what, "since": since, "found": found}
         raise ConflictError(bandwidth.BANDWIDTH_NOT_PROVED(**values))
