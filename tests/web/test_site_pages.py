@@ -307,6 +307,7 @@ def test_alarms_are_grouped_with_their_way_out(pods_console: Console, browser: B
     house.door_clock.go_on(7200)
     page = browser.get("/ui/site/alarms").text
     assert f"/ui/pods/{pod.id}" in page and "/ui/site/nodes/gpu09" in page
+    assert "no worker sent a heartbeat" in browser.text and "/ui/problems/NO_WORKERS" in page
     assert (
         "1 FAILED" in browser.text and "1 quarantined" in browser.text and "1 drain overdue" in browser.text
     )

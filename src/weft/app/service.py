@@ -38,7 +38,7 @@ from weft.app.webhookverbs import WebhookVerbs
 from weft.engine.store.counts import WORKER_SECONDS
 from weft.engine.store.signing import Signer
 from weft.model.errors import WeftError
-from weft.model.messages import health
+from weft.model.messages import health, nodehealth
 from weft.model.receipt import ReceiptKey
 from weft.model.views import Health
 from weft.ports.fabric import FabricDriver
@@ -172,7 +172,7 @@ class Service:
         """Not a reason to be unready either: without workers the API still shows, plans and accepts orders."""
         if self._desk.store.count_workers():
             return health.OK()
-        return f"none sent a heartbeat for {WORKER_SECONDS:.0f} s: nothing is built, released or checked"
+        return nodehealth.NO_WORKERS(seconds=round(WORKER_SECONDS))
 
 
 def _fabric(fabric: FabricDriver) -> str:

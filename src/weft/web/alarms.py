@@ -16,6 +16,7 @@ from weft.api.together import together
 from weft.app.verbs import Request
 from weft.model.errors import NotFoundError, WeftError
 from weft.model.messages import health
+from weft.model.messages.message import Message
 from weft.model.views import FabricReading, NetworkSearch, NodeState, PodSearch
 from weft.web.sitenav import node_path
 from weft.web.visits import Visit, Visitor
@@ -104,7 +105,11 @@ def _summary(found: list[Alarm]) -> str:
 
 async def _service(visit: Visit, request: Request) -> list[Alarm]:
     found = await run_outside(visit.http, request, visit.verbs.health)
-    return [Alarm(part, said) for part, said in found.checks.items() if not health.is_well(said)]
+    return [
+        Alarm(part, said, code=said.code if isinstance(said, Message) else "")
+        for part, said in found.checks.items()
+        if not health.is_well(said)
+    ]
 
 
 async def _pods(visit: Visit, request: Request) -> list[Alarm]:

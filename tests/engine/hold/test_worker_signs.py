@@ -26,7 +26,8 @@ def test_worker_is_counted_while_it_sends_heartbeats(house: House) -> None:
     """Not after it ended, and not a minute after its last heartbeat, by the database's clock."""
     health = house.service.health().checks
     assert (
-        health["workers"].startswith("none sent a heartbeat for 60 s") and metrics(house)["weft_workers"] == 0
+        health["workers"].startswith("no worker sent a heartbeat for 60 s")
+        and metrics(house)["weft_workers"] == 0
     )
     worker = house.new_worker("threads")
     worker.start()
