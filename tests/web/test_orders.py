@@ -35,6 +35,9 @@ def test_order_is_planned_then_ordered(pods_console: Console, browser: Browser) 
     browser.get("/ui/order")
     planned = browser.post("/ui/order", {"do": "plan", "yaml": yaml_of(browser.page), **FIELDS})
     assert "It fits now" in browser.text and "0x101" in browser.text and "2 server" in browser.text
+    assert re.search(
+        r'<svg [^>]*role="img".*?>leaf01</text>.*?>gpu01</text>.*?>gpu02</text>', planned.text, re.DOTALL
+    )
     assert "no pods" in browser.get("/ui/").text
     browser.page = planned
     browser.post("/ui/order", {"do": "order", "yaml": yaml_of(planned)})

@@ -37,6 +37,7 @@ def test_pod_is_changed_as_its_page_showed(pods_console: Console, browser: Brows
     assert "Nothing to change" in browser.text
     planned = browser.post(path, {"do": "plan", "yaml": text, **fields, "nodes.count": "4"})
     assert re.search(r"nodes\.count 2 4", browser.text) and "Nodes that come" in browser.text
+    assert len(re.findall(r"<text [^>]*>gpu\d+ comes</text>", planned.text)) == 2
     assert house.store.pods.find(str(pod.id), None).generation == 1
     shown = hidden_of_change(browser)
     browser.post(path, {"do": "apply", **shown})

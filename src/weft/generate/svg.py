@@ -9,9 +9,13 @@ LINE, TEXT = "#6b7480", "#1b1f24"
 """Colours of lines and of texts."""
 
 
-def drawing(title: str, width: int, height: float, body: Iterable[str]) -> str:
-    """The document, on white."""
-    size = f'viewBox="0 0 {width} {height}"'
+def drawing(title: str, width: int, height: float, body: Iterable[str], attributes: str = "") -> str:
+    """The document, on white.
+
+    Args:
+        attributes: of an element within a page of HTML.
+    """
+    size = f'viewBox="0 0 {width} {height}"{attributes and f" {attributes}"}'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif">'
     ground = f'<rect width="{width}" height="{height}" fill="#ffffff"/>'
     return "\n".join([head, f"<title>{escape(title)}</title>", ground, *body, "</svg>", ""])

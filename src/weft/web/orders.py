@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from weft.api.threadshares import run_outside
 from weft.app.orderfile import load_order
 from weft.app.verbs import Request
+from weft.generate.planpicture import plan_picture
 from weft.model.errors import InputError, InputErrors, RefusedError, WeftError
 from weft.model.errortable import row_of
 from weft.model.placement import Refusal
@@ -29,12 +30,14 @@ class Answered:
     """What planning an order says: a plan, or why there is none.
 
     Attributes:
+        picture: its nodes, as an element of the page.
         made: what would be created, as words; notes: what to know before ordering it, one sentence each.
         lines: of the error; code: of it.
         offers: sentence and YAML of the order with it; an empty YAML: not a change of the order.
     """
 
     plan: Plan | None = None
+    picture: str = ""
     made: str = ""
     notes: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
@@ -104,7 +107,7 @@ def _plan(visit: Visit, request: Request, text: str, document: dict[str, Any]) -
         return refused(error, document)
     limits = " ".join(line.strip() for line in shape_of(plan.order).limits(plan))  # wrapped for terminals
     said = (*plan.limits, *([limits] if limits else ()), *notes(plan))
-    return Answered(plan, counts(plan.graph.resources), said)
+    return Answered(plan, plan_picture(plan.placement), counts(plan.graph.resources), said)
 
 
 def refused(error: WeftError, document: dict[str, Any]) -> Answered:

@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 
 from weft.api.threadshares import run_outside
 from weft.app.orderfile import load_order
+from weft.generate.planpicture import plan_picture
 from weft.model.change import PodChange
 from weft.model.errors import ConflictError, ForbiddenError, InputError, RefusedError, WeftError
 from weft.model.order import Order
@@ -69,8 +70,7 @@ async def change(visit: Visitor, name: str) -> Response:
     def plan() -> Answered:
         try:
             plan = visit.verbs.pods.plan(request, _order(pod, text), remove.split())
-            _difference(plan)
-            return Answered(plan)
+            return Answered(plan, plan_picture(plan.placement, _difference(plan).nodes_added))
         except WeftError as error:
             return refused(error, document)
 
