@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import cast
 
+import httpx
 import pytest
 from httpx import Client
 
@@ -19,9 +20,9 @@ def pages(api: Client, path: str, rows: str, limit: int) -> list[list[Json]]:
     """All pages of a list."""
     found, marker = list[list[Json]](), ""
     while True:
-        answer = api.get(
-            path, params={"limit": limit, **({"marker": marker} if marker else {})}, headers=by("operator")
-        )
+        more = httpx.QueryParams(path.partition("?")[2])
+        more = more.merge({"limit": limit, **({"marker": marker} if marker else {})})
+        answer = api.get(path.partition("?")[0], params=more, headers=by("operator"))
         assert answer.status_code == 200, answer.text
         found.append(answer.json()[rows])
         marker = answer.json().get("next", "")
@@ -54,7 +55,28 @@ def test_holds_of_one_node_continue_on_the_next_page(api: Client) -> None:
     ]
 
 
-@pytest.mark.parametrize("path", ["nodes", "holds", "reports", "drains", "check-tokens", "reservations"])
+def test_webhooks_of_all_projects_are_in_pages(api: Client) -> None:
+    """Two of one project may have the names of two of another one."""
+    for name in ("a", "b"):
+        for user in ("a-member", "b-member"):
+            given = {"name": name, "url": "https://hooks.example.org/x"}
+            assert api.post("/v1/webhooks", json=given, headers=by(user)).status_code == 201
+    found = pages(api, "/v1/webhooks?all_projects=true", "webhooks", 3)
+    assert [len(one) for one in found] == [3, 1]
+    assert len({(h["project_id"], h["name"]) for one in found for h in one}) == 4
+    assert len(pages(api, "/v1/webhooks", "webhooks", 1)) <= 1
+
+
+def test_leaves_are_in_pages(api: Client) -> None:
+    every = api.get("/v1/site/leaves", headers=by("operator")).json()["leaves"]
+    found = pages(api, "/v1/site/leaves", "leaves", 2)
+    assert [one for leaves in found for one in leaves] == every and len(every) > 2
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["nodes", "holds", "reports", "drains", "check-tokens", "reservations", "webhooks", "site/leaves"],
+)
 @pytest.mark.parametrize("wrong", ["limit=0", "limit=1001", "limit=x", "marker=" + "a" * 1001])
 def test_impossible_page_is_refused(api: Client, path: str, wrong: str) -> None:
     """With the parameter's name."""

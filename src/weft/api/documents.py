@@ -67,8 +67,8 @@ class EventList(Document):
         return cls(events=tuple(events), next=None if whole else events[-1].sequence)
 
 
-class WebhookList(Document):
-    """Webhooks, by name."""
+class WebhookList(Paged):
+    """A page of webhooks."""
 
     webhooks: tuple[WebhookView, ...]
 
@@ -91,8 +91,8 @@ class FabricReadings(Document):
     fabrics: tuple[FabricReading, ...]
 
 
-class LeafList(Document):
-    """Response of GET /v1/site/leaves."""
+class LeafList(Paged):
+    """A page of leaves."""
 
     leaves: tuple[LeafView, ...]
 

@@ -122,9 +122,12 @@ def fabric_readings(request: Annotated[Request, may("site:show")], verbs: Backen
 
 
 @router.get("/site/leaves", response_model=LeafList)
-def leaves(request: Annotated[Request, may("site:show")], verbs: Backend) -> Response:
-    """The leaves of the site's fabrics that nodes are on, in tree order, with their block and uplinks."""
-    return answer(LeafList(leaves=tuple(verbs.fabrics.leaves(request))))
+def leaves(
+    request: Annotated[Request, may("site:show")], verbs: Backend, wanted: Annotated[PageOf, Query()]
+) -> Response:
+    """List the leaves that nodes are on, with their block and uplinks, by fabric and name, in pages."""
+    found, after = page(verbs.fabrics.leaves(request), lambda one: (one.fabric, one.name), wanted)
+    return answer(LeafList(leaves=found, next=after))
 
 
 @router.get("/site/certificates", response_model=AgentCertificateList)

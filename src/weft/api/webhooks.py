@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
+from pydantic import Field
 
 from weft.api.asking import (
     Asker,
@@ -19,6 +20,7 @@ from weft.api.asking import (
     may,
 )
 from weft.api.documents import WebhookList
+from weft.api.paging import PageOf, page
 from weft.api.threadshares import outside
 from weft.app.verbs import Request
 from weft.model.views import NewWebhook, WebhookRequest, WebhookTest, WebhookView
@@ -26,14 +28,22 @@ from weft.model.views import NewWebhook, WebhookRequest, WebhookTest, WebhookVie
 router = APIRouter(prefix="/v1", tags=["webhooks"])
 
 
+class WebhookPage(PageOf):
+    """Which webhooks are wanted."""
+
+    all_projects: bool = Field(default=False, description="Of all projects (operators).")
+
+
 @router.get("/webhooks", response_model=WebhookList)
 def webhooks(
     request: Annotated[Request, may("webhooks:list")],
     verbs: Backend,
-    all_projects: Annotated[bool, Query(description="Of all projects (operators).")] = False,
+    wanted: Annotated[WebhookPage, Query()],
 ) -> Response:
-    """List webhooks, whether they are delivered, and why not."""
-    return answer(WebhookList(webhooks=tuple(verbs.webhooks.list(request, all_projects))))
+    """List webhooks by project and name, whether they are delivered, and why not, in pages."""
+    hooks = verbs.webhooks.list(request, wanted.all_projects)
+    found, after = page(hooks, lambda one: (one.project_id, one.name), wanted)
+    return answer(WebhookList(webhooks=found, next=after))
 
 
 @router.post(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
-from weft.client.asking import part
+from weft.client.asking import listed, part
 from weft.client.transport import Json, Transport
 
 
@@ -29,7 +29,7 @@ class Fabrics:
 
     def leaves(self) -> list[Json]:
         """The leaves of the site's fabrics that nodes are on."""
-        return self.weft.ask("GET", "/v1/site/leaves")["leaves"]
+        return listed(self.weft.ask, "/v1/site/leaves", "leaves")
 
     def show_link(self, target: str, pattern: str = "rail") -> Json:
         """Which pods are on a cable of a fabric, by one of its ends, and what it carries now; for operators."""

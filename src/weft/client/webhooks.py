@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.client.asking import matching, part, with_query
+from weft.client.asking import listed, matching, part
 from weft.client.transport import Json, Transport
 
 
@@ -17,8 +17,8 @@ class Webhooks:
 
     def list(self, all_projects: bool = False) -> list[Json]:
         """Webhooks of the project or of all, whether they are delivered, and why not."""
-        path = with_query("/v1/webhooks", all_projects="true" if all_projects else None)
-        return self.weft.ask("GET", path)["webhooks"]
+        every = "true" if all_projects else None
+        return listed(self.weft.ask, "/v1/webhooks", "webhooks", all_projects=every)
 
     def show(self, name: str) -> Json:
         """A webhook, by name or id."""
