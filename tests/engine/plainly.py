@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict
 from typing import Any, LiteralString
 
 import psycopg
@@ -59,7 +59,9 @@ def plainly(connection: psycopg.Connection[DictRow]) -> Found:
         "bookings": rows(_BOOKINGS),
         "quarantines": rows("SELECT node, reason, since, pod_id FROM quarantine"),
         "reservations": rows("SELECT * FROM reservation"),
-        "holds of nodes": rows("SELECT * FROM acceptance"),
+        "holds of nodes": rows(
+            "SELECT node, what, since, held_by, cause, tests, tests_from, revision FROM acceptance"
+        ),
         "drains": rows("SELECT * FROM drain"),
         "numbers": sorted((r["space"], r["number"]) for r in rows(_NUMBERS)),
         "subnets": sorted(
@@ -83,8 +85,8 @@ def counted(capacity: Capacity) -> Found:
         "bookings": sorted(capacity.bookings, key=repr_of),
         "quarantines": sorted(capacity.quarantines.values(), key=repr_of),
         "reservations": sorted(capacity.reservations, key=repr_of),
-        "drains": sorted((s.drain for s in capacity.stops.values() if s.drain), key=repr_of),
-        "holds of nodes": sorted((h for s in capacity.stops.values() for h in s.holds), key=repr_of),
+        "drains": sorted((asdict(s.drain) for s in capacity.stops.values() if s.drain), key=repr_of),
+        "holds of nodes": sorted((asdict(h) for s in capacity.stops.values() for h in s.holds), key=repr_of),
         "numbers": sorted(numbers),
         "subnets": sorted((p, c, cidr) for p, by in planes.items() for c, cs in by.items() for cidr in cs),
     }
@@ -92,5 +94,4 @@ def counted(capacity: Capacity) -> Found:
 
 def repr_of(row: Any) -> str:
     """An order of rows that doesn't depend on how they were read."""
-    of = asdict(row) if is_dataclass(row) and not isinstance(row, type) else row
-    return repr([(key, str(of[key])) for key in sorted(of)])
+    return repr([(key, str(row[key])) for key in sorted(row)])
