@@ -40,8 +40,9 @@ on_failure: {on_failure}
 
 
 @pytest.fixture(scope="module")
-def lab() -> Generator[Lab]:
-    with own_lab(nodes=4, computes=4, ipus=0, metal=3, machines_by="nova") as lab:
+def lab(request: pytest.FixtureRequest) -> Generator[Lab]:
+    by = getattr(request, "param", "nova")
+    with own_lab(nodes=4, computes=4, ipus=0, metal=3, machines_by=by) as lab:
         yield lab
 
 
@@ -77,6 +78,10 @@ def view(operator: Person, node: str) -> dict[str, Any]:
     return operator.weft("node", "show", node, "--json").json
 
 
+def listed(operator: Person) -> list[dict[str, Any]]:
+    return operator.weft("node", "list", "--json").json
+
+
 def free(operator: Person) -> set[str]:
     return {n["name"] for n in operator.weft("node", "list", "--state", "free", "--json").json}
 
@@ -99,10 +104,13 @@ def released(who: Person, name: str) -> dict[str, Any]:
     return who.weft("pod", "receipt", name, "--json").json["receipt"]
 
 
+@pytest.mark.parametrize("lab", ["ironic", "nova"], indirect=True, scope="module")
 def test_machine_is_replaced_in_its_place_while_the_old_one_is_cleaned(lab: Lab, people: People) -> None:
-    """Name, addresses and segment stay; no machine is in the segment unless it runs the pod's system."""
+    """Name, addresses and segment stay; no machine is in the segment unless it runs the pod's system. Whether Nova
+    deploys machines, or weft by Ironic."""
     tenant, operator = people("team-a"), people("operator")
     offered(lab)
+    wait_for(lambda: not any("unknown" in n["reason"] for n in listed(operator)))
     before = ordered(tenant, METAL, "metal")
     failed, stays = (s["node"] for s in before["servers"])
     planned = tenant.weft("pod", "replace", "metal", failed, "--plan")
@@ -198,7 +206,7 @@ def late(lab: Lab, pod_id: str) -> None:
 
 
 def test_servers_on_a_dead_shared_host_are_replaced_by_themselves(lab: Lab, people: People) -> None:
-    """In the pod whose order asks for it; the other one's stays. Nova deleted the old servers without their host, so
+    """Of the pod whose order asks for it; the other one's stays. Nova deleted the old servers without their host, so
     they may run on there: their parts stay the pod's, its release names the guests, and the receipt isn't clean."""
     tenant, other, operator = people("team-a"), people("team-b"), people("operator")
     with soon(lab, operator):
