@@ -42,7 +42,12 @@ def test_missing_access_is_reported(more: dict[str, object], notes: tuple[str, .
     [
         ("ubuntu-24.04", "203.0.113.7", "ssh ubuntu@203.0.113.7", ""),
         ("Rocky-9", None, "ssh rocky@10.0.0.5", "from inside: it has no floating IP"),
-        ("tiny", "203.0.113.7", "ssh USER@203.0.113.7", "USER: the image's login user, docs/tenants.md"),
+        (
+            "tiny",
+            "203.0.113.7",
+            "ssh USER@203.0.113.7",
+            "USER: the image's login user, such as ubuntu, debian or cloud-user: docs/tenants.md",
+        ),
     ],
 )
 def test_pod_is_shown_with_the_command_to_log_in(
