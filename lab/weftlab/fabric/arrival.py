@@ -99,8 +99,9 @@ def _await_quiet(folders: Iterable[Path]) -> None:
 def _await_answer(question: list[str], folder: Path, client: Mapping[str, str], stopped: list[int]) -> None:
     """Wait until the manager answers a question on its own port, or has ended.
 
-    The question is never killed: a client that is gone before ibsim connects it ends ibsim. If ibsim waits for one
-    of the stopped to take an answer (a datagram socket holds eleven), that one continues until the question has ended.
+    The question isn't killed before ibsim has certainly connected it: a client that is gone before ends ibsim. If ibsim
+    waits for one of the stopped to take an answer (a datagram socket holds eleven), that one continues until the
+    question has ended.
     """
     end = time.monotonic() + PATIENCE
     seen = False
@@ -121,8 +122,17 @@ def _await_answer(question: list[str], folder: Path, client: Mapping[str, str], 
                 asked.wait(STALL)
             except subprocess.TimeoutExpired:
                 _signal(stopped, signal.SIGCONT)
-                asked.wait()
+                _end_late(asked)
                 _signal(stopped, signal.SIGSTOP)
             if asked.returncode == 0:
                 return
         time.sleep(PAUSE)
+
+
+def _end_late(asked: subprocess.Popen[bytes], seconds: float = PATIENCE) -> None:
+    """Wait for a question; one whose answer ibsim has dropped would wait without end: it is ended after so long."""
+    try:
+        asked.wait(seconds)
+    except subprocess.TimeoutExpired:
+        asked.kill()
+        asked.wait()
