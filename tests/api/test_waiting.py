@@ -303,6 +303,29 @@ def test_stopping_server_answers_waiting_requests(doors: DoorsHouse, pool: Threa
     listener.close()
 
 
+def test_stopping_server_ends_event_streams(doors: DoorsHouse, pool: ThreadPoolExecutor) -> None:
+    """At once and whole: a client comes back with the last id, to whichever process serves by then."""
+    app = create_app(doors.service, FakeIdentity(tokens()))
+    listener = listening("127.0.0.1", 0)
+    server = _Server(configured(app), app.state.waiting)
+    thread = threading.Thread(target=uvicorn.Server.run, args=(server, [listener]), daemon=True)
+    thread.start()
+    wait_for(lambda: server.started)
+    base = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    with httpx.Client(base_url=base, headers=by("a-member"), trust_env=False, timeout=100) as client:
+        client.post("/v1/pods", json=ORDER)
+        asked = {"Accept": "text/event-stream"}
+        with client.stream("GET", "/v1/pods/train/events?after=0", headers=asked) as stream:
+            texts = stream.iter_text()
+            assert "id: 1" in next(text for text in texts if "data:" in text)
+            rest = pool.submit(lambda: "".join(texts))
+            server.should_exit = True
+            rest.result(AT_ONCE)
+        thread.join(AT_ONCE)
+    assert not thread.is_alive()
+    listener.close()
+
+
 def test_wait_survives_a_cut_database_connection(
     client: Client, app: FastAPI, doors: DoorsHouse, pool: ThreadPoolExecutor
 ) -> None:
