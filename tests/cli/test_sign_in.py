@@ -222,7 +222,7 @@ def test_https_to_an_http_keystone_is_reported(desk: Desk) -> None:
     auth["auth_url"] = auth["auth_url"].replace("http://", "https://")
     desk.write_clouds()
     bad = desk.weft("pod", "list")
-    assert (bad.code, "speaks no TLS there; http:// in its address" in bad.err) == (1, True), bad.err
+    assert (bad.code, "it doesn't speak TLS there; http:// in its address" in bad.err) == (1, True), bad.err
 
 
 def test_token_unknown_to_keystone_is_reported() -> None:

@@ -314,11 +314,12 @@ def test_allocation_of_a_device_alone_is_on_the_host(rig: Rig) -> None:
 def ended(rig: Rig, *events: tuple[str, str, str]) -> Ended:
     """Args: events: name, result, end of each, oldest first, each of an action of its own."""
     path = f"GET /compute/servers/{SERVER}/os-instance-actions"
-    actions = [{"request_id": f"req-{n}", "start_time": at} for n, (_, _, at) in enumerate(events)]
+    about = {"instance_uuid": SERVER}
+    actions = [{**about, "request_id": f"req-{n}", "start_time": at} for n, (_, _, at) in enumerate(events)]
     rig.cloud.lies = [(path, Reply(200, {"instanceActions": actions}))]
     for n, (name, result, at) in enumerate(events):
         row = {"event": name, "result": result, "start_time": at, "finish_time": at}
-        action = {"instanceAction": {"action": name, "events": [row]}}
+        action = {"instanceAction": {**about, "request_id": f"req-{n}", "action": name, "events": [row]}}
         rig.cloud.lies.append((f"{path}/req-{n}", Reply(200, action)))
     return rig.facts.endings(PROJECT, [SERVER])[SERVER].how
 

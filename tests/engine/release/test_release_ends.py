@@ -229,7 +229,7 @@ def has_defect(house: House, what: str) -> None:
     setattr(house.cloud if what in DEFECTS else house.fabric, what.removeprefix("fabric "), fail)
 
 
-@pytest.mark.parametrize("what", [*DEFECTS, "fabric snapshot", "fabric clean", "fabric find"])
+@pytest.mark.parametrize("what", [*DEFECTS, "fabric snapshot", "fabric clean"])
 def test_defect_costs_only_what_it_hides(house: House, what: str) -> None:
     """The release ends within its limit, and the receipt says what wasn't read."""
     pod = house.ready(make("defect", 2))
@@ -242,6 +242,16 @@ def test_defect_costs_only_what_it_hides(house: House, what: str) -> None:
     receipt = at_its_limit(house, pod)
     assert {"unknown", "not clean"} & {i.result for i in receipt.items}
     assert set(receipt.quarantined) == set(pod.nodes) == set(house.store.capacity().quarantines)
+
+
+def test_defect_quarantines_no_node_that_the_wire_proves_out(house: House) -> None:
+    """The segment can't be looked for by its name; the wire shows all the same that no node has its key."""
+    pod = house.ready(make("defect", 2))
+    has_defect(house, "fabric find")
+    house.release(pod)
+    receipt = at_its_limit(house, pod)
+    assert [(i.plane, i.result) for i in receipt.items if i.result != "clean"] == [("database", "not clean")]
+    assert not receipt.quarantined and not house.store.capacity().quarantines
 
 
 def test_abandoned_release_ends_despite_a_defect(house: House) -> None:
