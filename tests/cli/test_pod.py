@@ -195,12 +195,13 @@ def test_offline_and_site_require_each_other(desk: Desk) -> None:
 
 
 def _away(desk: Desk, pod: UUID, asked: int) -> None:
-    """Keystone fails from the middle of a wait, `asked` requests after the start, to the end of the next wait."""
+    """Keystone fails from the middle of a wait, `asked` requests after the start, until a request has failed."""
     identity = desk.keystone.identity
+    failed = identity.failed
     wait_for(lambda: identity.requests >= asked + 3)  # events, the pod, and events that aren't there yet
     identity.error = UnknownError("check a token", outside.service("identity"), "no answer", delay=0.05)
     desk.house.store.pods.note_event(pod, "step", "something", None)
-    wait_for(lambda: identity.requests >= asked + 5)
+    wait_for(lambda: identity.failed >= failed + 6)  # up to twice for each request
     identity.error = None
 
 

@@ -52,7 +52,7 @@ class Login:
         notes = [
             self.missing,
             "from inside: it has no floating IP" if self.address and not self.public else "",
-            "USER: the image's login user, such as ubuntu, debian or cloud-user: docs/tenants.md"
+            "USER: by image, such as ubuntu or debian: docs/tenants.md"
             if self.address and not self.user
             else "",
         ]

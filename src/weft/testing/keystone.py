@@ -26,8 +26,8 @@ class FakeIdentity:
     def __init__(self, tokens: dict[str, Caller] | None = None) -> None:
         self.tokens = dict(tokens or {})
         self.error: WeftError | None = None
-        self.requests = 0
-        """Whose tokens were looked up."""
+        self.requests = self.failed = 0
+        """How many tokens were looked up, and how many answers were `error`."""
 
     def remembered(self, token: str) -> Caller | None:
         """As if it had been validated a moment ago."""
@@ -39,6 +39,7 @@ class FakeIdentity:
 
     def check(self, token: str) -> Caller:
         if self.error:
+            self.failed += 1
             raise self.error
         caller = self.tokens.get(token)
         if caller is None or caller.expires_at <= datetime.now(UTC):

@@ -46,7 +46,7 @@ def test_missing_access_is_reported(more: dict[str, object], notes: tuple[str, .
             "tiny",
             "203.0.113.7",
             "ssh USER@203.0.113.7",
-            "USER: the image's login user, such as ubuntu, debian or cloud-user: docs/tenants.md",
+            "USER: by image, such as ubuntu or debian: docs/tenants.md",
         ),
     ],
 )
