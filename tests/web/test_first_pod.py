@@ -85,7 +85,7 @@ def test_notes_that_all_servers_share_are_shown_once(pods_console: Console, brow
     pods_console.house.finish("train")
     browser.sign_in("alice")
     browser.get(f"/ui/pods/{pod.id}")
-    assert browser.text.count("No SSH key in the order") == 1 == browser.text.count("the image's login user")
+    assert browser.text.count("No SSH key in the order") == 1 == browser.text.count("USER: by image")
     assert "ssh USER@" in browser.text
 
 

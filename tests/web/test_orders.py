@@ -207,7 +207,7 @@ def test_lease_is_extended_once(pods_console: Console, browser: Browser) -> None
     """A form that is sent twice extends it once."""
     pod = pods_console.order(lease={"end": "2027-01-02T00:00:00Z"})
     browser.sign_in("alice")
-    browser.get(f"/ui/pods/{pod.id}")
+    browser.get(f"/ui/pods/{pod.id}/extend")
     given = re.search(r'name="from" value="([^"]+)"', browser.page.text)
     assert given
     fields = {"from": unescape(given[1]), "hours": "12"}
@@ -219,11 +219,11 @@ def test_lease_is_extended_once(pods_console: Console, browser: Browser) -> None
         assert browser.post(f"/ui/pods/{pod.id}/extend", {**fields, "hours": hours}).status_code == 400, hours
 
 
-def test_lease_that_is_not_extended_keeps_the_pods_page(pods_console: Console, browser: Browser) -> None:
-    """What was typed, why it is refused, and the form for another try; of a pod without a lease, too."""
+def test_lease_that_is_not_extended_keeps_its_page(pods_console: Console, browser: Browser) -> None:
+    """What was typed, why it is refused, and the form for another try; a pod without a lease has no such page."""
     pod = pods_console.order(lease={"end": "2027-01-02T00:00:00Z"})
     browser.sign_in("alice")
-    browser.get(f"/ui/pods/{pod.id}")
+    browser.get(f"/ui/pods/{pod.id}/extend")
     given = re.search(r'name="from" value="([^"]+)"', browser.page.text)
     assert given
     fields = {"from": unescape(given[1]), "hours": "1.5"}
@@ -231,10 +231,11 @@ def test_lease_that_is_not_extended_keeps_the_pods_page(pods_console: Console, b
     assert "a whole number of hours" in browser.text and 'value="1.5"' in browser.page.text
     browser.post(f"/ui/pods/{pod.id}/extend", {**fields, "hours": "2"})
     assert "ends 2027-01-02 02:00:00 UTC" in browser.text
+    assert "Extend the lease…" in browser.text
     endless = pods_console.order(name="endless")
-    browser.get(f"/ui/pods/{endless.id}")
+    assert browser.get(f"/ui/pods/{endless.id}/extend").status_code == 409 and "has no lease" in browser.text
+    assert "Extend the lease…" not in browser.get(f"/ui/pods/{endless.id}").text
     assert browser.post(f"/ui/pods/{endless.id}/extend", {**fields, "hours": "2"}).status_code == 409
-    assert "has no lease" in browser.text and "Pod endless" in browser.text
 
 
 def test_release_is_confirmed_by_name(pods_console: Console, browser: Browser) -> None:

@@ -10,7 +10,8 @@ from starlette.concurrency import run_in_threadpool
 from weft.model.errors import ConflictError, InputError
 from weft.model.storageorder import StorageOrder
 from weft.model.views import PodView
-from weft.web.pods import checked, show_pod
+from weft.web.confirming import AskedField, Confirmation, confirmation
+from weft.web.pods import checked
 from weft.web.visits import Visit, Visitor
 
 router = APIRouter(prefix="/pods/{name}")
@@ -46,10 +47,27 @@ async def release(visit: Visitor, name: str) -> Response:
     return visit.to(f"/pods/{pod.id}")
 
 
+@router.get("/extend")
+async def extend_page(visit: Visitor, name: str) -> Response:
+    """When the lease ends, and by how much later it shall."""
+    pod = await pod_of(visit, name)
+    if pod.lease_end is None:
+        raise ConflictError(f"pod {pod.name} has no lease that could end later")
+    own, end = f"/pods/{pod.id}", pod.lease_end.astimezone(UTC)
+    does = (
+        f"It ends at {end:%Y-%m-%d %H:%M:%S} UTC now; then the pod is released.",
+        "It ends so much later, unless the nodes are promised to others by then.",
+    )
+    asked = (AskedField("hours", f"Hours, from 1 to {MOST_HOURS}", len(str(MOST_HOURS)), value="12"),)
+    hidden = {"from": end.isoformat()}
+    title = f"Extend the lease of pod {pod.name}"
+    return confirmation(visit, Confirmation(title, f"{own}/extend", own, "Extend", does, (), asked, hidden))
+
+
 @router.post("/extend")
 async def extend(visit: Visitor, name: str) -> Response:
     """Let the lease end some hours later than it does."""
-    form = await visit.form(lambda: show_pod(visit, name))
+    form = await visit.form(lambda: extend_page(visit, name))
     given = form.get("hours", "").strip()
     digits = given.isascii() and given.isdigit() and len(given) <= len(str(MOST_HOURS))
     if not digits or not 1 <= int(given) <= MOST_HOURS:

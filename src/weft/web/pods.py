@@ -75,9 +75,7 @@ async def show_pod(visit: Visitor, name: str) -> Response:
     """One pod: state and why, conditions, servers, timeline."""
     request = await visit.caller("GET", f"/v1/pods/{checked(name)}")
     shown = await run_in_threadpool(shown_pod, visit.verbs, request, name)
-    typed = getattr(visit.http.state, "typed", {})  # of a lease that wasn't extended
-    problem = getattr(visit.http.state, "refused", None)
-    return visit.page("pod.html", **shown, hours=typed.get("hours", "12"), problem=problem)
+    return visit.page("pod.html", **shown)
 
 
 def shown_pod(verbs: Service, request: Request, name: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ class Way:
 WAYS = {
     "pod apply": Way("Change the order…", "/pods/{pod}/change", "pods:change", "shows the difference first"),
     "pod bandwidth": Way("Bandwidth test", "/pods/{pod}/bandwidth", "", "the last certificate names causes"),
-    "pod extend": Way("Extend the lease…", "/pods/{pod}#change", "pods:extend", "it ends later"),
+    "pod extend": Way("Extend the lease…", "/pods/{pod}/extend", "pods:extend", "it ends later"),
     "pod reboot": Way("Reboot a server…", "/pods/{pod}/servers/act", "pods:operate", "the others go on"),
     "pod console": Way(
         "Open a console…",
