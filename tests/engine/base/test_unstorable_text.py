@@ -11,6 +11,7 @@ from tests.engine.house import House
 from weft.engine.base.postgres import storable_json
 from weft.model.pod import PodState
 from weft.model.resources import Observed, Resource
+from weft.model.views import TypeStates
 from weft.ports.resources import Ids, Scope
 from weft.testing.cloud import FakeCloud
 
@@ -38,6 +39,10 @@ def test_observed_text_that_the_database_lacks_holds_nothing_up(
         ({"a\0": ["b\0", 1, None, True, 1.5]}, '{"a\ufffd":["b\ufffd",1,null,true,1.5]}'),
         ({"a": "\ud800x", "b": ("\udfff",)}, '{"a":"\ufffdx","b":["\ufffd"]}'),
         ({"a": "\\u0000"}, '{"a":"\\\\u0000"}'),
+        (
+            {"a": {"b\0"}, "c": TypeStates(type="x\0", total=0, states={})},
+            '{"a":["b\ufffd"],"c":{"type":"x\ufffd","total":0,"states":{}}}',
+        ),
     ],
 )
 def test_unstorable_characters_are_replaced(value: object, stored: str) -> None:

@@ -16,7 +16,7 @@ from psycopg.adapt import AdaptersMap, Loader
 from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.json import set_json_dumps
 from psycopg_pool import PoolClosed, PoolTimeout
-from pydantic_core import PydanticSerializationError, from_json, to_json
+from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
 from weft.model.errors import OutsideError, PermanentError, TemporaryError
 from weft.model.messages import outside
@@ -109,8 +109,10 @@ def storable_json(value: Any) -> bytes:
     try:
         text = to_json(value)
     except PydanticSerializationError:  # half of a surrogate pair, or no JSON at all
-        return to_json(storable(value))
-    return to_json(storable(value)) if rb"\u0000" in text else text
+        text = None
+    if text is not None and rb"\u0000" not in text:
+        return text
+    return to_json(storable(to_jsonable_python(value)))  # models and sets have text, too
 
 
 def connecting(url: str) -> dict[str, Any]:
