@@ -7,7 +7,7 @@ from weft.app.linkpicture import Picture, in_gbps
 from weft.app.verbs import Request
 from weft.engine.rows.linkusers import read_fabric_users
 from weft.engine.rows.records import PodRecord
-from weft.model.errors import ConflictError, UnknownError
+from weft.model.errors import ConflictError, OutsideError, UnknownError
 from weft.model.linkreading import Pattern, TimedRates
 from weft.model.messages import links as messages
 from weft.model.site import Site
@@ -156,7 +156,7 @@ class LinkVerbs(DeskVerbs):
             loads |= {name: loads.get(name) for name, _ in on}
             try:
                 routes, rates = driver.routes(ROUTES_AGE), driver.rates(RATES_AGE)
-            except UnknownError as error:
+            except OutsideError as error:
                 unread[fabric] = str(error)
                 continue
             links = LinkMap(site, fabric, routes.routes)

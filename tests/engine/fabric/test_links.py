@@ -11,7 +11,14 @@ from tests.engine.timehouse import make
 from weft.app.redact import redacted
 from weft.app.tenanttext import HIDDEN
 from weft.engine.rows.records import PodRecord
-from weft.model.errors import ConflictError, ForbiddenError, InputError, NotFoundError, UnknownError
+from weft.model.errors import (
+    ConflictError,
+    ForbiddenError,
+    InputError,
+    NotFoundError,
+    PermanentError,
+    UnknownError,
+)
 from weft.model.linkreading import UNKNOWN_RATE, PortRate, TimedRoutes
 from weft.model.pod import PodState
 from weft.model.views import Disturbers, DrainRequest, PodLinks
@@ -332,3 +339,10 @@ def test_load_is_not_known_without_rates(
     monkeypatch.setattr(house.fabric, "routes", silent_agent)
     silent = house.service.fabrics.node_loads(house.operator)
     assert silent.unread.keys() == {"ib0"} and {one.load for one in silent.nodes} == {None}
+
+    def refusing_agent(max_age: float) -> TimedRoutes:
+        raise PermanentError("read routes", "ib0", "HTTP 403", "check the certificate")
+
+    monkeypatch.setattr(house.fabric, "routes", refusing_agent)
+    refused = house.service.fabrics.node_loads(house.operator)
+    assert "HTTP 403" in refused.unread["ib0"] and {one.load for one in refused.nodes} == {None}
