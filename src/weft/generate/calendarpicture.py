@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from xml.sax.saxutils import escape
 
-from weft.generate.svg import LINE, drawing, written
+from weft.generate.svg import LINE, drawing, shortened, written
 
 WIDTH, LABELS, ROW, HEAD = 1600, 330, 30, 84
 MOST_ROWS = 200
@@ -81,8 +81,7 @@ def _days(first: date, days: int, height: int) -> Iterator[str]:
 def _row(span: Span, y: int, begin: datetime, end: datetime, colour: int) -> Iterator[str]:
     """Name and bar. An end beyond the picture has an arrow."""
     plural = "node" if span.nodes == 1 else "nodes"
-    label = f"{span.name}, {span.nodes} {plural}"
-    label = label if len(label) <= _LONGEST else f"{label[: _LONGEST - 1]}…"
+    label = shortened(f"{span.name}, {span.nodes} {plural}", _LONGEST)
     until = f"to {span.end:%Y-%m-%d %H:%M}" if span.end is not None else "without end"
     said = f"{span.name}: {span.nodes} {plural} for {span.project} from {span.start:%Y-%m-%d %H:%M} {until}"
     left = _x(max(span.start, begin), begin, end)

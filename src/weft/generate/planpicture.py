@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 from xml.sax.saxutils import escape
 
-from weft.generate.svg import LINE, drawing, written
+from weft.generate.svg import LINE, drawing, shortened, written
 from weft.model.placement import PlacedNode, Placement
 
 WIDTH, ACROSS, BOX, GAP, HEAD, ROW = 480, 3, 150, 14, 26, 24
@@ -103,7 +103,7 @@ def _nodes(
 
 
 def _named(x: int, y: int, text: str, longest: int = _LONGEST) -> str:
-    return written(x, y, text if len(text) <= longest else f"{text[: longest - 1]}…", 12)
+    return written(x, y, shortened(text, longest), 12)
 
 
 def _panel(x: int, y: int, width: int, height: int) -> str:

@@ -14,7 +14,7 @@ from itertools import groupby
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
-from weft.generate.svg import LINE, drawing, written
+from weft.generate.svg import LINE, drawing, shortened, written
 
 WIDTH, MARGIN, CELL, COLUMNS = 1600, 24, 16, 8
 MOST_NODES = 1_000
@@ -122,7 +122,7 @@ def _box(box: Box, x: int, y: int, height: int, single: bool, pages: str) -> Ite
     uplinks = f"; uplinks {box.uplink_gbps} Gb/s" if box.uplink_gbps else ""
     yield f"<a href={quoteattr(f'{pages}?{box.query}')}><title>{escape(f'{box.name}: {said}{uplinks}')}</title>"
     yield _panel(x, y, _BOX, height)
-    yield written(x + 8, y + 16, box.name if len(box.name) <= 18 else f"{box.name[:17]}…", 13)
+    yield written(x + 8, y + 16, shortened(box.name, 18), 13)
     yield "</a>"
     yield from _cells(box, x + 8, y + _HEAD, pages) if single else _bar(counts, x + 8, y + _HEAD)
 

@@ -24,3 +24,8 @@ def drawing(title: str, width: int, height: float, body: Iterable[str], attribut
 def written(x: int, y: int, text: str, size: int) -> str:
     """A line of text that begins there."""
     return f'<text x="{x}" y="{y}" font-size="{size}" fill="{TEXT}">{escape(text)}</text>'
+
+
+def shortened(text: str, longest: int) -> str:
+    """A text of at most so many letters; one that is cut ends with an ellipsis."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"

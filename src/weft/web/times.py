@@ -88,8 +88,8 @@ async def _noted(visit: Visit, span: str, points: int) -> CapacityHistory:
     if span not in SPANS:
         raise InputError("span", span, f"one of: {', '.join(SPANS)}")
     request = await visit.caller("GET", "/v1/capacity/history")
-    search = CapacitySearch(since=datetime.now(UTC) - SPANS[span], points=points)
-    return await run_in_threadpool(visit.verbs.capacity.history, request, search)
+    search = CapacitySearch(points=points)
+    return await run_in_threadpool(visit.verbs.capacity.history, request, search, SPANS[span])
 
 
 @router.get("/site/queue")
