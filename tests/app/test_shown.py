@@ -120,6 +120,7 @@ _NO_DOCUMENTS = {
     "permissions.allowed",
     "permissions.is_known",
     "pods.may_apply",
+    "webhooks.check",
     "pods.find",
     "events.may_read",
 }

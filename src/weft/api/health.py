@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 
-from weft.api.asking import Asker, Backend, Named, answer, may, path_name
+from weft.api.asking import Backend, Named, answer, may, may_with, path_name
 from weft.app.verbs import Request
 from weft.model.views import (
     HealthGroup,
@@ -30,7 +30,7 @@ Serial = Annotated[str, Depends(part_number)]
 
 
 @router.get("/pods/{name}/health", response_model=PodHealth)
-def pod_health(request: Asker, verbs: Backend, name: Named) -> Response:
+def pod_health(request: Annotated[Request, may_with("pods:show")], verbs: Backend, name: Named) -> Response:
     """Whether a pod and its nodes are well, and what that follows from; announced maintenance is a warning.
 
     Unknown is not healthy: something wasn't read, or not lately.

@@ -19,6 +19,7 @@ from weft.api.asking import (
     address_of,
     answer,
     body_schema,
+    check_parameters,
     document,
     json_body,
     json_object,
@@ -68,7 +69,9 @@ async def _reporter(
         verbs.checks.reporter, bearer.credentials, name, address, http.state.request_id, user_agent(http)
     )
     shares = cast(ThreadShares, http.app.state.strangers)
-    return await shares.run(neighbourhood(address), work, READ_SECONDS)
+    reporter = await shares.run(neighbourhood(address), work, READ_SECONDS)
+    check_parameters(http)
+    return reporter
 
 
 async def _body(http: HttpRequest, reporter: Annotated[Reporter, Depends(_reporter)]) -> bytes:

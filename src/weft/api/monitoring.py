@@ -19,7 +19,7 @@ from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBea
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.concurrency import run_in_threadpool
 
-from weft.api.asking import Backend, asker
+from weft.api.asking import Backend, asker, check_parameters
 from weft.api.threadshares import ThreadShares
 from weft.app.monitoringverbs import Scraper
 from weft.model.errors import UnauthenticatedError
@@ -51,10 +51,13 @@ async def _scraper(
         raise UnauthenticatedError("Authorization without its scheme, or with another one: send it as Bearer")
     if bearer is None:
         request = await asker(http, token)
-        return await run_in_threadpool(verbs.monitoring.scraper, request)
+        found = await run_in_threadpool(verbs.monitoring.scraper, request)
+        check_parameters(http)
+        return found
     known = cast(str | None, http.app.state.monitoring_token)
     if known is None or not secrets.compare_digest(bearer.credentials.encode(), known.encode()):
         raise UnauthenticatedError("not the token of weft serve --monitoring-token")
+    check_parameters(http)
     return Scraper()
 
 

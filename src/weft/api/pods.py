@@ -287,7 +287,7 @@ def plan_replacement(
 
 
 @router.post("/{name}/retry", response_model=PodView, status_code=202)
-def retry_pod(request: Asker, verbs: Backend, name: Named) -> Response:
+def retry_pod(request: Annotated[Request, may_with("pods:retry")], verbs: Backend, name: Named) -> Response:
     """Resume a FAILED pod where it failed."""
     return _accepted(verbs.pods.retry(request, name))
 
@@ -322,7 +322,9 @@ def act_on_server(
 
 @router.post("/{name}/servers/{server}/console", response_model=ConsoleView)
 @outside()
-def pod_console(request: Asker, verbs: Backend, name: Named, server: Served) -> Response:
+def pod_console(
+    request: Annotated[Request, may_with("pods:console")], verbs: Backend, name: Named, server: Served
+) -> Response:
     """A console of a server: serial for bare metal, graphical for virtual machines."""
     return answer(verbs.pods.console(request, name, server))
 
@@ -340,7 +342,9 @@ def pod_topology(
 
 
 @router.get("/{name}/receipt", response_model=SignedReceipt)
-def pod_receipt(request: Asker, verbs: Backend, name: Named) -> Response:
+def pod_receipt(
+    request: Annotated[Request, may_with("pods:receipt")], verbs: Backend, name: Named
+) -> Response:
     """The signed receipt of a released pod."""
     return answer(verbs.pods.receipt(request, name))
 

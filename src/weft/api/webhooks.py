@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Depends, Query, Response
+from fastapi import Request as HttpRequest
 from pydantic import Field
 
 from weft.api.asking import (
@@ -15,6 +16,7 @@ from weft.api.asking import (
     SmallBody,
     answer,
     body_schema,
+    check_parameters,
     document,
     generation_of,
     may,
@@ -23,9 +25,29 @@ from weft.api.documents import WebhookList
 from weft.api.paging import PageOf, page
 from weft.api.threadshares import outside
 from weft.app.verbs import Request
+from weft.model.errors import InputError
 from weft.model.views import NewWebhook, WebhookRequest, WebhookTest, WebhookView
 
 router = APIRouter(prefix="/v1", tags=["webhooks"])
+
+
+def _may(rule: str) -> Any:
+    """A dependency: the request of a caller; which parameters there are is shown only to those who may do this with the
+    webhook in the path."""
+
+    def allowed(http: HttpRequest, request: Asker, verbs: Backend, name: Named) -> Request:
+        try:
+            check_parameters(http)
+        except InputError:
+            verbs.webhooks.check(request, rule, name)
+            raise
+        return request
+
+    return Depends(allowed)
+
+
+MayShow = Annotated[Request, _may("webhooks:list")]
+MayChange = Annotated[Request, _may("webhooks:change")]
 
 
 class WebhookPage(PageOf):
@@ -63,25 +85,25 @@ def make_webhook(
 
 
 @router.get("/webhooks/{name}", response_model=WebhookView)
-def show_webhook(request: Asker, verbs: Backend, name: Named) -> Response:
+def show_webhook(request: MayShow, verbs: Backend, name: Named) -> Response:
     """Show a webhook, by name or id."""
     return _tagged(verbs.webhooks.show(request, name))
 
 
 @router.delete("/webhooks/{name}", response_model=WebhookView)
-def delete_webhook(request: Asker, verbs: Backend, name: Named, if_match: Revised = None) -> Response:
+def delete_webhook(request: MayChange, verbs: Backend, name: Named, if_match: Revised = None) -> Response:
     """Delete a webhook; the answer is what it was. 412 if it isn't of the revision in `If-Match`."""
     return answer(verbs.webhooks.delete(request, name, generation_of(if_match)))
 
 
 @router.post("/webhooks/{name}/rotate", response_model=NewWebhook)
-def rotate_webhook(request: Asker, verbs: Backend, name: Named, if_match: Revised = None) -> Response:
+def rotate_webhook(request: MayChange, verbs: Backend, name: Named, if_match: Revised = None) -> Response:
     """Make a new secret; for a day messages have a signature by the one before, too. 412 as for DELETE."""
     return _tagged(verbs.webhooks.rotate(request, name, generation_of(if_match)))
 
 
 @router.post("/webhooks/{name}/enable", response_model=WebhookView)
-def enable_webhook(request: Asker, verbs: Backend, name: Named, if_match: Revised = None) -> Response:
+def enable_webhook(request: MayChange, verbs: Backend, name: Named, if_match: Revised = None) -> Response:
     """Send again, at once, from the first event on that wasn't delivered and is still kept. 412 as for
     DELETE."""
     return _tagged(verbs.webhooks.enable(request, name, generation_of(if_match)))
@@ -89,7 +111,7 @@ def enable_webhook(request: Asker, verbs: Backend, name: Named, if_match: Revise
 
 @router.post("/webhooks/{name}/test", response_model=WebhookTest)
 @outside()
-def test_webhook(request: Asker, verbs: Backend, name: Named) -> Response:
+def test_webhook(request: MayChange, verbs: Backend, name: Named) -> Response:
     """Send a message of type `webhook.test` now; says whether it was delivered, or why not."""
     return answer(verbs.webhooks.test(request, name))
 

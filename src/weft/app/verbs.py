@@ -56,6 +56,7 @@ TENANTS = frozenset(
         "receipt_key",
         "search",
         "use",
+        "webhooks.check",
         "webhooks.delete",
         "webhooks.enable",
         "webhooks.list",

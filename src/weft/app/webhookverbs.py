@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from weft.app.desk import Desk
+from weft.app.policyrules import CHANGES
 from weft.app.verbs import Request
 from weft.app.webhookkeeper import deliver, payload, why_failed
 from weft.drivers.receivers import HttpsReceivers, why_not
@@ -23,6 +25,11 @@ class WebhookVerbs:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self.receivers: Receivers = HttpsReceivers()
+
+    def check(self, request: Request, rule: str, name: str) -> None:
+        """Raise what a verb with this rule would raise for a caller who may not do it with this webhook."""
+        with self._desk.refusals(request, rule, name) if rule in CHANGES else nullcontext():
+            self._hook(request, rule, name)
 
     def list(self, request: Request, all_projects: bool = False) -> Sequence[WebhookView]:
         """By name."""

@@ -1,0 +1,71 @@
+"""A parameter that a route doesn't have is refused by every route of the API, once the caller may ask it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from httpx import Client
+
+from tests.helpers.doors import ORDER
+from tests.helpers.paths import DOCS
+from weft.testing.callers import by
+
+DISCOVERY, PROBES = "discovery by other clients of OpenStack", "probes add parameters of their own"
+TOPOGRAPH = "topograph sends parameters for other services, which differ between its versions"
+OPEN = {
+    **{"/": DISCOVERY, "/v1": DISCOVERY, "/healthz": PROBES, "/readyz": PROBES, "/metrics": PROBES},
+    **{
+        f"/v1/pods/{{name}}/topograph/{rest}": TOPOGRAPH
+        for rest in ("v1/topology", "v2/topology", "v2/instances")
+    },
+}
+"""Documents that take any parameter, and why."""
+OF_NODES = {("POST", "/v1/nodes/{name}/checks"), ("GET", "/v1/nodes/{name}/checks/expected")}
+"""Routes that take the token of a node alone."""
+OF_TENANTS = {("POST", "/v1/pods/{name}/bandwidth")}
+"""Routes that take no operator of another project."""
+ROUTES = [
+    (method.upper(), path)
+    for path, found in json.loads((DOCS / "schemas" / "openapi.json").read_text())["paths"].items()
+    for method in found
+]
+JSON = {"Content-Type": "application/json"}
+OLGA = by("operator")
+
+
+@pytest.fixture
+def named(api: Client) -> dict[str, str]:
+    """What is named in paths, by their beginnings."""
+    hook = api.post("/v1/webhooks", json={"name": "ops", "url": "https://hooks.example.org/x"}).json()["id"]
+    pod = api.post("/v1/pods", json=ORDER).json()["id"]
+    return {"/v1/webhooks/": hook, "/v1/nodes/": "gpu01", "/v1/pods/": pod}
+
+
+def test_unknown_parameter_is_refused_by_every_route(api: Client, named: dict[str, str]) -> None:
+    """Before a body is read or anything is changed."""
+    token = api.post("/v1/nodes/gpu01/check-tokens", json={}, headers=OLGA).json()["token"]
+    revision, taken = api.get("/v1/webhooks/ops").json()["revision"], list[str]()
+    for method, path in (route for route in ROUTES if route[1] not in OPEN):
+        name = next((name for begin, name in named.items() if path.startswith(begin)), "nix")
+        filled = re.sub(r"\{\w+\}", "nix", path.replace("{name}", name, 1))
+        node = {"X-Auth-Token": "", "Authorization": f"Bearer {token}"}
+        headers = node if (method, path) in OF_NODES else {} if (method, path) in OF_TENANTS else OLGA
+        body = {"content": b"{}"} if method in ("POST", "PUT") else {}
+        answer = api.request(method, filled, params={"nosuch": "1"}, headers={**JSON, **headers}, **body)
+        refused = answer.headers.get("content-type") == "application/problem+json"
+        fields = [one["field"] for one in answer.json().get("errors", ())] if refused else []
+        if (answer.status_code, fields) != (400, ["nosuch"]):
+            taken.append(f"{method} {path}: {answer.status_code} {answer.text[:200]}")
+    assert not taken, "\n".join(taken)
+    assert api.get(f"/v1/pods/{named['/v1/pods/']}").json()["state"] == "PLACED", "nothing was released"
+    assert api.get("/v1/webhooks/ops").json()["revision"] == revision
+    assert {path for _, path in ROUTES} >= OPEN.keys()
+
+
+def test_strangers_are_not_shown_what_a_route_takes(api: Client, named: dict[str, str]) -> None:
+    """Who may not see a pod or webhook gets the same answer as for one that isn't there."""
+    for begin, rest in (("pods", "/receipt"), ("pods", "/health"), ("webhooks", "")):
+        path = f"/v1/{begin}/{named[f'/v1/{begin}/']}{rest}?nosuch=1"
+        assert api.get(path, headers=by("b-member")).status_code == 404
