@@ -9,10 +9,12 @@ import pytest
 
 from tests.helpers.hardwarelist import GOOD, HardwareList
 from tests.helpers.paths import EXAMPLES
+from weft.app.csvtables import rows_of
 from weft.app.hardwarelists import read_list
 from weft.app.sitefile import load_site
 from weft.app.siteimport import import_site, write_import
 from weft.cli.main import main
+from weft.generate.sitecsv import table_csv
 from weft.model.errors import InputError, InputErrors
 from weft.model.site import Site
 
@@ -286,6 +288,15 @@ class TestWriting:
             rows = list(csv.DictReader(file))
         assert list(rows[0]) == ["name", "kind", "rack", "ports", "port_gbps", "mtu"]
         assert [r["name"] for r in rows] == ["mgmt1", "tor1", "pdu1", "nas1"]
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+cmd", "-2+3", "@SUM(A1)", "'=1", "''-x", "'quoted", "-", "-3.5"])
+def test_formula_in_a_table_is_text_for_spreadsheets_and_read_back(text: str) -> None:
+    written = table_csv(("name", "maintenance"), [{"name": "gpu01", "maintenance": text}])
+    assert written.splitlines()[1].partition(",")[2].startswith("'") == (text not in ("-", "-3.5"))
+    errors: list[InputError] = []
+    [(row, _)] = rows_of(written, "nodes.csv", frozenset({"name", "maintenance"}), errors)
+    assert (row["maintenance"], errors) == (text, [])
 
 
 def test_site_with_networks_survives_the_api(hardware: HardwareList) -> None:

@@ -90,6 +90,15 @@ def test_list_is_written_in_every_format(capsys: pytest.CaptureFixture[str]) -> 
     assert _written(capsys, Listing(("id",), []), "--print-empty").count("| ID |") == 1
 
 
+@pytest.mark.parametrize("text", ["=1+1", "+cmd", "-2+3", "@SUM(A1)", " =1", "'=1"])
+def test_formula_in_csv_is_text_for_spreadsheets(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    """Names of projects and users, and remarks, are others' words."""
+    found = Listing(("name", "remark", "free"), [{"name": text, "remark": "-", "free": -3}])
+    cells = [*csv.reader(io.StringIO(_written(capsys, found, "-f", "csv")))][1]
+    assert cells == [f"'{text}", "-", "-3"]
+    assert _written(capsys, found, "-f", "value", "-c", "name") == f"{text}\n"
+
+
 def test_list_is_sorted_by_columns(capsys: pytest.CaptureFixture[str]) -> None:
     """The first column counts most, missing values come last, as with cliff."""
     found = Listing(("id", "name", "project_id"), ROWS)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from weft.model.csvcells import cell_value
 from weft.model.errors import InputError
 
 CsvLine = tuple[dict[str, Any], str]
@@ -59,7 +60,7 @@ def rows_of(
         if len(cells) != len(names):
             errors.append(InputError("csv", ",".join(cells), f"{len(names)} cells, as in the header", line))
             continue
-        row = zip(names, (c.strip() for c in cells), strict=True)
+        row = zip(names, (cell_value(c.strip()) for c in cells), strict=True)
         yield {name: cell for name, cell in row if cell or columns is None}, line
 
 

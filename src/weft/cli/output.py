@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.cli.common import Run, Subparsers, cell, clean, leaf, say, short, warn, write_json
+from weft.model.csvcells import cell_text
 from weft.model.errors import InputError
 
 _COMMON = {
@@ -274,7 +275,8 @@ def _normal(column: str) -> str:
 
 
 def _value(value: Any, format_: str, lines: bool = False) -> Any:
-    """For people in tables, data in JSON and YAML, elsewhere text that can't steer a terminal nor begin a new line."""
+    """For people in tables, data in JSON and YAML, elsewhere text that can't steer a terminal, begin a new line,
+    or be computed by a spreadsheet."""
     if format_ in ("json", "yaml"):
         return _data(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -283,7 +285,8 @@ def _value(value: Any, format_: str, lines: bool = False) -> Any:
         text = clean(cell(value))
         return text if lines else text.replace("\n", " ")
     if isinstance(value, str):
-        return clean(value).replace("\n", " ")
+        text = clean(value).replace("\n", " ")
+        return cell_text(text) if format_ == "csv" else text
     return clean(str(_data(value))) if isinstance(value, list | tuple | Mapping) else value
 
 

@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 
+from weft.model.csvcells import cell_text
 from weft.model.site import Link
 
 
@@ -27,5 +28,5 @@ def table_csv(columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(used)
-    writer.writerows([row.get(c, "") for c in used] for row in rows)
+    writer.writerows([cell_text(row.get(c, "")) for c in used] for row in rows)
     return out.getvalue()

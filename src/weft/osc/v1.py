@@ -14,6 +14,7 @@ from osc_lib.exceptions import CommandError
 from weft.cli.common import cell, clean, keep_after_dashes
 from weft.cli.output import Listing, ReadCommand, as_fields
 from weft.cli.text import error_lines
+from weft.model.csvcells import cell_text
 from weft.model.errors import WeftError
 from weft.osc import API_NAME
 from weft.osc.tree import OUTPUT, Recorder, pod_commands
@@ -60,7 +61,8 @@ class ListCommand(WeftCommand, command.Lister):
         with self.signed_in(parsed_args):
             found: Any = self.recorded.defaults["run"].look(parsed_args)
             columns = found.columns_in(parsed_args.formatter, parsed_args.columns)
-            rows = [tuple(_value(row.get(column)) for column in columns) for row in found.rows]
+            as_csv = parsed_args.formatter == "csv"
+            rows = [tuple(_value(row.get(column), as_csv) for column in columns) for row in found.rows]
             return Listing(columns, found.rows).headings, rows
 
 
@@ -98,9 +100,9 @@ class ActionCommand(WeftCommand):
             return self.recorded.defaults["run"](parsed_args)
 
 
-def _value(value: Any) -> Any:
+def _value(value: Any, as_csv: bool = False) -> Any:
     if isinstance(value, str) and cell(value) in (value, "-"):
-        return clean(value)
+        return cell_text(clean(value)) if as_csv else clean(value)
     return CellColumn(value) if isinstance(value, str | bool | list | tuple | dict) else value
 
 
