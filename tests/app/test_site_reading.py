@@ -123,6 +123,15 @@ def test_all_errors_are_reported_with_their_lines(folder: Folder) -> None:
         ),
         (
             "site.yaml",
+            "    external_network: public",
+            "    external_networks:",
+            "site.yaml:6: clouds.main.external_networks: 'null' is not allowed: unknown field; did you mean "
+            "external_network? known here: bios_settings, cleaning_steps, deployment, external_network, firmware, "
+            "firmware_unchanged, flavors, hosts_kept_free, images, machine_owners, machines_by, management, profile, "
+            "rdma_addresses, rdma_prefix, storage",
+        ),
+        (
+            "site.yaml",
             "    rdma_addresses: 10.128.0.0/16",
             "    rdma_prefix: 24",
             "site.yaml:13: clouds.main.rdma_prefix: 'rdma_prefix' is not allowed: "

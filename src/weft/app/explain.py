@@ -144,13 +144,18 @@ def validate(model: type[D], data: Mapping[str, Any], where: Positions, under: P
 def validate_written(model: type[D], data: Mapping[str, Any], where: Positions) -> D:
     """As `validate`, of a document that people write: an empty field is the same as a missing one, if there is one of
     its name."""
+    check_nulls(model, data, where)
+    return validate(model, without_nulls(data), where)
+
+
+def check_nulls(model: type[BaseModel], data: Mapping[str, Any], where: Positions) -> None:
+    """Raise `InputErrors` for empty fields that the document doesn't have."""
     unknown = [
         InputError(dotted(path), "null", _unknown(str(path[-1]), parent), where.at(path))
         for path, parent in _unknown_nulls(model, data)
     ]
     if unknown:
         raise InputErrors(by_line(unknown[:MOST_ERRORS]), len(unknown[MOST_ERRORS:]))
-    return validate(model, without_nulls(data), where)
 
 
 def _unknown_nulls(
@@ -158,20 +163,28 @@ def _unknown_nulls(
 ) -> Iterator[tuple[Path, type[BaseModel] | None]]:
     """Paths of nulls that no field has, with the model that has none. What may be of several models is left out."""
     kind = _plain(annotation)
+    if isinstance(data, Mapping) and isinstance(kind, type) and issubclass(kind, BaseModel):
+        known, below = _names(kind), _below(kind)
+        for key, value in cast(Mapping[str, object], data).items():
+            if value is None and key not in known:
+                yield (*path, key), kind
+            elif type(value) in _DEEPER and (of_value := below.get(key)) is not None:
+                yield from _unknown_nulls(of_value, value, (*path, key))
+        return
     of = get_args(kind)
     if isinstance(data, list) and of:
         for index, one in enumerate(cast(list[object], data)):
             yield from _unknown_nulls(of[0], one, (*path, index))
-    elif isinstance(data, Mapping) and isinstance(kind, type) and issubclass(kind, BaseModel):
-        for key, value in cast(Mapping[str, object], data).items():
-            field = kind.model_fields.get(_names(kind).get(str(key), ""))
-            if field is None and value is None:
-                yield (*path, key), kind
-            elif field is not None and not _is_of_several(field.annotation):
-                yield from _unknown_nulls(field.annotation, value, (*path, key))
     elif isinstance(data, Mapping) and len(of) == 2:
         for key, value in cast(Mapping[str, object], data).items():
             yield from _unknown_nulls(of[1], value, (*path, key))
+
+
+@cache
+def _below(model: type[BaseModel]) -> Mapping[str, Any]:
+    """Name of a field in documents -> its type, of fields that aren't of several models."""
+    fields = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
+    return {name: _plain(of) for name, of in fields.items() if not _is_of_several(of)}
 
 
 def _is_of_several(annotation: Any) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from weft.app.csvtables import read_rows
-from weft.app.explain import by_line, validate
+from weft.app.explain import by_line, check_nulls, validate
 from weft.app.siteparts import PartedTables, PartSource
 from weft.app.yamltext import Path as Path_
 from weft.app.yamltext import Positions, dotted, read_yaml, without_nulls
@@ -112,7 +112,10 @@ def assemble(
     adopting: Collection[str] = (),
 ) -> Site:
     """The site of a document, checked and in canonical order; see `load_site` and `check_site`."""
-    data = without_nulls(data)
+    filled = without_nulls(data)
+    if filled != data:
+        check_nulls(SiteTables, data, where)
+    data = filled
     parted = PartedTables(parts) if parts else None
     tables = validate(SiteTables, data, where) if parted is None else _with_parts(data, parted)
     site, unknown = _fold(tables, where)
