@@ -138,6 +138,16 @@ def test_missing_answer_proves_nothing(rig: Rig, one: Resource, lie: tuple[str, 
         rig.find(one)
 
 
+def test_attachment_of_another_server_proves_nothing(rig: Rig) -> None:
+    """As from a confused cache: the volume is on that one."""
+    rig.make(VOLUME)
+    volume = rig.ids[VOLUME.key]
+    other = {"volumeAttachments": [{"id": volume, "volumeId": volume, "serverId": "srv-9"}]}
+    rig.cloud.lies.append((r"GET /compute/servers/srv-1/os-volume_attachments", Reply(200, other)))
+    with pytest.raises(UnknownError, match="server srv-9"):
+        rig.find(ATTACHED)
+
+
 def test_share_omitted_by_a_listing_is_found_by_id(rig: Rig) -> None:
     rig.make(SHARE)
     rig.cloud.lies.append((r"GET /share/shares/detail", Reply(200, {"shares": []})))

@@ -241,7 +241,8 @@ class TinyStorage(TinyCloud):
             self.attached[server].remove(rest[3])
             self.volumes[rest[3]]["attachments"] = []
             return Reply(202)
-        return Reply(200, {"volumeAttachments": [{"id": v, "volumeId": v} for v in self.attached[server]]})
+        rows = [{"id": v, "volumeId": v, "serverId": server} for v in self.attached[server]]
+        return Reply(200, {"volumeAttachments": rows})
 
     def _made(self, what: str, wanted: dict[str, Any]) -> dict[str, Any]:
         fixed = {"id": f"{what}-{next(self.numbers)}", "status": "available", "project_id": PROJECT}

@@ -193,7 +193,12 @@ def _attached(project: Project, server: str) -> tuple[str, list[Json]]:
     asked, path = f"list volumes of server {server}", f"/servers/{server}/os-volume_attachments"
     answer = project.compute.ask(asked, "GET", path, ok=(404,))
     if answer.status == 200:
-        return server, project.compute.rows(asked, answer, "volumeAttachments")
+        rows = project.compute.rows(asked, answer, "volumeAttachments")
+        for row in rows:
+            if row.get("serverId") != server:
+                seen = f"the answer has an attachment of server {str(row.get('serverId'))[:80]}"
+                raise UnknownError(asked, "compute", seen)
+        return server, rows
     if not answer.proves_absent(server):
         raise UnknownError(asked, "compute", answer.sentence())
     return server, []

@@ -281,6 +281,8 @@ def attempt(held: Held, move: Move) -> Wait | None:
     except WeftError as error:
         held.notes.may_land([error])
         raise
+    except Exception as caught:
+        raise known(caught) from caught
 
 
 def _answer(ask: Ask) -> Future[Any]:
