@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import ssl
 import traceback
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -381,8 +382,27 @@ def test_fence_is_checked_before_every_change(rig: UfmRig) -> None:
     def lost() -> None:
         raise TemporaryError("go on", "the database", "another worker has the pod")
 
-    mine = scope()
-    fenced = type(mine)(mine.site, mine.owner, mine.name, mine.project_id, lost)
     with pytest.raises(TemporaryError, match="another worker"):
-        rig.driver.create(fenced, [segment(KEY, rig.ports()[:2])], {})
+        rig.driver.create(replace(scope(), fence=lost), [segment(KEY, rig.ports()[:2])], {})
     assert rig.methods() == []
+
+
+@pytest.mark.parametrize("authentication", ["token", "session"])
+def test_fence_is_checked_again_for_the_second_address(tmp_path: Path, authentication: str) -> None:
+    """The worker loses its pod while it finds that the first one is gone, and proves and signs in at the other."""
+    rig = UfmRig(tmp_path, authentication=authentication)
+    rig.driver.configured()
+    rig.sent.clear()
+    passed: list[str] = []
+
+    def once() -> None:
+        if passed:
+            raise TemporaryError("go on", "the database", "another worker has the pod")
+        passed.append("it holds")
+        rig.active = ADDRESSES[1]
+        rig.ufm.failover()
+
+    with pytest.raises(TemporaryError, match="another worker"):
+        rig.driver.create(replace(scope(), fence=once), [segment(KEY, rig.ports()[:2])], {})
+    assert passed and not [sent for sent in rig.methods() if sent.startswith("PUT")]
+    assert KEY not in rig.ufm.pkeys

@@ -158,9 +158,8 @@ class Changer:
     ) -> None:
         """Request it, follow it, and read it back, which also decides after a lost answer."""
         failed: TemporaryError | None = None
-        fence()
         try:
-            answer = self._rest.change(method, path, body)
+            answer = self._rest.change(method, path, body, fence)
             if job := _job(answer, asked):
                 follow(self._rest, job, asked, self._job_seconds)
         except TemporaryError as error:

@@ -349,7 +349,12 @@ class Ufm(OneByOne[UfmSnapshot]):
             owner = self._owner(number)
             return _OthersError(number, f"{owner} is still desired") if others(owner) else None
 
-        if self._changer.remove(number, allowed, fence):
+        def still() -> None:
+            fence()
+            if others(owner := self._owner(number)):
+                raise _OthersError(number, f"{owner} is desired by now")
+
+        if self._changer.remove(number, allowed, still):
             self._repair(number, {}, (), fence, vacate=True)
             return
         if anywhere and self._eyes:

@@ -27,6 +27,7 @@ from weft.drivers.ufm.signin import PREFIXES, SignIn, needs_signing_in
 from weft.drivers.wire.tlsfiles import RenewedTls
 from weft.model.errors import PermanentError, UnknownError, WeftError
 from weft.model.site import FabricManager
+from weft.ports.fences import Fence, unfenced
 
 log = logging.getLogger(__name__)
 
@@ -90,25 +91,32 @@ class Rest:
             raise self._unknown(f"GET {path}", f"status {answer.status} without a document")
         return answer.document
 
-    def change(self, method: str, path: str, body: object = None) -> Answer:
+    def change(self, method: str, path: str, body: object = None, fence: Fence = unfenced) -> Answer:
         """Any 2xx; for a DELETE also 404. None of it is proof.
 
+        Args:
+            fence: called each time right before the request is sent: to find the active address, and to sign in there,
+                may have taken long.
+
         Raises:
+            What the fence raises.
             PermanentError: UFM refuses the request as such.
             UnknownError: it may have been done.
         """
-        return self._ask(method, path, body, {})
+        return self._ask(method, path, body, {}, fence)
 
     # -- inside ------------------------------------------------------------------------------------------------
 
-    def _ask(self, method: str, path: str, body: object, query: Mapping[str, str]) -> Answer:
+    def _ask(
+        self, method: str, path: str, body: object, query: Mapping[str, str], fence: Fence = unfenced
+    ) -> Answer:
         asked, failed, refused, lands = f"{method} {path}", list[str](), list[UnknownError](), 0.0
         addresses = sorted(self._manager.addresses, key=lambda a: a != self.active)
         for address in addresses:
             try:
                 if address != self._proved:
                     self._prove(address)
-                answer = self._signed(address, method, path, body, query)
+                answer = self._signed(address, method, path, body, query, fence)
                 if _is_doubtful(method, answer[0], answer[2]):
                     self._prove(address)
             except _AwayError as error:
@@ -146,7 +154,13 @@ class Rest:
         self._proved = address
 
     def _signed(
-        self, address: str, method: str, path: str, body: object, query: Mapping[str, str]
+        self,
+        address: str,
+        method: str,
+        path: str,
+        body: object,
+        query: Mapping[str, str],
+        fence: Fence = unfenced,
     ) -> tuple[int, httpx.Headers, bytes]:
         """One exchange; signs in if needed, and once more if the session or token has expired."""
         asked = f"{method} {path}"
@@ -155,6 +169,7 @@ class Rest:
             signed = self._sign_in.headers(address, credentials, partial(self._answered, address))
             if signed is None:
                 raise self._not_let_in("sign in", f"{address} refuses the user or the password")
+            fence()
             status, headers, content = self._answered(
                 address, method, f"{self._prefix}{path}", body, query, signed
             )
