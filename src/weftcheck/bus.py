@@ -125,7 +125,7 @@ def _ats(machine: Machine, name: str, device: pci.Device) -> Result:
     space = pci.space(machine.host, device.path)
     found, expected = Found("PCI_ATS", space.source), machine.expected.ats
     if expected is None:
-        return found.skipped(name, "no expected value")
+        return found.unexpected(name)
     now = space.ats()
     if now is None and expected:
         return found.failed(name, "the device doesn't offer ATS (firmware setting ATS_ENABLED)", None, True)
@@ -155,7 +155,7 @@ def _acs(machine: Machine, folder: str, mode: str) -> Result:
         return found.failed(
             name, "redirects peer-to-peer traffic though no IOMMU is on that it would protect", "on", "off"
         )
-    return found.skipped(name, "no expected value", bool(now))
+    return found.unexpected(name, bool(now))
 
 
 def distances(machine: Machine) -> Iterator[Result]:
@@ -172,7 +172,7 @@ def distances(machine: Machine) -> Iterator[Result]:
         kind, common, other = min(near, key=lambda one: DISTANCES.index(one[0]))
         text = f"{kind} to {other}, which has {common} in common"
         if expected is None:
-            yield found.skipped(name, f"{text}; no expected value", kind)
+            yield found.unexpected(name, kind, f"{text}; no expected value")
         elif DISTANCES.index(kind) > DISTANCES.index(expected):
             yield found.failed(name, text, kind, expected)
         else:
@@ -230,7 +230,7 @@ def _group(machine: Machine, name: str, device: pci.Device) -> Result:
     text = host.text(f"{group}/type")
     mode = _TYPES.get(text)
     if mode is None and machine.expected.iommu is None:
-        return found.skipped(name, "no expected value", text)
+        return found.unexpected(name, text)
     if mode is None:
         return found.unknown(name, f"its group has the type {text[:40]!r}, neither identity nor DMA", text)
     return found.equal(name, mode, machine.expected.iommu)

@@ -61,7 +61,7 @@ def settings(machine: Machine) -> Iterator[Result]:
     expected = machine.expected.firmware
     if not expected:
         for code in ("FIRMWARE_SETTING", "FIRMWARE_PENDING"):
-            yield Found(code, "mstconfig").skipped("host", "no expected settings")
+            yield Found(code, "mstconfig").unexpected("host", reason="no expected settings")
         return
     adapters = [(n, d) for n, d in named(machine.hcas) if d.vendor == MELLANOX and d.address.endswith(".0")]
     if not adapters:

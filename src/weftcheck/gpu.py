@@ -216,7 +216,7 @@ def _replay(machine: Machine, gpu: smi.Gpu) -> Iterator[Result]:
         reason = "not reported" if text is None else f"not understood: {shown(text)}"
         yield found.unknown(gpu.address, reason) if limit is not None else found.skipped(gpu.address, reason)
     elif limit is None:
-        yield found.skipped(gpu.address, "no expected value", count)
+        yield found.unexpected(gpu.address, count)
     elif count > limit:
         yield found.failed(gpu.address, f"{count} replays, more than {limit}", count, limit)
     else:

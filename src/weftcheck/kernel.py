@@ -17,7 +17,7 @@ def modules(machine: Machine) -> Iterator[Result]:
     """MODULE: each expected kernel module."""
     found, host = Found("MODULE", "/sys/module"), machine.host
     if not machine.expected.modules:
-        yield found.skipped("host", "no expected modules")
+        yield found.unexpected("host", reason="no expected modules")
     if not host.exists("sys/module"):
         raise UnreadableError("/sys/module", "doesn't exist")
     for name in machine.expected.modules:
@@ -35,7 +35,7 @@ def parameters(machine: Machine) -> Iterator[Result]:
     """MODULE_PARAMETER: those of the `nvidia` module are in /proc/driver/nvidia/params."""
     host = machine.host
     if not machine.expected.parameters:
-        yield Found("MODULE_PARAMETER", "/sys/module").skipped("host", "no expected parameters")
+        yield Found("MODULE_PARAMETER", "/sys/module").unexpected("host", reason="no expected parameters")
     for name, expected in (machine.expected.parameters or {}).items():
         module, _, parameter = name.partition(".")
         path = f"sys/module/{module.replace('-', '_')}/parameters/{parameter}"
@@ -64,7 +64,7 @@ def arguments(machine: Machine) -> Iterator[Result]:
     """KERNEL_ARGUMENT: each expected word of the kernel's command line."""
     found = Found("KERNEL_ARGUMENT", "/proc/cmdline")
     if not machine.expected.kernel_arguments:
-        yield found.skipped("host", "no expected arguments")
+        yield found.unexpected("host", reason="no expected arguments")
         return
     there = machine.host.text("proc/cmdline").split()
     for word in machine.expected.kernel_arguments:

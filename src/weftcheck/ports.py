@@ -59,7 +59,7 @@ def _rate(port: rdma.Port, want: Expected) -> Iterator[Result]:
         + ([want.link_layer] if want.link_layer is not None else [])
     )
     if not wanted:
-        yield found.skipped(port.name, "no expected value", text)
+        yield found.unexpected(port.name, text)
     elif want.link_layer is not None and port.layer not in (None, want.link_layer):
         yield found.failed(port.name, f"{port.layer} instead of {want.link_layer}", port.layer, wanted)
     elif (want.rate is not None and port.rate is not None and port.rate < want.rate) or (
@@ -154,7 +154,9 @@ def pkeys(machine: Machine) -> Iterator[Result]:
             if index is not None:
                 indexes.setdefault(key.value, {})[port.name] = index
         if not keys and not _own(table):
-            yield found.skipped(port.name, "no P_Key but the default partition's, and none expected")
+            yield found.unexpected(
+                port.name, reason="no P_Key but the default partition's, and none expected"
+            )
     yield from _together(machine, indexes)
 
 

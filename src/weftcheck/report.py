@@ -69,6 +69,8 @@ def document(
 def _member(result: Result) -> Mapping[str, Any]:
     entry = CODES[result.code]
     members = {**result._asdict(), "status": result.status.value}
+    if result.nothing_expected is None:
+        del members["nothing_expected"]
     if result.status in (Status.FAILED, Status.UNKNOWN):
         members.update(cost=entry.cost, mend=entry.mend)
     return members

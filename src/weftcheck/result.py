@@ -29,6 +29,8 @@ class Result(NamedTuple):
     """The file or command that was read."""
     found: str | None = None
     expected: str | None = None
+    nothing_expected: bool | None = None
+    """Of what is skipped: whether that is because no value is expected, and not because nothing could be judged."""
 
 
 class Found:
@@ -51,13 +53,17 @@ class Found:
         return self._make(Status.UNKNOWN, subject, reason, found, expected)
 
     def skipped(self, subject: str, reason: str, found: object = None) -> Result:
-        """There is nothing to judge."""
-        return self._make(Status.SKIPPED, subject, reason, found, None)
+        """There is nothing to judge, whatever is expected."""
+        return self._make(Status.SKIPPED, subject, reason, found, None)._replace(nothing_expected=False)
+
+    def unexpected(self, subject: str, found: object = None, reason: str = "no expected value") -> Result:
+        """Nothing is expected of it, and it can't be wrong by itself."""
+        return self._make(Status.SKIPPED, subject, reason, found, None)._replace(nothing_expected=True)
 
     def equal(self, subject: str, found: object, expected: object | None) -> Result:
         """Ok if both are equal, failed if they differ, skipped without an expected value."""
         if expected is None:
-            return self.skipped(subject, "no expected value", found)
+            return self.unexpected(subject, found)
         if found == expected:
             return self.ok(subject, "as expected", found, expected)
         return self.failed(subject, f"{_text(found)}, expected {_text(expected)}", found, expected)

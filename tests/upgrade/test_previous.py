@@ -34,7 +34,7 @@ from weft.engine.base.documents import STORED
 def known(kind, found):
     if kind.__name__ in found:
         return
-    fields = {n: f.exclude_if is not None for n, f in kind.model_fields.items()}
+    fields = {n: bool(f.exclude or f.exclude_if) for n, f in kind.model_fields.items()}
     found[kind.__name__] = fields
     todo = [f.annotation for f in kind.model_fields.values()]
     while todo:

@@ -69,6 +69,22 @@ def test_json_document_names_host_time_and_results(
     }
 
 
+def test_document_says_of_what_is_skipped_whether_nothing_is_expected(
+    rig: Rig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """weft ends a failure by it: not by a GPU that is given to a guest. Other results don't have the member."""
+    driver = rig.root / "sys/bus/pci/drivers/vfio-pci"
+    driver.mkdir(parents=True)
+    for address in GPUS:
+        (rig.device(address) / "driver").symlink_to(driver)
+    _main(rig, "--json")
+    results = json.loads(capsys.readouterr().out)["results"]
+    said = {(r["code"], r["status"]): r.get("nothing_expected") for r in results}
+    assert said["MODULE", "skipped"] is said["PORT_RATE", "skipped"] is True
+    assert said["GPU_STATE", "skipped"] is False
+    assert {v for (_, status), v in said.items() if status != "skipped"} == {None}
+
+
 @pytest.mark.parametrize(
     ("document", "sentence"),
     [

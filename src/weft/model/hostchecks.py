@@ -80,6 +80,11 @@ class CheckResult(Document):
     expected: _Text | None = None
     cost: _Text | None = Field(default=None, description="What it costs; of what failed or is unknown.")
     mend: _Text | None = Field(default=None, description="How to mend it.")
+    nothing_expected: bool | None = Field(
+        default=None,
+        exclude=True,  # only the report itself is judged by it
+        description="Of what is skipped: whether that is because no value is expected; null: older programs don't say.",
+    )
 
 
 class CheckedPart(Document):
@@ -301,8 +306,9 @@ def _ended(problem: CheckProblem, document: CheckDocument) -> bool:
 
 def _is_judged(one: CheckResult) -> bool:
     """Whether a result says something of a part that had failed. A skipped one does if no value is expected any more,
-    and not for other reasons, such as that the GPUs are given to guests."""
-    return one.status in ("ok", "failed") or (one.status == "skipped" and "expected" in one.reason)
+    and not for other reasons, such as that the GPUs are given to guests, nor for one that an older program
+    doesn't name."""
+    return one.status in ("ok", "failed") or (one.status == "skipped" and one.nothing_expected is True)
 
 
 def row_values(problems: Mapping[tuple[str, str], CheckProblem]) -> list[dict[str, Any]]:
