@@ -39,6 +39,9 @@ USER_HEADER = "api-user-id"
 ACCESS_KEY_HEADER = "api-access-key"
 """How a user's id and key travel isn't public; these metadata keys are our choice."""
 
+REFUSAL_HEADER = "openvipu-refusal"
+"""Metadata of a refusal, with its class: gRPC's own failures, such as no connection, have the same statuses."""
+
 CONTROLLER_HEADER = "openvipu-controller"
 CONTROLLER_KEY_HEADER = "openvipu-key"
 """How a controller names itself to its agents."""
@@ -152,6 +155,7 @@ class Guard(grpc.ServerInterceptor):
             reply = call(request, context)
         except tuple(STATUS) as refusal:
             code, words = STATUS[type(refusal)], str(refusal)
+            context.set_trailing_metadata(((REFUSAL_HEADER, type(refusal).__name__),))
         except Exception:
             log.exception("defect in %s", method)
             code, words = grpc.StatusCode.INTERNAL, f"internal error in {method}; the server's log has more"
@@ -229,6 +233,12 @@ def channel(target: str, tls: Tls | None = None, server_name: str = "") -> grpc.
     if server_name:
         options.append(("grpc.ssl_target_name_override", server_name))
     return grpc.secure_channel(target, tls.client(), options=options)
+
+
+def is_refusal(error: grpc.RpcError) -> bool:
+    """Whether the other side refused the call; False: it wasn't reached, or didn't answer."""
+    metadata: Any = error.trailing_metadata() if isinstance(error, grpc.Call) else None
+    return any(key == REFUSAL_HEADER for key, _ in metadata or ())
 
 
 def words_of(error: grpc.RpcError) -> str:

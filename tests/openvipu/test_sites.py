@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
 
+from openvipu.clients.config import Connection
+from openvipu.clients.session import CommandError, Session
 from openvipu.hardware.fabric import Fault
 from openvipu.proto import admin_pb2, catalog_pb2
 from openvipu.proto import vipuuser_pb2 as pb
@@ -99,6 +103,25 @@ def test_agent_is_added_once_and_only_if_free(pod16: Controller) -> None:
     assert "agent x at 127.0.0.1:1 can't be reached for Claim" in sentence
     code, sentence = refused(lambda: pod16.admin.RemoveAgent(admin_pb2.RemoveAgentRequest(id="ipum1")))
     assert (code, "is in cluster 'c'" in sentence) == (grpc.StatusCode.FAILED_PRECONDITION, True)
+
+
+def test_failed_command_knows_whom_it_did_not_reach(pod16: Controller) -> None:
+    """The controller, or an agent behind it: both are UNAVAILABLE; `apply` waits for either by it, not by words."""
+    spec = admin_pb2.AgentSpec(host="127.0.0.1", port=1)
+    create = admin_pb2.CreateAgentRequest(id="x", spec=spec)
+
+    def cause(port: int, call: Callable[[Session], tuple[Any, Any]]) -> str:
+        session = Session(Connection("127.0.0.1", port, "", "", ""), False, True)
+        with pytest.raises(CommandError) as failed:
+            session.call("try", *call(session))
+        session.channel.close()
+        return failed.value.cause
+
+    port = pod16.server.admin_port
+    assert cause(port, lambda s: (s.admin.CreateAgent, create)) == "agent"
+    assert cause(1, lambda s: (s.admin.CreateAgent, create)) == "controller"
+    missing = admin_pb2.RemoveAgentRequest(id="x")
+    assert cause(port, lambda s: (s.admin.RemoveAgent, missing)) == "missing"
 
 
 def test_removed_agent_is_free_for_another_controller(tmp_path: Path) -> None:

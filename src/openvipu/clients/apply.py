@@ -79,7 +79,7 @@ def _await_controller(session: Session, ends: float) -> None:
         try:
             session.call("apply", session.admin.ListAgents, pb.ListAgentsRequest())
         except CommandError as failure:
-            if "can't be reached" not in str(failure) or time.monotonic() > ends:
+            if failure.cause != "controller" or time.monotonic() > ends:
                 raise
             time.sleep(CONTROLLER_PAUSE)
         else:
@@ -109,7 +109,7 @@ def _make(what: str, make: Callable[[], bool]) -> None:
     try:
         made = make()
     except CommandError as failure:
-        if not failure.exists:
+        if failure.cause != "exists":
             raise
         made = make()  # created by someone else since it was looked up: compare it now
     say(f"{what}: success." if made else f"{what}: there already.")
@@ -126,7 +126,7 @@ def _agent(session: Session, entry: Entry, ends: float) -> bool:
         try:
             session.call(what, session.admin.CreateAgent, pb.CreateAgentRequest(id=entry["id"], spec=spec))
         except CommandError as failure:
-            if "can't be reached for" not in str(failure) or time.monotonic() > ends:
+            if failure.cause != "agent" or time.monotonic() > ends:
                 raise
             time.sleep(PAUSE)
         else:

@@ -81,7 +81,7 @@ def remove(session: Session, arguments: argparse.Namespace, home: Path | None) -
         try:
             status = _status(session, what, arguments.name)
         except CommandError as failure:
-            if "doesn't exist" in str(failure):
+            if failure.cause == "missing":
                 return True
             raise
         if status.operation_state == pb.POS_FAILED:

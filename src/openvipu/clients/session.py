@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import grpc
 from google.protobuf.json_format import MessageToJson
@@ -14,23 +14,29 @@ from google.protobuf.message import Message
 
 from openvipu.clients.config import Connection
 from openvipu.proto import admin_pb2_grpc, catalog_pb2_grpc, version_pb2_grpc, vipuuser_pb2_grpc
-from openvipu.rpc import ACCESS_KEY_HEADER, USER_HEADER, channel, words_of
+from openvipu.rpc import ACCESS_KEY_HEADER, USER_HEADER, channel, is_refusal, words_of
 from openvipu.rpctls import Tls
 
 PATIENCE = "Please be patient. This operation can take several seconds"
 POLL_SECONDS = 0.05
 DOT_EVERY = 10
+Cause = Literal["exists", "missing", "controller", "agent", ""]
+"""Why a command failed, where a command goes on by it: what should be created is there, what is named isn't there, the
+controller or an agent can't be reached; or any other reason."""
+_CAUSES: Mapping[grpc.StatusCode, Cause] = {
+    grpc.StatusCode.ALREADY_EXISTS: "exists",
+    grpc.StatusCode.NOT_FOUND: "missing",
+    grpc.StatusCode.UNAVAILABLE: "agent",
+}
+"""Of what the controller refuses."""
 
 
 class CommandError(Exception):
-    """The controller refused; ``status`` is the exit status: 2 for bad input, 1 for the rest.
+    """The controller refused; ``status`` is the exit status: 2 for bad input, 1 for the rest."""
 
-    ``exists``: what should be created is there already.
-    """
-
-    def __init__(self, what: str, reason: str, status: int = 1, exists: bool = False) -> None:
+    def __init__(self, what: str, reason: str, status: int = 1, cause: Cause = "") -> None:
         super().__init__(f"{what}: failed: {reason.rstrip('.')}.")
-        self.status, self.exists = status, exists
+        self.status, self.cause = status, cause
 
 
 class Session:
@@ -91,16 +97,15 @@ class Session:
 
     def _failed(self, what: str, error: grpc.RpcError) -> CommandError:
         code = error.code() if isinstance(error, grpc.Call) else grpc.StatusCode.UNKNOWN
-        if code is grpc.StatusCode.UNAVAILABLE and "can't be reached for" not in words_of(error):
-            return CommandError(
-                what, f"the controller at {self.connection.target} can't be reached: {words_of(error)}"
-            )
+        if code is grpc.StatusCode.UNAVAILABLE and not is_refusal(error):
+            reason = f"the controller at {self.connection.target} can't be reached: {words_of(error)}"
+            return CommandError(what, reason, cause="controller")
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
             return CommandError(what, f"the controller at {self.connection.target} didn't answer in time")
         if code is grpc.StatusCode.UNIMPLEMENTED:
             return CommandError(what, f"{self.connection.target} has no such service; is it the right port?")
         status = 2 if code is grpc.StatusCode.INVALID_ARGUMENT else 1
-        return CommandError(what, words_of(error), status, code is grpc.StatusCode.ALREADY_EXISTS)
+        return CommandError(what, words_of(error), status, _CAUSES.get(code, ""))
 
 
 def say(text: str) -> None:
