@@ -69,8 +69,8 @@ class Found:
         return self.failed(subject, f"{_text(found)}, expected {_text(expected)}", found, expected)
 
     def _make(self, status: Status, subject: str, reason: str, found: object, expected: object) -> Result:
-        texts = [None if value is None else _text(value) for value in (found, expected)]
-        return Result(self.code, subject, status, reason, self.source, *texts)
+        was, wanted = (None if value is None else _text(value) for value in (found, expected))
+        return Result(self.code, subject, status, reason, self.source, was, wanted)
 
 
 def _text(value: object) -> str:

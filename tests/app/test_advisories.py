@@ -11,9 +11,9 @@ from weft.app.doctor.advisories import PRODUCTS, SERIES, Advisories, read_stated
 from weft.model.errors import InputError
 
 
-def codes(service: str, newest: str = "", *stated: str, label: str = "cloud main") -> dict[str, str]:
+def codes(service: str, newest: str = "", *stated: str, cloud: str = "main") -> dict[str, str]:
     known = Advisories(read_table(None), read_stated(list(stated)))
-    return {one.code: one.what for one in known.of(label, service, newest)}
+    return {one.code: one.what for one in known.in_cloud(cloud).of("cloud …", service, newest)}
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def test_unknown_version_is_never_ok(service: str, newest: str) -> None:
 
 def test_version_stated_for_one_cloud_does_not_count_for_others() -> None:
     assert list(codes("compute", "", "main/nova=34.0.0")) == ["ADVISORIES_NONE"]
-    assert list(codes("compute", "", "main/nova=34.0.0", label="cloud other")) == ["ADVISORY_UNKNOWN"]
-    assert list(codes("compute", "", "main/nova=34.0.0", "nova=29.0.0", label="cloud other")) == [
+    assert list(codes("compute", "", "main/nova=34.0.0", cloud="other")) == ["ADVISORY_UNKNOWN"]
+    assert list(codes("compute", "", "main/nova=34.0.0", "nova=29.0.0", cloud="other")) == [
         "ADVISORY_APPLIES"
     ]
     assert codes("placement", "") == {}

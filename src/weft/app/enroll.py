@@ -88,6 +88,7 @@ def read_input(site_file: str | Path, list_file: str | Path, lldp: Sequence[str]
 
 def _check_macs(site: Site, listed: MachineList) -> None:
     """Raise `InputError` for a MAC address of two machines, and for an ignored one that a machine or device has."""
+    mine = {h.mac: n.name for n in site.nodes for h in n.hcas if h.mac}
     owners = {h.mac: f"adapter {n.name}/{h.name}" for n in site.nodes for h in n.hcas if h.mac}
     owners |= {
         i.mac: f"{i.device}/{i.name} in the site" for i in site.interfaces if i.device not in listed.machines
@@ -95,10 +96,11 @@ def _check_macs(site: Site, listed: MachineList) -> None:
     for name in listed.machines:
         for index, port in enumerate(listed.of(name).ports):
             at = f"machines.{name}.ports[{index}].mac"
-            if (owner := owners.get(port.mac)) is not None and not owner.startswith(f"adapter {name}/"):
+            if (owner := owners.get(port.mac)) is not None and mine.get(port.mac) != name:
                 allowed = f"a MAC address of one machine: this is that of {owner}; what every machine has, such as the "
                 raise InputError(at, port.mac, f"{allowed}BMC's USB interface, belongs in ignored_macs")
             owners[port.mac] = f"a port of {name}"
+            mine.pop(port.mac, None)
     for name in listed.machines:
         for mac in listed.of(name).ignored_macs:
             if (owner := owners.get(mac)) is not None:

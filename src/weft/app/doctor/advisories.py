@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
@@ -143,10 +143,20 @@ def read_stated(words: list[str]) -> Mapping[tuple[str, str], str]:
 
 @dataclass(frozen=True, slots=True)
 class Advisories:
-    """Args: stated: as `read_stated` has it."""
+    """What the table says of services.
+
+    Attributes:
+        stated: as `read_stated` has it.
+        cloud: the cloud that the services are of; empty: none of the site's.
+    """
 
     table: Table
     stated: Mapping[tuple[str, str], str]
+    cloud: str = ""
+
+    def in_cloud(self, name: str) -> Advisories:
+        """The same for a cloud's services."""
+        return replace(self, cloud=name)
 
     def age(self) -> Iterator[Finding]:
         """Whether the table is too old to say much."""
@@ -164,8 +174,7 @@ class Advisories:
         product, of = PRODUCTS.get(service), f"{label}: {service}"
         if product is None:
             return
-        cloud = label.removeprefix("cloud ")
-        exact = self.stated.get((cloud, product)) or self.stated.get(("", product))
+        exact = self.stated.get((self.cloud, product)) or self.stated.get(("", product))
         first, end, called = _range(product, exact, newest)
         mine = [one for one in self.table.advisories if product in one.of]
         sure = [one for one in mine if _within(one, product, first, end)]

@@ -84,22 +84,25 @@ def _outside(
             yield finding("PROFILE_UNUSABLE", account.label, error)
             continue
         accounts.append((account, sessions))
-        first.append(cloud.keystone_check(sessions, account.label, seconds, advisories))
+        first.append(
+            cloud.keystone_check(sessions, account.label, seconds, advisories.in_cloud(account.cloud))
+        )
     yield from carried_out(first, seconds)
     for check, (account, sessions) in zip(first, accounts, strict=True):
         if any(one.code == "SERVICE_ANSWERS" for one in check.found):
-            later += cloud.service_checks(sessions, account.services, account.label, seconds, advisories)
+            known = advisories.in_cloud(account.cloud)
+            later += cloud.service_checks(sessions, account.services, account.label, seconds, known)
         elif account.services:
             said = f"{', '.join(account.services)} weren't asked: Keystone gave no token to look with"
             yield finding("SERVICE_UNASKED", account.label, said)
     if site is not None:
         if url is not None:
             signed_in = {
-                account.label: sessions
+                account.cloud: sessions
                 for check, (account, sessions) in zip(first, accounts, strict=True)
                 if any(one.code == "SERVICE_ANSWERS" for one in check.found)
             }
-            clouds = {name: signed_in.get(f"cloud {name}") for name in site.clouds}
+            clouds = {name: signed_in.get(name) for name in site.clouds}
             later.append(gate.gate_check(url, site.name, clouds, seconds))
         later += [
             Check("extras", partial(host.extras, site)),
@@ -116,24 +119,31 @@ def _outside(
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """weft's user in a cloud, and the services that it uses there besides Keystone."""
+    """weft's user in a cloud, and the services that it uses there besides Keystone.
 
-    label: str
+    Attributes:
+        cloud: of the site; empty: only its Keystone is used, to validate tokens.
+    """
+
+    cloud: str
     profile: str
     services: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """The name for findings."""
+        return f"cloud {self.cloud}" if self.cloud else f"profile {self.profile}"
 
 
 def _accounts(settings: ServeSettings, site: Site | None) -> list[_Account]:
     """weft's account in each cloud, and in the one whose Keystone validates tokens, if that is another."""
     validates = settings.cloud_profile or os.environ.get("OS_CLOUD", "weft")
     if site is None:
-        return [_Account(f"profile {validates}", validates, cloud.ALWAYS)]
+        return [_Account("", validates, cloud.ALWAYS)]
     found = [
-        _Account(
-            f"cloud {name}", profile_of(site, name, settings.cloud_profile), cloud.services_of(site, name)
-        )
+        _Account(name, profile_of(site, name, settings.cloud_profile), cloud.services_of(site, name))
         for name in sorted(site.clouds)
     ]
     if validates not in {one.profile for one in found}:
-        found.append(_Account(f"profile {validates}", validates, ()))
+        found.append(_Account("", validates, ()))
     return found

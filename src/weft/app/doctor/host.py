@@ -87,11 +87,9 @@ def listening(settings: ServeSettings) -> Iterator[Finding]:
         return
     chain = settings.certificate[0]
     try:
-        problems = expiry_problems(chain.read_bytes(), str(chain), datetime.now(UTC))
+        problems = expiry_problems(chain.read_bytes(), str(chain), datetime.now(UTC), remedy="")
     except OSError as error:
         problems = [f"certificate {chain} can't be read: {error.strerror}"]
-    # The sentence's remedy is that of the agents' certificates.
-    problems = [problem.partition(": renew it with")[0].partition(", renew it")[0] for problem in problems]
     yield from (finding("CERTIFICATE_ENDS", "serve", problem) for problem in problems)
     if problems:
         return
