@@ -40,7 +40,7 @@ from weft.api import (
     versions,
     webhooks,
 )
-from weft.api.asking import BODIES
+from weft.api.bodies import BODIES
 from weft.api.documents import (
     Problem,
 )
@@ -204,7 +204,7 @@ def _methods(http: HttpRequest) -> list[str]:
 
 
 def _on_bad_parameters(http: HttpRequest, error: RequestValidationError) -> Response:
-    """Bad query parameters; `weft.api.asking` reads bodies."""
+    """Bad query parameters; `weft.api.bodies` reads bodies."""
     invalid = [
         InputError(str(e["loc"][-1]), e.get("input"), in_words(e["type"], e.get("ctx") or {}, str(e["msg"])))
         for e in error.errors()

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from weft.api.asking import KIB, Backend, Named, answer, body_schema, json_object, may, may_with, raw_body
+from weft.api.asking import Backend, Named, may, may_with
+from weft.api.bodies import KIB, answer, body_schema, json_object, raw_body
 from weft.api.threadshares import outside
 from weft.app.verbs import Request
 from weft.model.bandwidth import MOST_NODES, BandwidthDocument, BandwidthPlan, SignedCertificate

@@ -2,7 +2,7 @@
 
 uvicorn only times keep-alive connections between requests. Here a request's head must arrive within `HEAD_SECONDS`,
 a response must be read within `ANSWER_SECONDS`, and beyond the connection limit those that have been idle longest
-are closed first. Bodies are timed where they are read (`weft.api.asking`).
+are closed first. Bodies are timed where they are read (`weft.api.bodies`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from weft.api import streams
-from weft.api.asking import Backend, answer, asker_again, may
+from weft.api.asking import Backend, asker_again, may
+from weft.api.bodies import answer
 from weft.api.together import together
 from weft.api.waiting import room_of
 from weft.app.service import Service

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 
-from weft.api.asking import Backend, Named, answer, may, may_with, path_name
+from weft.api.asking import Backend, Named, may, may_with, path_name
+from weft.api.bodies import answer
 from weft.app.verbs import Request
 from weft.model.views import (
     HealthGroup,

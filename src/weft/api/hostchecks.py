@@ -11,22 +11,8 @@ from fastapi import Request as HttpRequest
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import Field
 
-from weft.api.asking import (
-    KIB,
-    Backend,
-    Named,
-    SmallBody,
-    address_of,
-    answer,
-    body_schema,
-    check_parameters,
-    document,
-    json_body,
-    json_object,
-    may,
-    neighbourhood,
-    user_agent,
-)
+from weft.api.asking import Backend, Named, address_of, check_parameters, may, neighbourhood, user_agent
+from weft.api.bodies import KIB, SmallBody, answer, body_schema, document, json_body, json_object
 from weft.api.documents import CheckTokenList
 from weft.api.paging import PageOf, page
 from weft.api.threadshares import READ_SECONDS, ThreadShares

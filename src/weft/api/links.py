@@ -6,7 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from weft.api.asking import Backend, Named, answer, may, may_with
+from weft.api.asking import Backend, Named, may, may_with
+from weft.api.bodies import answer
 from weft.api.threadshares import outside
 from weft.app.verbs import Request
 from weft.model.linkreading import Pattern

@@ -6,17 +6,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from weft.api.asking import (
-    Backend,
-    Named,
-    Revised,
-    SmallBody,
-    answer,
-    body_schema,
-    document,
-    generation_of,
-    may,
-)
+from weft.api.asking import Backend, Named, may
+from weft.api.bodies import SmallBody, answer, body_schema, document
+from weft.api.conditions import Revised, generation_of
 from weft.api.documents import (
     DrainList,
     HoldList,

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from weft.api.asking import Backend, Named, SmallBody, answer, body_schema, document, may
+from weft.api.asking import Backend, Named, may
+from weft.api.bodies import SmallBody, answer, body_schema, document
 from weft.api.documents import AbandonRequest, EventList, NetworkList
 from weft.app.verbs import Request
 from weft.model.receipt import SignedReceipt

@@ -6,23 +6,20 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Response
 
-from weft.api.asking import (
+from weft.api.asking import Backend, Named, may
+from weft.api.bodies import (
     ROWS_SCHEMA,
-    Backend,
     LargeBody,
     ListBody,
-    Named,
     PartBody,
     SmallBody,
     answer,
     body_schema,
     document,
-    existence_of,
-    generation_of,
     json_rows,
-    may,
     plain_object,
 )
+from weft.api.conditions import existence_of, generation_of
 from weft.api.documents import (
     AgentCertificateList,
     AuditLog,

@@ -8,7 +8,8 @@ from fastapi import Request as HttpRequest
 from starlette.concurrency import run_in_threadpool
 
 from weft.api import streams
-from weft.api.asking import Asker, Backend, Named, answer, asker_again, check_parameters
+from weft.api.asking import Asker, Backend, Named, asker_again, check_parameters
+from weft.api.bodies import answer
 from weft.api.documents import EventList
 from weft.api.podwaits import After, Gather, Newest, Wait
 from weft.api.waiting import (

@@ -9,22 +9,9 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Response
 from fastapi import Request as HttpRequest
 from starlette.concurrency import run_in_threadpool
 
-from weft.api.asking import (
-    Asker,
-    Backend,
-    Named,
-    SmallBody,
-    answer,
-    body_schema,
-    check_parameters,
-    document,
-    existence_of,
-    generation_of,
-    may,
-    may_with,
-    path_name,
-    plain_object,
-)
+from weft.api.asking import Asker, Backend, Named, check_parameters, may, may_with, path_name
+from weft.api.bodies import SmallBody, answer, body_schema, document, plain_object
+from weft.api.conditions import existence_of, generation_of
 from weft.api.documents import (
     AbandonRequest,
     ActionRequest,

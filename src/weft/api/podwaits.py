@@ -11,7 +11,8 @@ from fastapi import Request as HttpRequest
 from pydantic import WithJsonSchema
 from starlette.concurrency import run_in_threadpool
 
-from weft.api.asking import answer, asker_again
+from weft.api.asking import asker_again
+from weft.api.bodies import answer
 from weft.api.waiting import GATHER, LONGEST_GATHER, LONGEST_WAIT, room_of, seconds_of, states_of
 from weft.app.service import Service
 from weft.app.verbs import Request

@@ -9,7 +9,8 @@ from fastapi import APIRouter, Query, Response
 from fastapi import Request as HttpRequest
 from starlette.concurrency import run_in_threadpool
 
-from weft.api.asking import Backend, SmallBody, answer, asker_again, body_schema, document, may
+from weft.api.asking import Backend, asker_again, may
+from weft.api.bodies import SmallBody, answer, body_schema, document
 from weft.api.documents import AbandonRequest, ApplySiteRequest, EventList
 from weft.api.threadshares import outside
 from weft.api.waiting import GATHER, LONGEST_WAIT, room_of

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from weft.api.asking import Backend, answer, may
+from weft.api.asking import Backend, may
+from weft.api.bodies import answer
 from weft.app.verbs import Request
 from weft.model.views import UseReport, UseSearch
 

@@ -13,7 +13,8 @@ from fastapi import APIRouter, Response
 from fastapi import Request as HttpRequest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from weft.api.asking import Backend, answer
+from weft.api.asking import Backend
+from weft.api.bodies import answer
 from weft.api.metrics import Metrics
 from weft.api.threadshares import READ_SECONDS
 from weft.model.views import Health

@@ -8,19 +8,9 @@ from fastapi import APIRouter, Depends, Query, Response
 from fastapi import Request as HttpRequest
 from pydantic import Field
 
-from weft.api.asking import (
-    Asker,
-    Backend,
-    Named,
-    Revised,
-    SmallBody,
-    answer,
-    body_schema,
-    check_parameters,
-    document,
-    generation_of,
-    may,
-)
+from weft.api.asking import Asker, Backend, Named, check_parameters, may
+from weft.api.bodies import SmallBody, answer, body_schema, document
+from weft.api.conditions import Revised, generation_of
 from weft.api.documents import WebhookList
 from weft.api.paging import PageOf, page
 from weft.api.threadshares import outside

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from weft.api.asking import KIB, limited_body
+from weft.api.bodies import KIB, limited_body
 from weft.web.sessions import Session
 
 CSP = (

@@ -12,7 +12,7 @@ from fastapi import Request as HttpRequest
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse
 
-from weft.api.asking import KIB
+from weft.api.bodies import KIB
 from weft.model.errors import InputError, UnauthenticatedError, WeftError
 from weft.ports.signin import NeedsPasscode, Scope, SignedIn, SignIn
 from weft.web.guard import LARGEST_FORM, form_of

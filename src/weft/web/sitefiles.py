@@ -11,7 +11,7 @@ import yaml
 from fastapi import APIRouter, Query, Response
 from starlette.exceptions import HTTPException
 
-from weft.api.asking import KIB, MIB
+from weft.api.bodies import KIB, MIB
 from weft.api.threadshares import run_outside
 from weft.app.service import Service
 from weft.app.sitefile import assemble
