@@ -14,8 +14,17 @@ current() {
     for project in "${projects[@]}"; do [ .venv/ready -nt "$project/pyproject.toml" ] || return 1; done
 }
 if current; then exit 0; fi
-python=$(command -v python3.11 || command -v python3 || true)
-if [ -z "$python" ] || ! "$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+# Debian's own first: it is built with profile-guided optimization, and takes a fifth to a quarter less time for the same
+# work than one built without, as pyenv does. It is also what a fresh Debian has.
+usable() { "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+python=
+for one in /usr/bin/python3 python3.11 python3; do
+    if usable "$one"; then
+        python=$one
+        break
+    fi
+done
+if [ -z "$python" ]; then
     tools/packages.sh python3 python3-venv
     python=/usr/bin/python3
 fi
