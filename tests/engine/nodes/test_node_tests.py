@@ -12,6 +12,7 @@ import pytest
 from tests.engine.house import House
 from tests.engine.timehouse import HandClock, make, release
 from tests.helpers.hostchecks import document, result
+from tests.web.test_node_ways import measured
 from weft.app.desk import Desk
 from weft.app.policy import Policy
 from weft.app.redact import redacted
@@ -98,6 +99,29 @@ def test_result_from_before_the_hold_or_of_a_pod_does_not_count(house: House, cl
     assert held(house, node) == {"nccl": "missing", "disk": "missing"}
     say(house, node, "nccl")
     assert say(house, node, "disk").accepted
+
+
+def test_result_that_arrives_after_a_later_run_does_not_count(house: House, clock: HandClock) -> None:
+    """Of outside tests, own checks and bandwidth: what failed since isn't passed by an earlier run."""
+    choose(house, tests=["nccl", "weft-check", "bandwidth"])
+    house.service.nodes.hold(house.operator, "gpu03", "burn-in")
+    began = house.database.now()
+    clock.seconds += 60
+    say(house, "gpu03", "nccl", "failed", ago=20)
+    with pytest.raises(ConflictError, match="nccl of node gpu03 began before"):
+        say(house, "gpu03", "nccl", ago=40)
+    site = house.store.site().site
+    record_bandwidth(house.database, site, {"gpu03": "failed"}, began + timedelta(seconds=40), "olga")
+    record_bandwidth(house.database, site, {"gpu03": "passed"}, began + timedelta(seconds=20), "olga")
+    token = house.service.checks.make_token(house.operator, "gpu03").token
+    reporter = house.service.checks.reporter(token, "gpu03", "192.0.2.1", "req-1", "weft-check")
+    for failed, seconds in ((True, 40), (False, 20)):
+        when = (began + timedelta(seconds=seconds)).isoformat()
+        found = [result("XID", "gpu0", "failed" if failed else "ok"), result("MODULE")]
+        house.service.checks.report(reporter, document(*found, when=when))
+        clock.seconds += 11
+    assert held(house) == dict.fromkeys(("nccl", "weft-check", "bandwidth"), "failed")
+    assert not say(house, "gpu03", "nccl").accepted and held(house)["nccl"] == "passed"
 
 
 def test_each_hold_begins_without_results(house: House) -> None:
@@ -258,3 +282,16 @@ def test_bandwidth_reported_again_after_the_hold_began_does_not_count(house: Hou
     for began in (now - timedelta(hours=1), now + timedelta(days=1)):
         record_bandwidth(house.database, site, {"gpu03": "passed"}, began, "olga")
         assert held(house) == {"bandwidth": "missing"}
+
+
+def test_bandwidth_test_that_began_last_is_a_nodes_last_one(house: House) -> None:
+    """Whenever it was reported: one that failed isn't passed by an earlier one."""
+    nodes = ["gpu03", "gpu04"]
+    plan = house.service.bandwidth.nodes_plan(house.operator, nodes)
+    good, now = measured(nodes, plan), house.database.now()
+    slow = good | {"pairs": [[a, b, rail, 1.0, 1] for a, b, rail, *_ in good["pairs"]]}
+    for document_, ago in ((slow, 60), (good, 120)):
+        began = now - timedelta(seconds=ago)
+        times = {"began": began.isoformat(), "ended": (began + timedelta(seconds=30)).isoformat()}
+        house.service.bandwidth.report_nodes(house.operator, document_ | times)
+    assert house.service.bandwidth.show_node(house.operator, "gpu03").certificate.result == "failed"

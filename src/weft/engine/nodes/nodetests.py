@@ -58,7 +58,7 @@ def record_test(
     Raises:
         InputError: it began in the future.
         ConflictError: the site names no such test, the node isn't held for tests, a pod has it, the test began
-            before results count, or the database was restored and isn't accepted.
+            before results count or before its last run, or the database was restored and isn't accepted.
     """
     policy = site.acceptance
     if name not in policy.tests:
@@ -74,7 +74,7 @@ def record_test(
             raise ConflictError(hostchecks.TESTED_IN_POD(node=node))
         if started > now + AHEAD:
             raise InputError("started", started.isoformat(), "the time when the test began, which has passed")
-        if started < (since := hold.counts_from):
+        if started < (since := max(hold.counts_from, _last_run(hold, name))):
             raise ConflictError(hostchecks.TESTED_BEFORE(node=node, test=name, since=since))
         ended, tests = _record(tx, site, hold, name, status, started, reason, by)
     if ended:
@@ -101,6 +101,8 @@ def record_own_checks(
         return False
     hold = next((one for one in holds_of(tx, node) if one.what == policy.what), None)
     if hold is None or not hold.counts_from <= document.when <= tx.now() + AHEAD:
+        return False
+    if document.when < _last_run(hold, OWN_CHECKS):
         return False
     if tx.row("pod_has_node", node=node) is not None:
         return False
@@ -164,6 +166,12 @@ def entries_left(tx: Tx, node: str, now: datetime) -> int:
 
 def _names(tests: list[str]) -> str:
     return f"test{'s' if len(tests) > 1 else ''} {', '.join(tests)}"
+
+
+def _last_run(hold: Hold, name: str) -> datetime:
+    """When the run of a test began whose result the hold has: that of an earlier one, which arrives later, is over."""
+    known = hold.tests.get(name)
+    return hold.since if known is None else datetime.fromisoformat(known["started"])
 
 
 def _record(

@@ -369,9 +369,9 @@ SELECT pg_advisory_xact_lock(hashtextextended('bandwidth ' || %(subject)s, 0));
 SELECT id, at, document FROM bandwidth_certificate WHERE pod_id = %(pod_id)s ORDER BY at DESC LIMIT 1;
 
 -- name: bandwidth_of_node
--- The newest certificate by operators that has a node.
+-- The certificate by operators of the test that began last of those that have a node.
 SELECT at, results ->> %(node)s AS result, (document #>> '{certificate,began}')::timestamptz AS began, document FROM bandwidth_certificate
-WHERE pod_id IS NULL AND results ? %(node)s ORDER BY at DESC LIMIT 1;
+WHERE pod_id IS NULL AND results ? %(node)s ORDER BY began DESC NULLS LAST, at DESC LIMIT 1;
 
 -- name: bandwidth_of_nodes
 -- The newest certificate by operators of exactly these nodes.
