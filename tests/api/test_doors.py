@@ -171,9 +171,9 @@ def test_oldest_silent_connection_is_closed_when_too_many(door: Backend) -> None
 
 def test_missing_body_times_out(still_doors: DoorsHouse, monkeypatch: pytest.MonkeyPatch) -> None:
     """408, and not a thread nor a connection forever."""
-    from weft.api import asking
+    from weft.api import bodies
 
-    monkeypatch.setattr(asking, "BODY_SECONDS", 0.2)
+    monkeypatch.setattr(bodies, "BODY_SECONDS", 0.2)
     head = "POST /v1/pods HTTP/1.1\r\nHost: x\r\nX-Auth-Token: a-member\r\nContent-Type: application/json\r\n"
     with served(create_app(still_doors.service, FakeIdentity(tokens()))) as url:
         parts = httpx.URL(url)
