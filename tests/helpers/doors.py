@@ -116,17 +116,18 @@ class DoorsHouse(House):
         fewer = seen.model_copy(update={"links": seen.links[:-1]})
         self.fabric.topology = lambda: fewer
 
-    def multiply(self, name: str, times: int) -> None:
-        """So many more rows as the one of this pod, under other names."""
+    def multiply(self, name: str, times: int, table: str = "pod") -> None:
+        """So many more rows as the one of this pod, or of this name in another table, under other names."""
         other = {"id": "gen_random_uuid()", "name": "name || number"}
         columns = (
             "SELECT column_name FROM information_schema.columns "
-            "WHERE table_name = 'pod' AND is_generated = 'NEVER' AND is_identity = 'NO'"
+            "WHERE table_name = %s AND is_generated = 'NEVER' AND is_identity = 'NO'"
         )
         with psycopg.connect(self.database.url) as connection:
-            names = [row[0] for row in connection.execute(columns)]
+            names = [row[0] for row in connection.execute(columns, (table,))]
             values = ", ".join(other.get(column, column) for column in names)
-            copy = f"INSERT INTO pod ({', '.join(names)}) SELECT {values} FROM pod, generate_series(1, %s) AS number"
+            rows = f"SELECT {values} FROM {table}, generate_series(1, %s) AS number"
+            copy = f"INSERT INTO {table} ({', '.join(names)}) {rows}"
             connection.execute(f"{copy} WHERE name = %s".encode(), (times, name))
 
     def fill(self, but: int = 0, end: datetime | None = None) -> PodRecord:

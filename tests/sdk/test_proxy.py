@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -58,6 +60,22 @@ def test_all_pages_of_a_list_are_read(proxy: PodProxy, desk: Desk) -> None:
     assert [p.name for p in proxy.pods(limit=1)] == ["p1", "p2", "p3"]
     assert [p.name for p in proxy.pods(limit=1, name="p2")] == ["p2"]
     assert list(proxy.pods(state="READY")) == []
+
+
+def test_all_pages_of_events_are_read(proxy: PodProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page has as many as the service chooses, and says where the next one begins."""
+    made = proxy.create_pod(**ORDER)
+    whole = proxy.pod_events(made)
+    asked: list[object] = []
+
+    def get(url: str, params: Mapping[str, Any]) -> Any:
+        asked.append(params["after"])
+        rest = [one for one in whole if one["sequence"] > params["after"]]
+        page = {"events": rest[:1]} | ({"next": rest[0]["sequence"]} if rest[1:] else {})
+        return SimpleNamespace(json=lambda: page)
+
+    monkeypatch.setattr(proxy, "get", get)
+    assert proxy.pod_events(made) == whole and len(asked) == len(whole) > 1
 
 
 def test_same_key_gives_the_same_pod(proxy: PodProxy) -> None:

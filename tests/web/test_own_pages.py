@@ -23,6 +23,7 @@ from weft.engine.site.siteplan import PlannedSite
 from weft.model.pod import PodState
 from weft.model.views import WebhookTest
 from weft.testing.cloud import Fault
+from weft.web import checktokens, webhooks
 from weft.web.sessions import COOKIE
 
 URL = "https://hooks.example.org/weft?token=x"
@@ -180,6 +181,31 @@ def test_bad_positions_and_too_many_streams_are_refused(pods_console: Console, b
         assert browser.get(unescape(source[1])).status_code == 503
     finally:
         pods_console.app.state.streams = kept
+
+
+def test_webhooks_and_tokens_are_in_pages(
+    pods_console: Console, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With links to the first and the next page, which keep what the list was asked for by."""
+    monkeypatch.setattr(webhooks, "SHOWN", 2)
+    monkeypatch.setattr(checktokens, "SHOWN", 2)
+    browser.sign_in("alice")
+    form = browser.get("/ui/webhooks/new")
+    for name in ("one", "three", "two"):
+        browser.page = form
+        browser.post("/ui/webhooks/new", {"name": name, "url": URL, "events": ""})
+    browser.sign_in("olga")
+    form = browser.get("/ui/site/check-tokens/new")
+    for _ in range(3):
+        browser.page = form
+        browser.post("/ui/site/check-tokens/new", {"node": "gpu01", "until": ""})
+    for path, here in (("/ui/webhooks?all=true", ">two<"), ("/ui/site/check-tokens?node=gpu01", "Revoke")):
+        first = browser.get(path).text
+        following = re.search(r'<a href="([^"]+)">Next page</a>', first)
+        assert following and "First page" not in first
+        last = browser.get(unescape(following[1])).text
+        assert here in last and "Next page" not in last
+        assert f'<a href="{path}">First page</a>' in last
 
 
 def test_site_without_applied_resources_says_so(pods_console: Console, browser: Browser) -> None:

@@ -17,6 +17,7 @@ from weft.model.views import (
     MOST_EVENTS,
     AgentCertificateView,
     AuditLogEntry,
+    AuditReport,
     CheckTokenView,
     DrainView,
     EventView,
@@ -24,9 +25,13 @@ from weft.model.views import (
     HoldView,
     LeafView,
     NetworkSummary,
+    NodeHealths,
+    NodeLoads,
     NodeView,
     PodSummary,
     ReportView,
+    SiteResources,
+    UseReport,
     WebhookView,
 )
 from weft.ports.servers import Action
@@ -77,6 +82,26 @@ class NodeList(Paged):
     """A page of the site's nodes."""
 
     nodes: tuple[NodeView, ...]
+
+
+class NodeHealthPage(NodeHealths, Paged):
+    """A page of nodes with their health."""
+
+
+class NodeLoadsPage(NodeLoads, Paged):
+    """A page of loads of nodes."""
+
+
+class SiteResourcesPage(SiteResources, Paged):
+    """What was applied of a site, with a page of its resources."""
+
+
+class UsePage(UseReport, Paged):
+    """A page of hours of nodes and accelerators."""
+
+
+class AuditPage(AuditReport, Paged):
+    """The result of an audit, with a page of its findings."""
 
 
 class PartRows(Document):

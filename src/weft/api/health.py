@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Response
+from pydantic import Field
 
 from weft.api.asking import Backend, Named, may, may_with, path_name
 from weft.api.bodies import answer
+from weft.api.documents import NodeHealthPage
+from weft.api.paging import PageOf, page
 from weft.app.verbs import Request
 from weft.model.views import (
     HealthGroup,
     HealthValue,
     NodeHealth,
-    NodeHealths,
     PartHistory,
     PodHealth,
     SiteHealth,
@@ -55,15 +57,21 @@ def site_health(
     return answer(verbs.site.health(request, by))
 
 
-@router.get("/site/health/nodes", response_model=NodeHealths)
+class HealthsOf(PageOf):
+    """Which nodes are wanted."""
+
+    health: HealthValue | None = Field(default=None, description="Only nodes of this health.")
+
+
+@router.get("/site/health/nodes", response_model=NodeHealthPage)
 def node_healths(
-    request: Annotated[Request, may("nodes:list")],
-    verbs: Backend,
-    health: Annotated[HealthValue | None, Query(description="Only nodes of this health.")] = None,
+    request: Annotated[Request, may("nodes:list")], verbs: Backend, wanted: Annotated[HealthsOf, Query()]
 ) -> Response:
-    """All nodes with their health, in the site's order."""
-    found = verbs.nodes.healths(request)
-    return answer(NodeHealths(nodes=tuple(one for one in found if health in (None, one.health))))
+    """List nodes with their health, by name, in pages."""
+    every = verbs.nodes.healths(request)
+    rows = (one for one in every if wanted.health in (None, one.health))
+    found, after = page(rows, lambda one: (one.node,), wanted)
+    return answer(NodeHealthPage(nodes=found, next=after))
 
 
 @router.get("/parts/{serial}/history", response_model=PartHistory)

@@ -8,10 +8,12 @@ from fastapi import APIRouter, Query, Response
 
 from weft.api.asking import Backend, Named, may, may_with
 from weft.api.bodies import answer
+from weft.api.documents import NodeLoadsPage
+from weft.api.paging import PageOf, page
 from weft.api.threadshares import outside
 from weft.app.verbs import Request
 from weft.model.linkreading import Pattern
-from weft.model.views import Disturbers, LinkAnswer, NodeLoads, PodLinks
+from weft.model.views import Disturbers, LinkAnswer, PodLinks
 
 router = APIRouter(prefix="/v1")
 
@@ -63,8 +65,12 @@ def who_disturbs(
     return answer(verbs.fabrics.who_disturbs(request, pod, pattern))
 
 
-@router.get("/site/loads", response_model=NodeLoads, tags=["operator"])
+@router.get("/site/loads", response_model=NodeLoadsPage, tags=["operator"])
 @outside()
-def node_loads(request: Annotated[Request, may("links:show")], verbs: Backend) -> Response:
-    """How much of its links to the fabric each node uses now."""
-    return answer(verbs.fabrics.node_loads(request))
+def node_loads(
+    request: Annotated[Request, may("links:show")], verbs: Backend, wanted: Annotated[PageOf, Query()]
+) -> Response:
+    """How much of its links to the fabric each node uses now; by name, in pages."""
+    found = verbs.fabrics.node_loads(request)
+    rows, after = page(found.nodes, lambda one: (one.node,), wanted)
+    return answer(NodeLoadsPage.model_validate({**dict(found), "nodes": rows, "next": after}))

@@ -23,6 +23,7 @@ from weft.api.conditions import existence_of, generation_of
 from weft.api.documents import (
     AgentCertificateList,
     AuditLog,
+    AuditPage,
     FabricReadings,
     LeafList,
     PartRows,
@@ -39,6 +40,7 @@ from weft.model.views import (
     AuditLogSearch,
     AuditReport,
     FabricComparison,
+    Finding,
     ImpactView,
     SiteView,
 )
@@ -183,11 +185,21 @@ def adopt_cabling(
     return answer(verbs.fabrics.adopt_cabling(request, fabric))
 
 
-@router.get("/audit", response_model=AuditReport)
+@router.get("/audit", response_model=AuditPage)
 @outside(None)
-def audit(request: Annotated[Request, may("audit:check")], verbs: Backend) -> Response:
-    """Compare cloud and fabric with what pods own; changes nothing."""
-    return answer(verbs.audits.run(request))
+def audit(
+    request: Annotated[Request, may("audit:check")], verbs: Backend, wanted: Annotated[PageOf, Query()]
+) -> Response:
+    """Compare cloud and fabric with what pods own; changes nothing. The findings are in pages, by category, kind and
+    subject; each page is of an audit of its own."""
+    found = verbs.audits.run(request)
+    rows, after = page(found.findings, _place_of, wanted)
+    return answer(AuditPage.model_validate({**dict(found), "findings": rows, "next": after}))
+
+
+def _place_of(one: Finding) -> tuple[str, ...]:
+    """Where a finding is among all."""
+    return (one.category, one.kind, one.where[:200], one.subject[:200], one.key, one.what[:200])
 
 
 @router.post("/audit", response_model=AuditReport, openapi_extra=body_schema(RepairRequest))

@@ -11,7 +11,8 @@ from starlette.concurrency import run_in_threadpool
 
 from weft.api.asking import Backend, asker_again, may
 from weft.api.bodies import SmallBody, answer, body_schema, document
-from weft.api.documents import AbandonRequest, ApplySiteRequest, EventList
+from weft.api.documents import AbandonRequest, ApplySiteRequest, EventList, SiteResourcesPage
+from weft.api.paging import PageOf, page
 from weft.api.threadshares import outside
 from weft.api.waiting import GATHER, LONGEST_WAIT, room_of
 from weft.app.verbs import Request
@@ -42,10 +43,14 @@ def apply_site(request: Annotated[Request, may("site:apply")], verbs: Backend, b
     return answer(verbs.site.apply(request, document(ApplySiteRequest, body).adopt), 202)
 
 
-@router.get("/resources", response_model=SiteResources)
-def site_resources(request: Annotated[Request, may("site:plan")], verbs: Backend) -> Response:
-    """What was last applied, and its state."""
-    return answer(verbs.site.resources(request))
+@router.get("/resources", response_model=SiteResourcesPage)
+def site_resources(
+    request: Annotated[Request, may("site:plan")], verbs: Backend, wanted: Annotated[PageOf, Query()]
+) -> Response:
+    """What was last applied, and its state; the resources by key, in pages."""
+    found = verbs.site.resources(request)
+    rows, after = page(found.resources, lambda one: (one.key,), wanted)
+    return answer(SiteResourcesPage.model_validate({**dict(found), "resources": rows, "next": after}))
 
 
 @router.get("/events", response_model=EventList)

@@ -8,18 +8,32 @@ from fastapi import APIRouter, Query, Response
 
 from weft.api.asking import Backend, may
 from weft.api.bodies import answer
+from weft.api.documents import UsePage
+from weft.api.paging import PageOf, page
 from weft.app.verbs import Request
-from weft.model.views import UseReport, UseSearch
+from weft.model.views import UseSearch
 
 router = APIRouter(prefix="/v1", tags=["use"])
 
 
-@router.get("/use", response_model=UseReport)
-def use(
-    request: Annotated[Request, may("use:show")], verbs: Backend, search: Annotated[UseSearch, Query()]
-) -> Response:
-    """Node and accelerator hours of the project in a period, or of all projects, from the holds that placement keeps.
+class UseOf(UseSearch, PageOf):
+    """Period and projects whose use is asked for, and which part of the rows."""
 
-    A node counts from its assignment until it was returned, its cleaning included; what goes on counts until now.
+
+@router.get("/use", response_model=UsePage)
+def use(
+    request: Annotated[Request, may("use:show")], verbs: Backend, search: Annotated[UseOf, Query()]
+) -> Response:
+    """Node and accelerator hours of the project in a period, or of all projects, from the holds that placement keeps;
+    by project, pod, type and state, in pages.
+
+    A node counts from its assignment until it was returned, its cleaning included; what goes on counts until now. Ask
+    for further pages with the `until` of the first one.
     """
-    return answer(verbs.use(request, search))
+    found = verbs.use(request, search)
+    rows, after = page(
+        found.rows,
+        lambda one: (one.project_id or "", one.pod or "", one.pod_id or "", one.type, one.state),
+        search,
+    )
+    return answer(UsePage.model_validate({**dict(found), "rows": rows, "next": after}))

@@ -53,7 +53,7 @@ def webhooks(
     wanted: Annotated[WebhookPage, Query()],
 ) -> Response:
     """List webhooks by project and name, whether they are delivered, and why not, in pages."""
-    hooks = verbs.webhooks.list(request, wanted.all_projects)
+    hooks = verbs.webhooks.list(request, wanted.all_projects, wanted.marker, wanted.limit + 1)
     found, after = page(hooks, lambda one: (one.project_id, one.name), wanted)
     return answer(WebhookList(webhooks=found, next=after))
 

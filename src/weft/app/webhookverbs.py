@@ -31,12 +31,14 @@ class WebhookVerbs:
         with self._desk.refusals(request, rule, name) if rule in CHANGES else nullcontext():
             self._hook(request, rule, name)
 
-    def list(self, request: Request, all_projects: bool = False) -> Sequence[WebhookView]:
-        """By name."""
+    def list(
+        self, request: Request, all_projects: bool = False, after: str | None = None, limit: int | None = None
+    ) -> Sequence[WebhookView]:
+        """By project and name. Args: after: only those that sort after this PROJECT/NAME; limit: None: all."""
         if all_projects:
             self._desk.policy.check("webhooks:list_all_projects", request.caller)
-            return [_view(hook) for hook in self._hooks().list(None)]
-        return [_view(hook) for hook in self._hooks().list(self._desk.project(request, "webhooks:list"))]
+        project = None if all_projects else self._desk.project(request, "webhooks:list")
+        return [_view(hook) for hook in self._hooks().list(project, after, limit)]
 
     def show(self, request: Request, name: str) -> WebhookView:
         """By name or id. Raises `NotFoundError`."""

@@ -71,6 +71,25 @@ def listed(ask: Callable[..., Json], path: str, rows: str, **given: Any) -> list
         given["marker"] = following
 
 
+def whole(ask: Callable[..., Json], path: str, rows: str, *kept: str, **given: Any) -> Json:
+    """The document of a list's first page, with the rows of all pages.
+
+    Args:
+        ask, rows, given: as `listed`.
+        kept: members of the first page that are parameters of the others, so that all are of one moment.
+    """
+    pages = Pages()
+    first = ask("GET", with_query(path, **given))
+    following = pages.after(first)
+    while following is not None:
+        same = {name: first[name] for name in kept}
+        answer = ask("GET", with_query(path, **{**given, **same, "marker": following}))
+        first[rows] += answer[rows]
+        following = pages.after(answer)
+    first.pop("next", None)
+    return first
+
+
 def events(weft: Transport, of: str, query: Mapping[str, Any], wait: float = 0.0) -> list[Json]:
     """Events of what is at a path, page after page; only the first one is waited for."""
     answer = weft.ask("GET", f"{of}/events?{urlencode(query)}", extra_time=wait)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
 from keystoneauth1.session import Session
 
-from weft.client.asking import LONGEST_WAIT, PAGE, events, listed, part, with_query
+from weft.client.asking import LONGEST_WAIT, PAGE, events, listed, part, whole, with_query
 from weft.client.capacity import Capacity
 from weft.client.fabrics import Fabrics
 from weft.client.nodes import Nodes
@@ -68,7 +69,7 @@ class Audits:
             if findings is not None:  # weft refuses an empty list
                 body["findings"] = list(findings)
             return self.weft.ask("POST", "/v1/audit", body, extra_time=1800)
-        return self.weft.ask("GET", "/v1/audit", extra_time=600)
+        return whole(partial(self.weft.ask, extra_time=600), "/v1/audit", "findings")
 
     def accept_database(self) -> Json:
         """Looks at everything outside, as `run` does."""
@@ -201,9 +202,9 @@ class Client:
         project: str | None = None,
     ) -> Json:
         """Node and accelerator hours of a period, of the caller's project or of all. Args: by: pod, project or type."""
-        given = {"since": since, "until": until, "by": by, "project": project}
         every = "true" if all_projects else None
-        return self._transport.ask("GET", with_query("/v1/use", **given, all_projects=every))
+        given = {"since": since, "until": until, "by": by, "project": project, "all_projects": every}
+        return whole(self._transport.ask, "/v1/use", "rows", "until", **given)
 
     def search(self, text: str) -> Json:
         """What has exactly this value: a name, id, GUID, address, P_Key or VLAN."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import quote, urlencode
 
-from weft.client.asking import listed, part
+from weft.client.asking import listed, part, whole
 from weft.client.transport import Json, Transport
 
 
@@ -51,7 +52,7 @@ class Fabrics:
     def node_loads(self) -> Json:
         """How much of its links each node uses now: `nodes` with `load` from 0 to 1, or None, and the fabrics that
         are `unread`; for operators."""
-        return self.weft.ask("GET", "/v1/site/loads", extra_time=60)
+        return whole(partial(self.weft.ask, extra_time=60), "/v1/site/loads", "nodes")
 
 
 def _fabric(name: str | None) -> str:

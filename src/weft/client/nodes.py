@@ -39,7 +39,7 @@ class Nodes:
 
     def healths(self, health: str | None = None) -> list[Json]:
         """All nodes, or those of one health."""
-        return self.weft.ask("GET", with_query("/v1/site/health/nodes", health=health))["nodes"]
+        return listed(self.weft.ask, "/v1/site/health/nodes", "nodes", health=health)
 
     def quarantine(self, node: str, reason: str) -> Json:
         """Keep a node from being assigned until it is cleared."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from weft.client.asking import LONGEST_WAIT, events, listed, part, with_query
+from weft.client.asking import LONGEST_WAIT, events, listed, part, whole, with_query
 from weft.client.transport import Json, Transport
 from weft.model.errors import NotFoundError
 
@@ -74,7 +74,7 @@ class Site:
 
     def resources(self) -> Json:
         """What was last applied, and its state."""
-        return self.weft.ask("GET", "/v1/site/resources")
+        return whole(self.weft.ask, "/v1/site/resources", "resources")
 
     def events(self, after: int = 0, wait: float = 0.0) -> list[Json]:
         """Events after a sequence; waits up to `wait` seconds (at most `LONGEST_WAIT`) for the first."""

@@ -105,10 +105,13 @@ class PodProxy(Proxy):
         return self._shown("POST", pod, "/replace", {"node": node, **options})
 
     def pod_events(self, pod: NameOrPod, after: int = 0) -> list[dict[str, Any]]:
-        """Events of a pod after a sequence number."""
-        events: list[dict[str, Any]] = self.get(f"{_path(pod)}/events", params={"after": after}).json()[
-            "events"
-        ]
+        """Events of a pod after a sequence number, page after page."""
+        events: list[dict[str, Any]] = []
+        following: int | None = after
+        while following is not None:
+            page = self.get(f"{_path(pod)}/events", params={"after": following}).json()
+            events += page["events"]
+            following = page.get("next")
         return events
 
     def pod_receipt(self, pod: NameOrPod) -> dict[str, Any]:

@@ -14,24 +14,24 @@ from weft.app.yamltext import Positions
 from weft.model.errors import InputError, NotFoundError
 from weft.model.views import CheckTokenRequest, CheckTokenView
 from weft.web.confirming import AskedField, Confirmation, check_unchanged, confirmation, print_of, require
+from weft.web.listing import After, part_of
 from weft.web.pods import checked
 from weft.web.visits import Visit, Visitor
 
 _LIST = "/site/check-tokens"
 router = APIRouter(prefix=_LIST)
 SHOWN = 500
-"""Tokens on the page; of the others the number."""
+"""Tokens on a page."""
 Named = Annotated[str, Query(max_length=LONGEST_NAME)]
 
 
 @router.get("")
-async def list_tokens(visit: Visitor, node: Named = "") -> Response:
+async def list_tokens(visit: Visitor, node: Named = "", after: After = None) -> Response:
     """Tokens of all nodes, or of one; also of nodes that left the site."""
     request = await visit.caller("GET", "/v1/check-tokens")
-    found = await run_in_threadpool(visit.verbs.checks.tokens, request, node or None)
-    return visit.page(
-        "site_check_tokens.html", tokens=found[:SHOWN], total=len(found), node=node, may=visit.allowed
-    )
+    every = await run_in_threadpool(visit.verbs.checks.tokens, request, node or None)
+    found = part_of(every, lambda one: (one.node, one.id), after, SHOWN, {"node": node} if node else {})
+    return visit.page("site_check_tokens.html", **found, node=node, may=visit.allowed)
 
 
 @router.get("/new")

@@ -16,15 +16,16 @@ from weft.model.pod import PodState
 from weft.model.siteplan import SitePlan, SiteStep
 from weft.model.views import SiteResources
 from weft.web.confirming import AskedField, Confirmation, check_unchanged, confirmation, print_of, require
+from weft.web.listing import After, part_of
 from weft.web.visits import Visit, Visitor
 
 router = APIRouter(prefix="/site/resources")
 SHOWN = 200
-"""Resources and newest events on the page; of the others the number."""
+"""Resources and newest events on a page."""
 
 
 @router.get("")
-async def resources(visit: Visitor) -> Response:
+async def resources(visit: Visitor, after: After = None) -> Response:
     """State, resources and events of what was applied last."""
     try:
         found = await _resources(visit)
@@ -36,7 +37,7 @@ async def resources(visit: Visitor) -> Response:
         "site_resources.html",
         found=found,
         unread="",
-        listed=found.resources[:SHOWN],
+        **part_of(found.resources, lambda one: (one.key,), after, SHOWN),
         events=events[::-1][:SHOWN],
         may=visit.allowed,
         stuck=found.state is PodState.RELEASING and "site:destroy" in visit.allowed,

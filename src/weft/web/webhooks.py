@@ -14,22 +14,28 @@ from weft.app.yamltext import Positions
 from weft.model.errors import ForbiddenError
 from weft.model.views import NewWebhook, WebhookRequest, WebhookTest, WebhookView
 from weft.web.confirming import AskedField, Confirmation, check_unchanged, confirmation, print_of
+from weft.web.listing import After, part_of
 from weft.web.pods import checked
 from weft.web.visits import Visit, Visitor
 
 router = APIRouter(prefix="/webhooks")
 SHOWN = 500
-"""Webhooks on the page; of the others the number."""
+"""Webhooks on a page."""
 _RULES = ("webhooks:change", "webhooks:manage", "webhooks:list_all_projects")
 
 
 @router.get("")
-async def list_webhooks(visit: Visitor, every: Annotated[bool, Query(alias="all")] = False) -> Response:
+async def list_webhooks(
+    visit: Visitor, every: Annotated[bool, Query(alias="all")] = False, after: After = None
+) -> Response:
     """The project's, or those of all projects."""
     request = await visit.caller("GET", "/v1/webhooks")
-    hooks = await run_in_threadpool(visit.verbs.webhooks.list, request, every)
+    hooks = await run_in_threadpool(visit.verbs.webhooks.list, request, every, after, SHOWN + 1)
     may = await _may(visit, request.caller.project_id)
-    return visit.page("webhooks.html", hooks=hooks[:SHOWN], total=len(hooks), every=every, may=may)
+    found = part_of(
+        hooks, lambda one: (one.project_id, one.name), after, SHOWN, {"all": "true"} if every else {}
+    )
+    return visit.page("webhooks.html", **found, every=every, may=may)
 
 
 @router.get("/new")

@@ -123,7 +123,9 @@ ON CONFLICT (project_id, name) DO NOTHING RETURNING *;
 SELECT pg_advisory_xact_lock(hashtextextended('webhooks/' || %(project_id)s, 0));
 
 -- name: webhooks
-SELECT * FROM webhook WHERE %(project_id)s::text IS NULL OR project_id = %(project_id)s ORDER BY project_id, name LIMIT 10000;
+SELECT * FROM webhook WHERE (%(project_id)s::text IS NULL OR project_id = %(project_id)s)
+    AND (%(after)s::text IS NULL OR (project_id || '/' || name) COLLATE "C" > %(after)s)
+ORDER BY (project_id || '/' || name) COLLATE "C" LIMIT %(limit)s;
 
 -- name: webhook
 SELECT * FROM webhook WHERE project_id = %(project_id)s AND (name = %(name)s OR id::text = %(name)s);

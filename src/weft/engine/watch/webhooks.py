@@ -118,9 +118,15 @@ class Webhooks:
             messages.WEBHOOK_EXISTS(name=given.name) if taken else messages.TOO_MANY_WEBHOOKS(most=most)
         )
 
-    def list(self, project: str | None) -> list[Webhook]:
-        """Webhooks of a project, or all."""
-        return [Webhook.of(row) for row in self._database.rows("webhooks", project_id=project)]
+    def list(self, project: str | None, after: str | None = None, limit: int | None = None) -> list[Webhook]:
+        """Webhooks of a project, or all, by project and name as bytes.
+
+        Args:
+            after: only those that sort after this PROJECT/NAME.
+            limit: None: all of them.
+        """
+        rows = self._database.rows("webhooks", project_id=project, after=after, limit=limit)
+        return [Webhook.of(row) for row in rows]
 
     def find(self, name: str, project: str | None) -> Webhook:
         """By name or id in a project; None: by id in any. Raises `NotFoundError`."""
