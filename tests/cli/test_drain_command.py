@@ -43,3 +43,24 @@ def test_report_says_what_follows_from_it(desk: Desk) -> None:
     assert "keeps it, unless its order has on_failure: replace" in said
     assert f"`weft pod replace train {node}` puts another in its place" in said
     assert "bare metal" not in said and "shared" not in said
+
+
+def test_drain_counts_and_names_what_is_released_at_its_time(desk: Desk) -> None:
+    """Without a time, and with --wait, nothing is."""
+    desk.weft("pod", "create", "-f", desk.pod_file(on_drain="release"))
+    node = desk.weft("pod", "show", "train", "--json").json["placed"][0]["node"]
+    for more, said in (
+        (("--by", BY, "--plan"), "1 pod is released at that time, by on_drain: release: train"),
+        (("--by", BY), "1 pod is released at that time, by on_drain: release: train"),
+        (("--by", BY, "--wait"), "nothing is released by itself"),
+        ((), "these pods keep their nodes: nothing is released by itself"),
+    ):
+        out = desk.weft("node", "drain", node, *more, cloud="operator").out
+        assert out.splitlines()[-1] == said, more
+    assert "on_drain" in desk.weft("pod", "show", "train", "--json").out
+
+
+def test_drain_that_the_order_answers_otherwise_is_refused_by_field(desk: Desk) -> None:
+    refused = desk.weft("pod", "create", "-f", desk.pod_file(on_drain="replace"))
+    assert refused.code == 2 and "on_drain" in refused.err and "release" in refused.err
+    assert "Traceback" not in refused.err

@@ -148,7 +148,7 @@ def drains(
 
 @router.post("/drains", response_model=DrainResult, openapi_extra=body_schema(DrainRequest))
 def drain(request: Annotated[Request, may("nodes:drain")], verbs: Backend, body: SmallBody) -> Response:
-    """Give no new orders to a node, or the nodes of a rack or leaf. Pods there stay, and nothing is released by itself.
+    """Give no new orders to a node, or the nodes of a rack or leaf. Pods there stay until the time of `by` at least.
 
     409 if a reservation or booking can't be kept then. Again: the new time and reasons count.
     """

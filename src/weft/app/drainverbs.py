@@ -32,8 +32,8 @@ class DrainVerbs(DeskVerbs):
         """Give no new orders to the nodes of a place; pods there stay, and their projects read of it. With `plan` only
         say what that concerns.
 
-        At the time, nodes of pods whose order asks for it are replaced, unless `wait`; nothing is released. Nodes
-        that come to a rack or leaf later aren't drained.
+        At the time, nodes of pods whose order asks for it are replaced, and pods whose order says so are released,
+        unless `wait`. Nodes that come to a rack or leaf later aren't drained.
 
         Raises:
             InputError: the site has no such place, or the time is over.

@@ -1,4 +1,5 @@
-"""Replaces nodes that fail, and drained ones at their time, for pods whose order asks for it (`on_failure: replace`).
+"""Replaces nodes that fail, and drained ones at their time, for pods whose order asks for it (`on_failure: replace`);
+releases pods that end at a drain's time (`on_drain: release`).
 Decision: docs/decisions/failed-nodes-are-replaced.md.
 
 The verb is that of `weft pod replace`, with weft as the user. Unknown is never failed: right before it, the cloud is
@@ -23,7 +24,7 @@ from weft.engine.base.periodic import Periodic
 from weft.engine.base.pulse import Pulse
 from weft.engine.base.world import World
 from weft.engine.nodes.adapterwatch import read_adapters
-from weft.engine.nodes.drains import say_drains_due
+from weft.engine.nodes.drains import end_pods_on_drains, say_drains_due
 from weft.engine.nodes.failures import (
     RESET_LASTS,
     Failure,
@@ -188,7 +189,15 @@ class Repairs(Periodic):
         )
 
     def tend(self) -> None:
-        """Try to replace each node that is due, some of many."""
+        """Release pods for drains, as their orders say, and try to replace each node that is due, some of many.
+
+        A restored database may not know that a drain was ended: then, and in clouds whose note can't be read, no pod is
+        released, as at the end of a lease.
+        """
+        unread = self._database.gate.unread()  # first: what is read a moment later, and is behind, counts
+        if not self._database.gate.is_behind():
+            for pod in end_pods_on_drains(self._database, unread):
+                log.warning("pod %s is released for the drain of its nodes, as its order says", pod)
         if (closed := self._database.gate.closed()) is not None:
             log.warning("nodes that fail aren't replaced: %s", closed)
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from weft.engine.base.documents import message_text
 from weft.engine.base.unreadable import READING, unreadable
@@ -94,7 +95,7 @@ def _conditions(shown: ShownPod) -> Conditions:
         Aspect.CHECKS_FAIL: shown.checks,
     }
     texts = {
-        Aspect.MAINTENANCE: pods_drained,
+        Aspect.MAINTENANCE: partial(pods_drained, pod.order),
         Aspect.NODES_FAIL: failures_said,
         Aspect.CHECKS_FAIL: checks_failed,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
 from weft.cli import bandwidth, health, nodechecks
 from weft.cli.common import (
@@ -95,14 +96,15 @@ def _add_drains(commands: Subparsers) -> None:
         commands,
         "drain",
         drain,
-        "give no new orders to nodes; pods there stay, nothing is released by itself",
+        "give no new orders to nodes; pods there stay, until the time of --by at least",
     )
     parser.add_argument("target", metavar="NODE|RACK|LEAF", help=where)
     parser.add_argument("--by", metavar="TIME", help="when they should be empty, such as 2027-01-31T18:00Z")
     parser.add_argument(
         "--wait",
         action="store_true",
-        help="leave pods there alone at that time (default: replace the nodes in pods with on_failure: replace)",
+        help="leave pods there alone at that time (default: release pods with on_drain: release, replace the nodes in "
+        "those with on_failure: replace)",
     )
     parser.add_argument("--reason", metavar="TEXT", help="why, for operators")
     parser.add_argument("--public", metavar="TEXT", help="what the projects with pods there read")
@@ -256,8 +258,17 @@ def _drained(args: argparse.Namespace, found: Json, how: str) -> int:
         )
         say("\n".join(table(columns, found["pods"])))
         if how != "no longer drained":
-            keep = "" if "then" in columns else "these pods keep their nodes: "
-            say(f"{keep}nothing is released by itself")
+            say(_released(found["pods"], "then" in columns))
     for promise in found["broken"]:
         say(f"{'would be broken' if how == 'would be drained' else 'broken'}: {promise}")
     return 0
+
+
+def _released(pods: Sequence[Json], then: bool) -> str:
+    """What of the pods is released at the drain's time. Args: then: whether there is one."""
+    names = [str(one["pod"]) for one in pods if one.get("code") == "DRAIN_RELEASES"]
+    if not names:
+        return f"{'' if then else 'these pods keep their nodes: '}nothing is released by itself"
+    number = "1 pod is" if len(names) == 1 else f"{len(names)} pods are"
+    more = f" and {len(names) - 20} others" if len(names) > 20 else ""
+    return f"{number} released at that time, by on_drain: release: {', '.join(names[:20])}{more}"

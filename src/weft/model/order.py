@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
-from weft.model.base import Document
+from weft.model.base import Document, added
 from weft.model.ids import Duration, Instant, Name, span
 from weft.model.ipuorder import IpusOrder
 from weft.model.localityorder import LocalityOrder
@@ -241,6 +241,13 @@ class Order(Document):
         "its place, as `weft pod replace` does: a spare of the pod, else the nearest free node that keeps "
         "`locality.required`; of a shared node all servers of the pod there, with names and addresses of their own. "
         "Not for IPUs, and not for shared nodes with volumes.",
+    )
+    on_drain: Literal["release"] | None = added(
+        None,
+        description="What happens at the time by which operators want a node of the pod empty (`weft node drain "
+        "--by`). release: weft releases the whole pod then, as `weft pod release` does, unless only spares are "
+        "concerned, the drain has `--wait`, or operators end or move it before. Set while that time is over already, "
+        "it is released at once. Omitted: the node is replaced with `on_failure: replace`, else the pod keeps it.",
     )
     verify: Literal["nothing", "bandwidth"] = Field(
         default="nothing",

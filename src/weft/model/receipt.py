@@ -93,6 +93,12 @@ class Receipt(Document):
     project_id: str
     ordered_at: datetime
     released_at: datetime
+    cause: str | None = Field(
+        default=None,
+        # Receipts that were signed before there was a cause must always read the same.
+        exclude_if=lambda cause: cause is None,
+        description="Why weft released the pod for a drain, as its order said; omitted for other releases.",
+    )
     nodes: tuple[str, ...]
     spares: tuple[str, ...] = Field(
         default=(),

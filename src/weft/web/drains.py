@@ -11,6 +11,7 @@ from weft.app.explain import validate
 from weft.app.verbs import Request
 from weft.app.yamltext import Positions
 from weft.model.errors import ConflictError, InputError
+from weft.model.messages import maintenance
 from weft.model.views import DrainRequest, DrainResult, DrainView
 from weft.web.confirming import (
     AskedField,
@@ -34,7 +35,7 @@ async def drain_page(visit: Visitor, target: Target = "") -> Response:
     """What shall be drained, by when, and why."""
     require(visit, await visit.caller("POST", "/v1/drains"), "nodes:drain")
     does = (
-        "The nodes get no new orders from now on. Pods there stay, and nothing is released by itself.",
+        "The nodes get no new orders from now on. Pods there stay until the time by which they should be empty.",
         "Nothing is drained yet: the next page says which nodes, pods and promises it concerns.",
     )
     return confirmation(
@@ -50,7 +51,7 @@ def _fields(target: str) -> tuple[AskedField, ...]:
         AskedField("by", "When they should be empty, such as 2027-01-31T18:00Z; may be empty", 40, False),
         AskedField(
             "wait",
-            "Leave pods there alone at that time: nothing is replaced",
+            "Leave pods there alone at that time: nothing is replaced or released",
             3,
             value="no",
             choices=("no", "yes"),
@@ -69,12 +70,12 @@ async def plan(visit: Visitor) -> Response:
     require(visit, request, "nodes:drain")
     found = await _planned(visit, request, wanted)
     does = (
-        f"{_named(list(found.nodes))}: no new orders from now on. Nothing is released by itself.",
+        f"{_named(list(found.nodes))}: no new orders from now on. {_released(found)}",
         *([f"To be empty by {wanted.by.isoformat()}: {_then(wanted)}"] if wanted.by else []),
         *([f"Reason, for operators: {wanted.reason}"] if wanted.reason else []),
         *([f"Projects with pods there read: {wanted.public}"] if wanted.public else []),
         *(
-            f"Pod {one.pod} of project {one.project_id} keeps {_named(list(one.nodes))}{one.then and f'; {one.then}'}."
+            f"Pod {one.pod} of project {one.project_id} has {_named(list(one.nodes))}{one.then and f'; {one.then}'}."
             for one in found.pods[:SHOWN]
         ),
         *([f"{len(found.pods) - SHOWN} further pods keep their nodes."] if len(found.pods) > SHOWN else []),
@@ -166,7 +167,18 @@ def _wanted(form: dict[str, str]) -> DrainRequest:
 def _then(wanted: DrainRequest) -> str:
     if wanted.wait:
         return "pods that are still there are left alone, and an alarm names them."
-    return "then weft replaces them in pods whose order has on_failure: replace."
+    return (
+        "then weft releases pods with on_drain: release, and replaces them in pods with on_failure: replace."
+    )
+
+
+def _released(found: DrainResult) -> str:
+    names = [one.pod for one in found.pods if one.code == maintenance.DRAIN_RELEASES.name]
+    if not names:
+        return "Nothing is released by itself."
+    return (
+        f"{len(names)} {'pod is' if len(names) == 1 else 'pods are'} released at the time: {_named(names)}."
+    )
 
 
 async def _planned(visit: Visit, request: Request, wanted: DrainRequest) -> DrainResult:

@@ -64,6 +64,7 @@ FIELDS = (
     FormField("queue", "Wait if there is no capacity", "", ("", "true")),
     FormField("verify", "Test of its bandwidth", "which you run", ("", "bandwidth", "nothing")),
     FormField("on_failure", "When a node fails", "", ("", "report", "replace")),
+    FormField("on_drain", "At a drain's time", "", ("", "release")),
 )
 STORAGE_KINDS = ("share", "volume", "export", "scratch")
 STORAGE = (

@@ -19,6 +19,7 @@ from tests.engine.replace.test_repairs import repairs
 from tests.engine.storagehouse import storage_house
 from tests.helpers.amounts import examples, seeded
 from weft.engine.base.database import Database
+from weft.engine.nodes.drains import end_pods_on_drains
 from weft.engine.nodes.hostwatch import HostWatch
 from weft.engine.rows.records import PodRecord
 from weft.engine.watch.retention import Retention, RetentionSettings
@@ -81,8 +82,9 @@ class Tenant:
                 self.replace,
                 self.stop,
                 self.fail,
+                self.empty,
             ],
-            [45, 40, 4, 7, 2, 2, 3, 8, 8, 14],
+            [45, 40, 4, 7, 2, 2, 3, 8, 8, 14, 8],
         )[0]
         self.said.append(f"{act.__name__} {name}")
         act(name)
@@ -246,6 +248,33 @@ class Tenant:
         house.cloud.offers.hosts |= dict.fromkeys(house.cloud.offers.hosts, "up")
         self.watch_hosts()
 
+    def empty(self, name: str) -> None:
+        """A drain's time is over at a node: pods there whose orders say so are released, no other one. Not those that
+        are leaving it, or have an idle spare there."""
+        if name not in self.ordered or self.pod(name).placed is None:
+            return
+        house, pod = self.house, self.pod(name)
+        node = self.dice.choice(sorted(pod.plan.placement.held))
+        self.said.append(f"  {node}")
+        by, operator = house.database.now() + timedelta(hours=1), house.operator
+        house.service.nodes.drain(operator, DrainRequest(target=node, by=by))
+        assert end_pods_on_drains(house.database) == [], "it isn't time"
+        with psycopg.connect(house.database.url, autocommit=True) as connection:
+            connection.execute("UPDATE drain SET until_at = now() WHERE node = %s", [node])
+            rows = connection.execute(
+                "SELECT pod_id FROM node_hold WHERE node = %s AND leaving IS NULL AND NOT spare", [node]
+            ).fetchall()
+        there = {row[0] for row in rows}
+        pods = {one: self.pod(one) for one in self.ordered}
+        due = {one for one, was in pods.items() if was.id in there and was.order.on_drain == "release"}
+        assert set(end_pods_on_drains(house.database)) == {pods[one].id for one in due}
+        house.service.nodes.undrain(operator, node)
+        for one in due:
+            del self.ordered[one]
+            self.ended(pods[one])
+            signed = house.store.records.receipt(pods[one].id)
+            assert signed is not None and node in (signed.receipt.cause or "")
+
     def watch_hosts(self) -> None:
         """Two readings of the hosts; what is down in both was for an hour."""
         watch = HostWatch(self.house.database, self.house.keeper.world, self.house.keeper.site)
@@ -318,6 +347,8 @@ class Tenant:
             if before.fabric.isolation == "none" if before else dice.random() < 0.2:
                 document["fabric"] = "none"
         if dice.random() < 0.3:
+            document["on_drain"] = "release"
+        if dice.random() < 0.3:
             document["lease"] = {"duration": dice.choice(["2h", "5h"])}
         if dice.random() < 0.5:
             document["storage"] = dice.sample(STORAGE, dice.randint(1, 2))
@@ -358,6 +389,10 @@ class Tenant:
             return
         pod = self.pod(name)
         self.house.release(pod)
+        self.ended(pod)
+
+    def ended(self, pod: PodRecord) -> None:
+        """Its release, which was requested, ends with a clean receipt."""
         self.house.run(pod, PodState.RELEASED, 80)
         signed = self.house.store.records.receipt(pod.id)
         assert signed is not None and signed.receipt.clean, signed

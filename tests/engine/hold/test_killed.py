@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -21,8 +22,10 @@ from weft.engine.base.database import Database
 from weft.engine.rows.records import PodRecord
 from weft.generate.receipts import verify
 from weft.model.change import Replacement
+from weft.model.order import Order
 from weft.model.pod import PodState
 from weft.model.resources import Kind
+from weft.model.views import AuditLogSearch, DrainRequest
 from weft.testing.cloud import FakeCloud, Fault
 from weft.testing.fabric import FakeFabric
 
@@ -254,6 +257,41 @@ def test_replaced_part_survives_a_worker_killed_at_any_statement(
     house.run(pod, PodState.RELEASED)
     signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before it", "after it"])
+def test_release_for_a_drain_survives_a_worker_killed_at_any_statement(
+    house: House, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    """Killed in the turn that begins it: a later turn begins it, once, with one event and one entry."""
+    fate, died, number = FateHere(house, monkeypatch), True, 0
+    for statement in range(1, 30):
+        name = f"train{statement}"
+        given = {"name": name, "on_drain": "release", "nodes": ONE.nodes.model_dump(exclude_none=True)}
+        pod, number = house.run(house.order(Order.model_validate(given)), PodState.READY), statement
+        by = house.database.now() + timedelta(hours=1)
+        house.service.nodes.drain(house.operator, DrainRequest(target=pod.nodes[0], by=by))
+        with psycopg.connect(house.database.url, autocommit=True) as connection:
+            connection.execute("UPDATE drain SET until_at = now()")
+        fate.left, fate.after = statement, after
+        try:
+            repairs(house).tend()
+            died = False
+        except Killed:
+            pass
+        fate.left = 0
+        repairs(house).tend()
+        house.run(pod, PodState.RELEASED)
+        events = [e.code for e in house.service.pods.events(house.operator, str(pod.id))]
+        assert events.count("POD_ENDS_FOR_DRAIN") == 1, f"killed at statement {statement}"
+        signed = house.store.records.receipt(pod.id)
+        assert signed is not None and signed.receipt.clean and pod.nodes[0] in (signed.receipt.cause or "")
+        house.service.nodes.undrain(house.operator, pod.nodes[0])
+        if not died:
+            break
+    assert not died and number > 5
+    entries = house.store.records.audit_log(AuditLogSearch(action="pod release", user="weft"))
+    assert len(entries) == number
 
 
 def _place(house: House) -> Counter[tuple[str, str]]:

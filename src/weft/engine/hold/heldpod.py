@@ -10,6 +10,7 @@ from typing import cast
 from psycopg.types.json import Jsonb
 
 from weft.engine.base.database import Database, Row
+from weft.engine.base.documents import message_text
 from weft.engine.base.unreadable import READING, unreadable
 from weft.engine.book.partholds import bind_functions, bound_slots
 from weft.engine.hold.fence import Event, Fence
@@ -17,7 +18,8 @@ from weft.engine.hold.held import Held
 from weft.engine.hold.heldnotes import HeldNotes
 from weft.engine.rows.records import Change, PodRecord
 from weft.model.fabric import Membership
-from weft.model.messages import pods
+from weft.model.messages import maintenance, pods
+from weft.model.messages.message import Message, for_tenant
 from weft.model.plan import Plan
 from weft.model.receipt import ReceiptItem
 from weft.model.resources import Resource
@@ -119,6 +121,12 @@ class HeldNodes:
         """When the newest of the generations of `leaving` was made; None: it is older than the history that is kept, or
         there is none."""
         return max((row["at"] for row in self._rows("nodes_leaving") if row["at"] is not None), default=None)
+
+    def why_drained_out(self) -> Message | None:
+        """What its project reads of a drain for which weft released it; None: it was released for something else."""
+        codes = [maintenance.POD_ENDS_FOR_DRAIN.name]
+        row = self._fence.database.row("event_of_code", owner_id=self._fence.owner.id, codes=codes)
+        return None if row is None else for_tenant(message_text(row["message"]))
 
     def _rows(self, name: str) -> list[Row]:
         return self._fence.database.rows(name, pod_id=self._fence.owner.id)

@@ -7,6 +7,10 @@ SELECT h.node, coalesce(array_agg(r.outside_id) FILTER (WHERE r.outside_id IS NO
 FROM node_hold h JOIN resource r ON r.owner_id = h.pod_id AND r.kind = 'server' AND r.document->>'node' = h.node
 WHERE NOT h.whole AND h.node = ANY(%(nodes)s) AND r.state <> 'absent' GROUP BY h.node;
 
+-- name: event_of_code
+-- The last one.
+SELECT message FROM event WHERE owner_id = %(owner_id)s AND message ->> 'code' = ANY(%(codes)s) ORDER BY sequence DESC LIMIT 1;
+
 -- name: hold_number
 INSERT INTO number_hold (space, number, owner_id) VALUES (%(space)s, %(number)s, %(owner_id)s);
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from weft.engine.base.database import Database, Tx
+from weft.engine.base.database import Database, Row, Tx
 from weft.engine.base.documents import read
 from weft.engine.base.unreadable import READING
 from weft.engine.book.capacity import Capacity, read_capacity
@@ -17,6 +17,7 @@ from weft.engine.book.stops import NO_STOPS
 from weft.engine.queue.agenda import agenda
 from weft.engine.queue.waitlist import Waitlist
 from weft.engine.rows.events import announce
+from weft.engine.rows.recordrows import log_own
 from weft.model.errors import ConflictError
 from weft.model.messages import maintenance
 from weft.model.messages.message import Message
@@ -72,11 +73,7 @@ def drain_nodes(
         said = {"reason": drain.reason, "public": drain.public}
         values = {"by": by, "until": drain.until, "waits": drain.waits, **said}
         changed = {row["node"] for row in tx.rows("drain_nodes", nodes=sorted(nodes), at=now, **values)}
-        _notify(
-            tx,
-            changed,
-            lambda mine, inner: _drained(mine, inner, drain.until, drain.reason, drain.public),
-        )
+        _notify(tx, changed, lambda mine: _drained(mine, drain))
         tx.run("touch_queue", at=now)
     database.gate.hurry()
     return capacity, broken
@@ -84,9 +81,13 @@ def drain_nodes(
 
 def orders_on(database: Database, pods: Iterable[UUID]) -> dict[UUID, Order]:
     """The orders of these pods; those that can't be read, or have ended, are left out."""
-    rows = database.rows("orders_of", ids=sorted(pods))
+    with database.statement() as tx:
+        return _orders(tx, pods)
+
+
+def _orders(tx: Tx, pods: Iterable[UUID]) -> dict[UUID, Order]:
     found: dict[UUID, Order] = {}
-    for row in rows:
+    for row in tx.rows("orders_of", ids=sorted(pods)):
         with contextlib.suppress(*READING):
             found[row["id"]] = read(Order, row["ordered"])
     return found
@@ -102,6 +103,8 @@ def then_of(order: Order, drain: Drain, nodes: Sequence[str], spares: Collection
         return None
     if drain.waits:
         return maintenance.DRAIN_WAITS()
+    if _ends_for(order, nodes, spares):
+        return maintenance.DRAIN_RELEASES(until=drain.until)
     if (why := shape_of(order).why_kept(order)) is not None:
         return maintenance.DRAIN_NEEDS_RELEASE(why=why)
     working = [n for n in nodes if n not in spares]
@@ -110,13 +113,41 @@ def then_of(order: Order, drain: Drain, nodes: Sequence[str], spares: Collection
     return maintenance.DRAIN_REPLACES(nodes=working, **({"spares": sorted(spares)} if spares else {}))
 
 
+def _ends_for(order: Order | None, nodes: Collection[str], spares: Collection[str]) -> bool:
+    """Whether a pod is released at the time of a drain of these nodes that doesn't wait; not for idle spares."""
+    return order is not None and order.on_drain == "release" and not set(nodes) <= set(spares)
+
+
+def end_pods_on_drains(database: Database, unread: Collection[str] = ()) -> list[UUID]:
+    """Request the release of each pod with a node that should be empty by now, if its order says so, with an event and
+    an entry in the audit log. Returns them.
+
+    Args:
+        unread: clouds in which no pod is released now.
+    """
+    with database.transaction() as tx:
+        given = {"at": tx.now(), "unread": sorted(unread)}
+        ids = sorted({row["id"] for row in tx.rows("lock_pods_to_empty", **given)})
+        due: dict[UUID, list[Row]] = {}
+        for row in tx.rows("pods_to_empty", ids=ids, **given) if ids else ():
+            due.setdefault(row["pod_id"], []).append(row)
+        for pod, rows in due.items():
+            mine, since = [r["node"] for r in rows if not r["inner_host"]], min(r["until_at"] for r in rows)
+            said = maintenance.POD_ENDS_FOR_DRAIN(nodes=[r["node"] for r in rows], mine=mine, since=since)
+            tx.run("end_pod", id=pod)
+            announce(tx, pod, "release", said)
+            log_own(tx, "pod release", rows[0]["name"], f"done: {said}")
+    return list(due)
+
+
 def say_drains_due(database: Database) -> None:
-    """Write an event of each pod whose nodes should be empty by now, once; of drains that wait there is none."""
+    """Write an event of each pod whose nodes should be empty by now, once; not of drains that wait, and of pods that
+    are released then."""
     with database.transaction() as tx:
         tx.run("lock_failures")
         now = tx.now()
         due = [row["node"] for row in tx.rows("drains_due", at=now)]
-        _notify(tx, due, lambda mine, inner: None if inner else maintenance.DRAIN_DUE(nodes=mine))
+        _notify(tx, due, _due)
 
 
 def planned_drain(database: Database, site: Site, nodes: Collection[str]) -> tuple[Capacity, tuple[str, ...]]:
@@ -128,7 +159,11 @@ def planned_drain(database: Database, site: Site, nodes: Collection[str]) -> tup
 
 
 def undrain_nodes(database: Database, nodes: Collection[str], by: str) -> tuple[Capacity, list[str]]:
-    """Assign nodes again; returns the capacity before, and which of them were drained. Args: by: the user."""
+    """Assign nodes again; returns the capacity before, and which of them were drained. Args: by: the user.
+
+    A restored database that lacks it would release or replace for the drain, so the clouds have to know before.
+    """
+    database.gate.foretell()
     with database.placing() as tx:
         capacity, now = read_capacity(tx), tx.now()
         ended = sorted(row["node"] for row in tx.rows("undrain_nodes", nodes=sorted(nodes), at=now, by=by))
@@ -139,40 +174,79 @@ def undrain_nodes(database: Database, nodes: Collection[str], by: str) -> tuple[
     return capacity, ended
 
 
-def _notify(tx: Tx, nodes: Collection[str], text: Callable[[list[str], bool], Message | None]) -> None:
+@dataclass(frozen=True, slots=True)
+class _Mine:
+    """Drained nodes of one pod.
+
+    Attributes:
+        inner: only servers of weft's own are there.
+        spares: those that are idle.
+        order: of the pod; None: it can't be read.
+    """
+
+    nodes: Sequence[str]
+    inner: bool
+    spares: Collection[str]
+    order: Order | None
+
+
+def _notify(tx: Tx, nodes: Collection[str], text: Callable[[_Mine], Message | None]) -> None:
     """Events of the pods there, whose rows are locked in one order; of hosts of weft's own servers apart.
 
     Args:
-        text: of nodes of a pod, and whether only servers of weft's own are there; None: no event.
+        text: None: no event.
     """
-    pods: dict[tuple[UUID, bool], list[str]] = {}
+    pods: dict[tuple[UUID, bool], list[Row]] = {}
     for row in tx.rows("pods_of_nodes", nodes=sorted(nodes)) if nodes else ():
-        pods.setdefault((row["pod_id"], row["inner_host"]), []).append(row["node"])
-    for (pod, inner), mine in sorted(pods.items()):
-        if (said := text(mine, inner)) is not None:
+        pods.setdefault((row["pod_id"], row["inner_host"]), []).append(row)
+    orders = _orders(tx, {pod for pod, _ in pods}) if pods else {}
+    for (pod, inner), rows in sorted(pods.items(), key=lambda one: one[0]):
+        if (said := text(_mine(rows, inner, orders.get(pod)))) is not None:
             announce(tx, pod, "drain", said)
 
 
-def _drained(nodes: list[str], inner: bool, until: datetime | None, reason: str, public: str) -> Message:
-    """What operators, and the pod's project, read of drained nodes."""
-    code = maintenance.INNER_NODES_DRAINED if inner else maintenance.NODES_DRAINED
-    given = {"until": until, "reason": reason, "public": public}
-    return code(nodes=nodes, **{k: v for k, v in given.items() if v})
+def _mine(rows: Iterable[Mapping[str, Any]], inner: bool, order: Order | None) -> _Mine:
+    return _Mine([r["node"] for r in rows], inner, [r["node"] for r in rows if r["spare"]], order)
 
 
-def _undrained(nodes: list[str], inner: bool) -> Message:
-    return (maintenance.INNER_NODES_UNDRAINED if inner else maintenance.NODES_UNDRAINED)(nodes=nodes)
+def _drained(mine: _Mine, drain: Drain) -> Message:
+    """What operators, and the pod's project, read of drained nodes, with what happens to the pod at the time."""
+    given = {"until": drain.until, "reason": drain.reason, "public": drain.public}
+    then = mine.order and then_of(mine.order, drain, mine.nodes, mine.spares)
+    if then and then.code == maintenance.DRAIN_RELEASES.name:
+        code = maintenance.INNER_NODES_DRAINED_POD_ENDS if mine.inner else maintenance.NODES_DRAINED_POD_ENDS
+    else:
+        code = maintenance.INNER_NODES_DRAINED if mine.inner else maintenance.NODES_DRAINED
+        if then and then.code in _SAID and not mine.inner:
+            given["then"] = then
+    return code(nodes=mine.nodes, **{k: v for k, v in given.items() if v})
 
 
-def pods_drained(rows: Iterable[Mapping[str, Any]]) -> list[Message]:
+_SAID = frozenset({maintenance.DRAIN_REPLACES.name, maintenance.DRAIN_WAITS.name})
+"""What else a pod's project reads of the time: with others nothing happens then."""
+
+
+def _due(mine: _Mine) -> Message | None:
+    if mine.inner or _ends_for(mine.order, mine.nodes, mine.spares):
+        return None
+    return maintenance.DRAIN_DUE(nodes=mine.nodes)
+
+
+def _undrained(mine: _Mine) -> Message:
+    return (maintenance.INNER_NODES_UNDRAINED if mine.inner else maintenance.NODES_UNDRAINED)(
+        nodes=mine.nodes
+    )
+
+
+def pods_drained(order: Order, rows: Iterable[Mapping[str, Any]]) -> list[Message]:
     """The same of a pod's drained nodes, one message for those that are drained alike; the earliest time first."""
-    groups: dict[tuple[str, str, str, bool], list[Mapping[str, Any]]] = {}
+    groups: dict[tuple[str, str, str, bool, bool], list[Mapping[str, Any]]] = {}
     for row in sorted(rows, key=lambda r: (r["until_at"] is None, r["until_at"] or r["since"], r["node"])):
-        alike = str(row["until_at"]), row["reason"], row["public"], row["inner_host"]
+        alike = str(row["until_at"]), row["reason"], row["public"], row["waits"], row["inner_host"]
         groups.setdefault(alike, []).append(row)
     return [
-        _drained([r["node"] for r in mine], inner, mine[0]["until_at"], reason, public)
-        for (_, reason, public, inner), mine in groups.items()
+        _drained(_mine(mine, inner, order), Drain(mine[0]["until_at"], reason, public, waits))
+        for (_, reason, public, waits, inner), mine in groups.items()
     ]
 
 

@@ -38,6 +38,33 @@ INSERT INTO drain_said (node, until_at) SELECT node, until_at FROM drain WHERE u
 ON CONFLICT (node) DO UPDATE SET until_at = excluded.until_at WHERE drain_said.until_at <> excluded.until_at
 RETURNING node;
 
+-- part: to_empty
+-- Nodes that should be empty by now, and the pods on them whose orders say that they are released then; idle spares don't
+-- count, nor nodes that the pod is leaving. Not in clouds whose note can't be read (`unread`).
+FROM drain d CROSS JOIN LATERAL (
+    SELECT node, pod_id FROM node_hold WHERE node = d.node AND leaving IS NULL AND NOT spare
+    UNION SELECT d.node, owner_id FROM number_hold WHERE space = 'host/' || d.node
+) h JOIN pod p ON p.id = h.pod_id
+WHERE d.until_at <= %(at)s AND NOT d.waits AND p.wanted = 'present' AND p.state <> 'RELEASED' AND p.plan IS NOT NULL
+    AND p.ordered ->> 'on_drain' = 'release' AND NOT coalesce(p.cloud = ANY (%(unread)s::text[]), false)
+
+-- name: lock_pods_to_empty
+-- With the drains, so that none is ended or moved meanwhile. Skips locked rows, which stay due.
+SELECT p.id
+@to_empty
+ORDER BY p.id, d.node FOR UPDATE OF p SKIP LOCKED FOR SHARE OF d SKIP LOCKED;
+
+-- name: pods_to_empty
+-- Of those that are locked, as they are now: a change may have been committed right before.
+SELECT p.id AS pod_id, p.name, h.node, d.until_at,
+    @inner_host AS inner_host
+@to_empty
+AND p.id = ANY(%(ids)s) ORDER BY p.id, h.node;
+
+-- name: end_pod
+-- As end_leases, of one whose row is locked.
+UPDATE pod SET wanted = 'absent', woken = woken + 1, next_at = now() WHERE id = %(id)s;
+
 -- name: report_of
 SELECT * FROM node_report WHERE node = %(node)s AND project_id = %(project_id)s;
 
@@ -197,7 +224,8 @@ SELECT node, since FROM late ORDER BY node;
 -- name: pods_of_nodes
 -- Live pods with these nodes, or slots there, that they aren't leaving.
 SELECT o.id AS pod_id, h.node,
-    @inner_host AS inner_host
+    @inner_host AS inner_host,
+    EXISTS (SELECT FROM node_hold s WHERE (s.node, s.pod_id) = (h.node, h.pod_id) AND s.spare) AS spare
 FROM (
     SELECT pod_id, node FROM node_hold WHERE node = ANY(%(nodes)s) AND leaving IS NULL
     UNION SELECT owner_id, substr(space, 6) FROM number_hold WHERE space = ANY(ARRAY(SELECT 'host/' || n FROM unnest(%(nodes)s::text[]) n))
@@ -307,8 +335,9 @@ gone AS (
         UNION ALL SELECT 6, 'report', node, at, pod_id, '' FROM node_report
     ) f JOIN node_hold h ON h.node = f.node AND h.leaving IS NULL AND coalesce(f.pod_id, h.pod_id) = h.pod_id
     JOIN pod p ON p.id = h.pod_id AND p.wanted = 'present' AND p.state <> 'RELEASED'
-    -- a drained node is sound: it doesn't fail, but leaves a pod that asks for it
+    -- a drained node is sound: it doesn't fail, but leaves a pod that asks for it, unless the pod is released for it
     WHERE f.kind <> 'drain' OR NOT h.spare AND coalesce(p.ordered ->> 'on_failure', '') = 'replace'
+        AND p.ordered ->> 'on_drain' IS NULL
     ORDER BY h.pod_id, h.node, f.rank, f.since
 )
 

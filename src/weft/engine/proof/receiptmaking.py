@@ -7,6 +7,7 @@ from collections.abc import Collection
 from weft.engine.proof.readback import OVER, ReadBack
 from weft.engine.rows.ownerrecord import OwnerRecord
 from weft.engine.rows.records import PodRecord
+from weft.model.messages.message import Message
 from weft.model.receipt import Abandoned, Receipt, ReceiptItem
 
 CLEAN = ("clean", "kept")
@@ -18,11 +19,13 @@ def make_receipt(
     given_back: tuple[tuple[str, ...], tuple[ReceiptItem, ...]] = ((), ()),
     abandoned: Abandoned | None = None,
     quarantined: Collection[str] = (),
+    cause: Message | None = None,
 ) -> Receipt:
     """The receipt to be signed.
 
     Args:
         given_back: nodes that a pod freed before its end, and what was read then of them, or of numbers.
+        cause: why weft released it without a request; None: it was requested, or its lease ended.
     """
     pod = owner if isinstance(owner, PodRecord) else None
     again = {(i.plane, i.subject) for i in read.items}
@@ -38,6 +41,7 @@ def make_receipt(
         project_id=owner.project_id,
         ordered_at=owner.created_at,
         released_at=read.at,
+        cause=None if cause is None else str(cause),
         nodes=pod.nodes if pod else (),
         spares=pod.spares if pod else (),
         segment=(pod.plan.allotment.segment or "") if pod else None,

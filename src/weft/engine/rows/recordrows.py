@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
-from weft.engine.base.database import Database
+from weft.engine.base.database import Database, Tx
 from weft.engine.base.documents import message_text, read
 from weft.engine.base.unreadable import READING, unreadable
+from weft.engine.rows.holds import BY_WEFT
 from weft.model.receipt import Correction, SignedReceipt
 from weft.model.views import MOST_EVENTS, AuditLogEntry, AuditLogSearch, EventView
 
@@ -52,3 +53,17 @@ class RecordRows:
             (row,) = tx.rows_after("hold_audit_log", "last_in_audit_log")
         rows = self._database.rows("audit_log", last=row["last"], **search.model_dump())
         return [AuditLogEntry.model_validate(row) for row in rows]
+
+
+def log_own(tx: Tx, action: str, subject: str, outcome: str) -> None:
+    """Write to the audit log what weft did without a request, in the transaction in which it did."""
+    who = {
+        "user_id": BY_WEFT,
+        "user_name": BY_WEFT,
+        "address": "",
+        "user_agent": "",
+        "request_id": f"req-{uuid4()}",
+    }
+    nowhere = dict.fromkeys(("user_domain_id", "project_id", "project_domain_id"))
+    done = {"action": action, "subject": subject[:255], "outcome": outcome[:500], "counted": False}
+    tx.run("insert_audit_log", **who, **nowhere, **done)

@@ -229,7 +229,8 @@ SELECT
     -- drained nodes that it has, whole, in parts, or as hosts of its servers
     ARRAY(SELECT row_to_json(m) FROM (
         SELECT h.*,
-            @inner_host AS inner_host
+            @inner_host AS inner_host,
+            EXISTS (SELECT FROM node_hold s WHERE (s.node, s.pod_id) = (h.node, pod.id) AND s.spare) AS spare
         FROM (SELECT d.*, pod.id AS pod_id FROM drain d) h
         WHERE EXISTS (SELECT FROM node_hold o WHERE (o.node, o.pod_id) = (h.node, pod.id))
             OR EXISTS (SELECT FROM number_hold n WHERE (n.space, n.owner_id) = ('host/' || h.node, pod.id))) m) AS drains,

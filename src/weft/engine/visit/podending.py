@@ -46,7 +46,8 @@ class PodEnding:
 
     def receipt(self, held: HeldPod, read: ReadBack, abandoned: Abandoned | None = None) -> Receipt:
         quarantined = {node for node, is_so in held.holdings.nodes().items() if is_so} | read.elsewhere.keys()
-        return make_receipt(held.pod, read, held.holdings.given_back(), abandoned, quarantined)
+        cause = held.nodes.why_drained_out()
+        return make_receipt(held.pod, read, held.holdings.given_back(), abandoned, quarantined, cause)
 
     def ends(self, held: HeldPod) -> float | None:
         cleans = any(r.kind.row.cleaned and not r.is_nowhere for r in held.resources())

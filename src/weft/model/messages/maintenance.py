@@ -96,8 +96,18 @@ REPLACED_UNACCEPTED = Code(
 NODES_DRAINED = Code(
     "NODES_DRAINED",
     Component.SITE,
-    "{nodes} drained[ by {until}][: {reason}][ (published: {public})]; nothing is released by itself",
-    "maintenance of {nodes}[ from {until}][: {public}]; nothing is released by itself",
+    "{nodes} drained[ by {until}][: {reason}][ (published: {public})]; nothing is released by itself[; {then}]",
+    "maintenance of {nodes}[ from {until}][: {public}]; nothing is released by itself[; {then}]",
+    "maintenance",
+    {"nodes": NODES, "until": TIME, "reason": TEXT, "public": PUBLISHED, "then": MESSAGE},
+)
+NODES_DRAINED_POD_ENDS = Code(
+    "NODES_DRAINED_POD_ENDS",
+    Component.SITE,
+    "{nodes} drained by {until}[: {reason}][ (published: {public})]; the pod is released at that time, as its order "
+    "says (on_drain: release), unless operators end or move the drain",
+    "maintenance of {nodes} from {until}[: {public}]; the pod is released at that time, as its order says (on_drain: "
+    "release), unless operators end or move the drain",
     "maintenance",
     {"nodes": NODES, "until": TIME, "reason": TEXT, "public": PUBLISHED},
 )
@@ -109,11 +119,27 @@ DRAIN_DUE = Code(
     "maintenance",
     {"nodes": NODES},
 )
+POD_ENDS_FOR_DRAIN = Code(
+    "POD_ENDS_FOR_DRAIN",
+    Component.RELEASE,
+    "{nodes} should be empty since {since}: the pod is released, as its order says (on_drain: release)",
+    "maintenance[ of {mine}] began at {since}: the pod is released, as its order says (on_drain: release)",
+    "maintenance",
+    {"nodes": NODES, "mine": NODES, "since": TIME},
+)
+DRAIN_RELEASES = Code(
+    "DRAIN_RELEASES",
+    Component.SITE,
+    "it is released at {until}, as its order says (on_drain: release), unless the drain is ended or moved",
+    None,
+    "maintenance",
+    {"until": TIME},
+)
 DRAIN_REPLACES = Code(
     "DRAIN_REPLACES",
     Component.SITE,
     "weft replaces {nodes} then, within the site's limits[; spares stay: {spares}]",
-    None,
+    True,
     "maintenance",
     {"nodes": NODES, "spares": NODES},
 )
@@ -133,7 +159,11 @@ DRAIN_NEEDS_RELEASE = Code(
     {"why": MESSAGE},
 )
 DRAIN_WAITS = Code(
-    "DRAIN_WAITS", Component.SITE, "it is left alone then, as the drain says (--wait)", None, "maintenance"
+    "DRAIN_WAITS",
+    Component.SITE,
+    "it is left alone then, as the drain says (--wait)",
+    "the pod is left alone then",
+    "maintenance",
 )
 NODES_UNDRAINED = Code(
     "NODES_UNDRAINED",
@@ -150,6 +180,16 @@ INNER_NODES_DRAINED = Code(
     "nothing is released by itself",
     "maintenance of a host of servers that the site runs for the pod[ from {until}][: {public}]; nothing is released "
     "by itself",
+    "maintenance",
+    {"nodes": NODES, "until": TIME, "reason": TEXT, "public": PUBLISHED},
+)
+INNER_NODES_DRAINED_POD_ENDS = Code(
+    "INNER_NODES_DRAINED_POD_ENDS",
+    Component.SITE,
+    "{nodes}, with servers of weft's own for the pod, drained by {until}[: {reason}][ (published: {public})]; the pod "
+    "is released at that time, as its order says (on_drain: release), unless operators end or move the drain",
+    "maintenance of a host of servers that the site runs for the pod from {until}[: {public}]; the pod is released at "
+    "that time, as its order says (on_drain: release), unless operators end or move the drain",
     "maintenance",
     {"nodes": NODES, "until": TIME, "reason": TEXT, "public": PUBLISHED},
 )

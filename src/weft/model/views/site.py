@@ -56,10 +56,10 @@ class DrainRequest(Document):
     by: Instant | None = Field(
         default=None,
         description="When the nodes should be empty, with time zone. Then weft replaces them in pods "
-        "whose order has `on_failure: replace`; nothing is released.",
+        "whose order has `on_failure: replace`, and releases those with `on_drain: release`.",
     )
     wait: bool = Field(
-        default=False, description="Leave pods there alone at the time: nothing is replaced, either."
+        default=False, description="Leave pods there alone at the time: nothing is replaced or released."
     )
     reason: str = Field(default="", max_length=500, description="Reason, for operators.")
     public: str = Field(
@@ -108,7 +108,7 @@ class DrainResult(Document):
 
     target: str
     nodes: tuple[str, ...]
-    pods: tuple[DrainedPod, ...] = Field(description="Pods that have some of the nodes, and keep them.")
+    pods: tuple[DrainedPod, ...] = Field(description="Pods that have some of the nodes.")
     broken: tuple[str, ...] = Field(default=(), description="Reservations and bookings that can't be kept.")
 
 

@@ -100,6 +100,7 @@ _HARMLESS = (
     "locality.preferences",
     "locality.file",
     "lease.start",
+    "on_drain",
     "on_failure",
     "verify",
 )

@@ -62,6 +62,7 @@ CHANGEABLE = frozenset(
         "storage",
         "lease.end",
         "lease.duration",
+        "on_drain",
         "on_failure",
         "verify",
         "verify_floor",

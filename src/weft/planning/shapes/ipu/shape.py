@@ -45,6 +45,7 @@ TYPE = "ipu"
 """Name of IPUs among accelerator types."""
 CHANGEABLE = frozenset(
     {
+        "on_drain",
         "access.ssh_from",
         "access.floating_ip",
         "network.router",
