@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from psycopg.types.json import Jsonb
 
 from weft.app.worldkeeper import WorldKeeper
 from weft.engine.base.database import Tx
@@ -11,7 +13,7 @@ from weft.engine.hold.ownerstore import live_owners
 from weft.engine.store.store import Store
 from weft.model.errors import ConflictError
 from weft.model.resources import Resource
-from weft.model.site import Fabric, Site
+from weft.model.site import Fabric, IpuMachine, Site
 from weft.model.specs import SegmentSpec
 from weft.planning.fabric.topology import NO_FABRIC
 from weft.ports.existing import HasExisting
@@ -32,7 +34,7 @@ class SiteHolds:
         holds = {**hosts, **shared, **capacity.holds}
         kept = _kept_back(capacity)
         before = self._store.site().site if holds or kept or capacity.used.segments else site
-        _check_names(before, site, kept)
+        _check_names(tx, before, site, kept)
         for node, row in sorted(holds.items()):
             if node not in site.units:
                 raise ConflictError(
@@ -105,30 +107,49 @@ def _kept_back(capacity: Capacity) -> dict[str, tuple[str, str]]:
     return held | dict.fromkeys(capacity.quarantines, ("in quarantine", "clear"))
 
 
-def _check_names(before: Site, site: Site, kept: Mapping[str, tuple[str, str]]) -> None:
-    """Raise `ConflictError` if the host or an adapter of such a node gets another name, under which it would be
-    assigned: what may be left there is known by its name alone."""
-    hardware = {part: name for name in kept for part in _hardware(before, name)}
-    for node in site.nodes if hardware else ():
-        for part in _hardware(site, node.name):
-            was = hardware.get(part, node.name)
-            if was != node.name:
+def _check_names(tx: Tx, before: Site, site: Site, kept: Mapping[str, tuple[str, str]]) -> None:
+    """Raise `ConflictError` if the machine of such a node gets another name, under which it would be assigned: what may
+    be left there is known by its name alone. Of nodes that leave the site, their identifiers are stored."""
+    hardware = {(what, place, id_): name for name in kept for what, place, id_ in _hardware(before, name)}
+    gone = {row["node"]: row["parts"] for row in tx.rows("kept_machines") if row["node"] in kept}
+    hardware |= {(what, place, id_): name for name, parts in gone.items() for what, place, id_ in parts}
+    for name in site.units if hardware else ():
+        for part in _hardware(site, name):
+            was = hardware.get(part, name)
+            # Sites may have machines of one serial number; one that a new name brings along is another matter.
+            if was != name and (part[0] not in _NUMBERS or name not in before.units):
                 why, verb = kept[was]
                 raise ConflictError(
-                    f"nodes: {node.name} has the {part[0]} {part[2]} of {was}, which is {why}: "
+                    f"nodes: {name} has the {part[0]} {part[2]} of {was}, which is {why}: "
                     f"end that first (weft node {verb} {was})"
                 )
+    left = {name: [*_hardware(before, name)] for name in kept if name not in site.units}
+    for name, parts in left.items():
+        if parts:
+            tx.run("keep_machine", node=name, parts=Jsonb(parts))
+    tx.run("forget_machines", nodes=sorted(left))
 
 
-def _hardware(site: Site, name: str) -> Iterable[tuple[str, str, str]]:
-    """What, place and name of a node's host and adapters."""
-    node = site.node_by_name.get(name)
-    if node is None:
-        return
-    only = next(iter(site.clouds)) if len(site.clouds) == 1 else ""
-    yield "host", node.cloud or only, node.nova_host
-    for hca in node.hcas:
-        yield "adapter", hca.fabric, hca.port_id
+_NUMBERS = ("serial number", "UUID")
+
+
+def _hardware(site: Site, name: str) -> Iterator[tuple[str, str, str]]:
+    """What, place and id of a node's host and adapters, of its machine's numbers, or of an IPU-Machine's interfaces."""
+    found = site.units.get(name)
+    if isinstance(found, IpuMachine):
+        yield from (
+            ("BMC", "", found.bmc_mac),
+            ("IPU-Gateway", "", found.gw_mac),
+            ("RNIC", "", found.rnic_mac),
+        )
+    elif found is not None:
+        only = next(iter(site.clouds)) if len(site.clouds) == 1 else ""
+        yield "host", found.cloud or only, found.nova_host
+        for hca in found.hcas:
+            yield "adapter", hca.fabric, hca.port_id
+        for what, number in zip(_NUMBERS, (found.serial, found.product_uuid), strict=True):
+            if number:
+                yield what, "", number.strip().lower()
 
 
 def _in_use(kind: str, name: str, pod: str) -> ConflictError:

@@ -251,6 +251,12 @@ def test_operators_see_machines_as_nodes(house: IpuHouse) -> None:
     smaller = house.site.model_copy(update={"ipu_machines": house.site.ipu_machines[1:]})
     with pytest.raises(ConflictError, match="ipum1 is missing"):
         house.service.site.activate(house.operator, smaller.model_dump(mode="json"))
+    machines = tuple(
+        m.model_copy(update={"name": "alias2"}) if m.name == "ipum2" else m for m in house.site.ipu_machines
+    )
+    renamed = house.site.model_copy(update={"ipu_machines": machines})
+    with pytest.raises(ConflictError, match="alias2 has the BMC .* of ipum2, which is in quarantine"):
+        house.service.site.activate(house.operator, renamed.model_dump(mode="json"))
 
 
 def test_live_ipu_pod_does_not_disturb_node_orders(house: IpuHouse) -> None:

@@ -217,6 +217,32 @@ def test_kept_node_gets_no_other_name(house: House, kept: str, what: str) -> Non
     verbs.site.activate(olga, same.model_dump(mode="json"))
 
 
+@pytest.mark.parametrize("what", ["host", "adapter", "serial number"])
+def test_kept_node_that_left_the_site_returns_by_its_own_name_alone(house: House, what: str) -> None:
+    """Whatever the site says in between; until it is cleared, as before, also while it isn't in the site."""
+    verbs, olga = house.service, house.operator
+    here = changed_site(house.site, "gpu01", serial="SN 1")
+    verbs.site.activate(olga, here.model_dump(mode="json"))
+    verbs.nodes.quarantine(olga, "gpu01", "a guest may run there")
+    gone = without(here, "gpu01")
+    for _ in range(2):
+        verbs.site.activate(olga, gone.model_dump(mode="json"))
+    alias = renamed(here, "gpu01", "alias1", "gpu01" if what == "host" else "alias1")
+    if what == "serial number":  # and other adapters
+        node = alias.node_by_name["alias1"]
+        hcas = tuple(
+            h.model_copy(update={"guid": h.guid + 0x10000, "port_guid": h.port_guid + 0x10000})
+            for h in node.hcas
+        )
+        alias = changed_site(alias, "alias1", hcas=hcas, serial="sn 1")
+    with pytest.raises(ConflictError, match=f"alias1 has the {what} .* of gpu01, .*weft node clear gpu01"):
+        verbs.site.activate(olga, alias.model_dump(mode="json"))
+    verbs.site.activate(olga, here.model_dump(mode="json"))
+    verbs.site.activate(olga, gone.model_dump(mode="json"))
+    verbs.nodes.clear(olga, "gpu01")
+    verbs.site.activate(olga, alias.model_dump(mode="json"))
+
+
 PARTS: Mapping[str, Callable[[Node], dict[str, object]]] = {
     "accelerators": lambda n: {"accelerators": tuple(_moved(a) for a in n.accelerators)},
     "cores or memory": lambda n: {"memory_mib": (n.memory_mib or 1024) * 2},

@@ -451,3 +451,13 @@ DELETE FROM issued_certificate WHERE not_after < now() - interval '90 days';
 -- Of hosts that weft doesn't run on any more, and of files that the site doesn't name any more: workers look at theirs
 -- each minute, and put the next look off by six hours at most.
 DELETE FROM agent_certificate WHERE kind = 'own' AND next_at < now() - interval '2 days';
+
+-- name: kept_machines
+SELECT node, parts FROM kept_machine;
+
+-- name: keep_machine
+INSERT INTO kept_machine (node, parts) VALUES (%(node)s, %(parts)s) ON CONFLICT (node) DO UPDATE SET parts = excluded.parts;
+
+-- name: forget_machines
+-- All but these: the others are in the site, or may be assigned.
+DELETE FROM kept_machine WHERE node <> ALL(%(nodes)s);
