@@ -23,6 +23,7 @@ from tests.engine.timehouse import HandClock, look, make, messages
 from tests.engine.ufmhouse import UfmOfAHouse, managed_by_ufm
 from weft.app.metrics import StoreCollector
 from weft.drivers.switches.vlans import Batch
+from weft.engine.audit import audit
 from weft.engine.audit.sweep import EVERY as EVERY_SWEEP
 from weft.engine.base import asking
 from weft.engine.base.database import Database
@@ -454,6 +455,25 @@ class Late:
 
     def testify(self, site: str, witness: Witness) -> None:
         self._cloud.testify(site, witness)
+
+
+def test_repair_ends_no_use_once_the_gate_is_closed(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was open when the repair began; the comparison took its time."""
+    house.ready()
+    network = house.cloud.thing("network/rdma").id
+    port = house.cloud.add(
+        Kind.PORT, "guest", "team-b", network=network, address="10.9.9.9", owner="compute:nova"
+    )
+    real = audit.clear_pod
+
+    def late(*given: Any) -> dict[str, str]:
+        house.gate.found_behind("lab")
+        return real(*given)
+
+    monkeypatch.setattr(audit, "clear_pod", late)
+    with pytest.raises(ClosedError):
+        house.service.audits.run(house.operator, repair=True)
+    assert port in house.cloud.things()
 
 
 @pytest.mark.parametrize("behind", [False, True], ids=["good", "behind"])

@@ -255,7 +255,7 @@ def test_operators_see_machines_as_nodes(house: IpuHouse) -> None:
         m.model_copy(update={"name": "alias2"}) if m.name == "ipum2" else m for m in house.site.ipu_machines
     )
     renamed = house.site.model_copy(update={"ipu_machines": machines})
-    with pytest.raises(ConflictError, match="alias2 has the BMC .* of ipum2, which is in quarantine"):
+    with pytest.raises(ConflictError, match=r"alias2 has the BMC .* of ipum2, which is in quarantine"):
         house.service.site.activate(house.operator, renamed.model_dump(mode="json"))
 
 

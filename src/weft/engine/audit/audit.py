@@ -103,17 +103,18 @@ class Auditor:
             trouble: gets a finding for what couldn't be cleared.
         """
         why: dict[str, str] = {}
+        fence = self._store.database.gate.check  # what was compared may have taken minutes
         try:
             for pod_id, theirs in found.intruders.items():
                 ids = theirs if only is None else theirs & only
                 if not ids:
                     continue
                 pod = self._store.pods.find(str(pod_id), None)
-                why |= clear_pod(pod, self._store.pods.resources(pod_id), self._world, ids)
+                why |= clear_pod(pod, self._store.pods.resources(pod_id), self._world, ids, fence)
                 self._store.wake(pod_id)
             now = self._clock.now()
             going = [s for s in strays if not why_not(s, now, confirmed)]
-            why |= clear_strays(self._world, going)
+            why |= clear_strays(self._world, going, fence)
         except WeftError as error:
             text = f"networks can't be cleared: {error}"
             trouble.add("unknown", "network", self._site.name, "repair", text)

@@ -17,6 +17,7 @@ from weft.model.kinds import Kind
 from weft.model.problem import Problem, ProblemKind
 from weft.model.specs import PortSpec
 from weft.model.uses import ROUTER_PORTS, Use
+from weft.ports.fences import Fence
 from weft.ports.networks import USED
 
 
@@ -149,12 +150,13 @@ def _is_on_closed(record: ResourceRecord, records: Mapping[str, ResourceRecord])
     return network is not None and network.resource.spec.is_closed
 
 
-def clear(world: World, cloud: str, project_id: str, things: Iterable[Use]) -> dict[str, str]:
-    """End uses, dependent ones first; id -> why one could not be ended."""
+def clear(world: World, cloud: str, project_id: str, things: Iterable[Use], fence: Fence) -> dict[str, str]:
+    """End uses, dependent ones first; id -> why one could not be ended. Args: fence: called right before each."""
     order = ("floating_ip", "vpn_service", "vpn_endpoint_group", "trunk", "port", "subnet", "share")
     why: dict[str, str] = {}
     for thing in sorted(things, key=lambda t: (order.index(t.kind), not t.of.row.joins_networks, t.id)):
         try:
+            fence()
             world.clouds[cloud].take_off(project_id, thing)
         except WeftError as error:
             why[thing.id] = str(error)
@@ -162,16 +164,18 @@ def clear(world: World, cloud: str, project_id: str, things: Iterable[Use]) -> d
 
 
 def clear_pod(
-    pod: PodRecord, records: Sequence[ResourceRecord], world: World, ids: Collection[str]
+    pod: PodRecord, records: Sequence[ResourceRecord], world: World, ids: Collection[str], fence: Fence
 ) -> dict[str, str]:
-    """Remove those of these intruders that still exist and may be removed; id -> why one could not be."""
+    """Remove those of these intruders that still exist and may be removed; id -> why one could not be. Args: fence: as
+    of `clear`."""
     there = [*intruders(pod, records, world), *users(pod, records, world)]
     found = [i.thing for i in there if i.thing.id in ids and i.removable(pod)]
-    return clear(world, pod.plan.cloud, pod.project_id, found)
+    return clear(world, pod.plan.cloud, pod.project_id, found, fence)
 
 
-def clear_strays(world: World, strays: Sequence[Stray]) -> dict[str, str]:
-    """End what others have on things that are about to be removed; id -> why one could not be.
+def clear_strays(world: World, strays: Sequence[Stray], fence: Fence) -> dict[str, str]:
+    """End what others have on things that are about to be removed; id -> why one could not be. Args: fence: as of
+    `clear`.
 
     Tenants are meant to be on a site's networks, with servers that no pod owns: nothing of theirs is removed there.
     """
@@ -190,7 +194,7 @@ def clear_strays(world: World, strays: Sequence[Stray]) -> dict[str, str]:
             u for u in facts.on_networks(project_id, networks) if u.device not in own and u.kind != "subnet"
         ]
         users = [u for u in facts.uses(project_id, used) if not _is_its_own(u, own)] if used else []
-        why |= clear(world, where, project_id, [u for u in (*on_it, *users) if u.id not in own])
+        why |= clear(world, where, project_id, [u for u in (*on_it, *users) if u.id not in own], fence)
     return why
 
 
