@@ -12,7 +12,7 @@ from weft.app.tenanttext import reason
 from weft.drivers.openstack import OpenStackFacts, Sessions, extensions
 from weft.drivers.openstack.network import Networks
 from weft.drivers.openstack.neutron import NeutronKind
-from weft.drivers.openstack.port import Ports
+from weft.drivers.openstack.port import FloatingIPs, Ports
 from weft.drivers.openstack.router import Routers
 from weft.drivers.openstack.security_group import SecurityGroups
 from weft.drivers.openstack.uses import in_the_way
@@ -109,6 +109,31 @@ def test_floating_ip_is_removed_from_its_port(cloud: Cloud, by: Row) -> None:
     assert (use.kind, use.id, use.name) == ("floating_ip", "fip", "203.0.113.9")
     facts.take_off(PROJECT, use)
     assert address["port_id"] is None and others(cloud) == []
+
+
+def test_port_forwarding_through_a_pods_router_is_ended(cloud: Cloud) -> None:
+    """It keeps the router's interface, and has no port: that of its floating IP says nothing of it."""
+    tiny, facts = cloud
+    tiny.things["extensions"].append({"alias": "floating-ip-port-forwarding"})
+    of = {"port_id": None, "router_id": "router", "forwardings": ["f1", "f2"]}
+    address = tiny.make("floatingips", "fip", OTHER, floating_ip_address="203.0.113.9", **of)
+    (use,) = others(cloud)
+    facts.take_off(PROJECT, use)
+    assert address in tiny.things["floatingips"] and not address["forwardings"] and others(cloud) == []
+
+
+def test_pods_floating_ip_goes_with_the_port_forwardings_that_its_tenant_set(cloud: Cloud) -> None:
+    """Neutron refuses to delete it before, and weft made it."""
+    tiny, facts = cloud
+    of = {"port_id": None, "router_id": "router", "forwardings": ["f1"], "floating_ip_address": "203.0.113.9"}
+    row, kind = FloatingIPs().row(tiny.make("floatingips", "fip", **of)), FloatingIPs()
+    with pytest.raises(OutsideError, match="in use"):  # by a Neutron that doesn't list the extension
+        kind.remove(facts._sessions.project(PROJECT), row, unfenced)
+    tiny.things["extensions"].append({"alias": "floating-ip-port-forwarding"})
+    sessions = facts._sessions
+    sessions._extensions._read = None
+    kind.remove(sessions.project(PROJECT), row, unfenced)
+    assert not tiny.things["floatingips"]
 
 
 def test_interface_on_a_pods_router_is_removed(cloud: Cloud) -> None:

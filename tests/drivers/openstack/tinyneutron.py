@@ -1,8 +1,8 @@
 """Neutron of a few lines that refuses what the real one does, for what is in use: trunks, groups, routers, ports, VPNs.
 
-Sources: neutron, `services.trunk.plugin`, `db.securitygroups_db`, `db.l3_db`; RBAC as in `db.rbac_db_mixin`;
-neutron-vpnaas, `db.vpn.vpn_db`. Its
-policies are the default ones with weft's: a project changes its own things, the owner of a network what is on it.
+Sources: neutron, `services.trunk.plugin`, `services.portforwarding.pf_plugin`, `db.securitygroups_db`, `db.l3_db`;
+RBAC as in `db.rbac_db_mixin`; neutron-vpnaas, `db.vpn.vpn_db`. Its policies are the default ones with weft's: a project
+changes its own things, the owner of a network what is on it.
 """
 
 from __future__ import annotations
@@ -64,6 +64,8 @@ class Neutron(TinyCloud):
     def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:
         path = path.replace("/network/vpn/", "/network/", 1)
         parts = path.split("/")
+        if parts[2:3] == ["floatingips"] and parts[4:5] == ["port_forwardings"]:
+            return self._forwarding(method, path, parts[3], parts[5:])
         if parts[1] != "network" or method == "GET" or len(parts) < 4:
             return TinyCloud.answer(self, method, path, query, seer, body)
         self.asked.append(f"{method} {path}")
@@ -80,6 +82,15 @@ class Neutron(TinyCloud):
             return Reply(204)
         return self._changed(row, action, body)
 
+    def _forwarding(self, method: str, path: str, address: str, id_: list[str]) -> Reply:
+        self.asked.append(f"{method} {path}")
+        row = next(r for r in self._rows("floatingips") if r["id"] == address)
+        if method == "GET":
+            return Reply(200, {"port_forwardings": [{"id": one} for one in row["forwardings"]]})
+        row["forwardings"].remove(id_[0])
+        row["router_id"] = row["router_id"] if row["forwardings"] else None
+        return Reply(204)
+
     def _rows(self, collection: str) -> list[Row]:
         return self.things.setdefault(collection, [])
 
@@ -94,6 +105,8 @@ class Neutron(TinyCloud):
             return (
                 "RouterInterfaceInUseByRoute"  # neutron, `extraroute_db._confirm_router_interface_not_in_use`
             )
+        if collection == "floatingips" and row.get("forwardings") and method == "DELETE":
+            return "FipInUseByPortForwarding"
         if method != "DELETE":
             return ""
         if collection == "ports":
@@ -135,7 +148,7 @@ class Neutron(TinyCloud):
         else:
             (item, changes), *_ = body.items()
             row |= changes
-            if item == "floatingip" and row["port_id"] is None:
+            if item == "floatingip" and row["port_id"] is None and not row.get("forwardings"):
                 row["router_id"] = None  # neutron, `l3_db._update_fip_assoc`
             return Reply(200, {item: row})
         return Reply(200, row)

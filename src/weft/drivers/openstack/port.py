@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from weft.drivers.openstack.base import Call, Fence, Fields, ListedResource
 from weft.drivers.openstack.filters import Filters
+from weft.drivers.openstack.forwardings import end_forwardings
 from weft.drivers.openstack.neutron import NeutronKind
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
@@ -287,6 +288,18 @@ class FloatingIPs(NeutronKind):
         "router_id",
         "fixed_ip_address",
     )
+
+    def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
+        if "port" in fields and row.raw.get("port_id") is None and row.raw.get("router_id"):
+            end_forwardings(call.project, row.id)  # no port has a router then
+        super().repair(call, resource, row, fields)
+
+    def remove(self, project: Project, row: ListedResource, fence: Fence) -> None:
+        asked, path = outside.REQUEST(verb="delete", what=f"{self.item} {row.name}"), f"{self.path}/{row.id}"
+        if project.network.ask(asked, "DELETE", path, ok=(404, 409)).status == 409:
+            end_forwardings(project, row.id)
+            fence()
+            super().remove(project, row, fence)
 
     def body(self, call: Call, resource: Resource) -> Json:
         spec = resource.spec_as(FloatingIPSpec)

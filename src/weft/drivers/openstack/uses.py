@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from weft.drivers.openstack import vpnuses
 from weft.drivers.openstack.filters import Filters
+from weft.drivers.openstack.forwardings import end_forwardings
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import UnknownError, WeftError
@@ -179,6 +180,8 @@ def end_use(project: Project, theirs: Project | None, use: Use) -> None:
     elif use.kind == "port" and use.of is Kind.SECURITY_GROUP:
         _leave_group(eyes, asked, use)
     elif use.kind == "floating_ip":
+        if eyes.project_id == use.project_id:
+            end_forwardings(eyes, use.id)
         _change(eyes, asked, f"/floatingips/{use.id}", {"floatingip": {"port_id": None}}, use)
     elif use.kind in vpnuses.PATHS:
         vpnuses.end(eyes, use, lambda path: _change(eyes, asked, path, None, use))
