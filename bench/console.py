@@ -164,7 +164,7 @@ def main(state: Path) -> int:
     from weft.testing.callers import tokens
     from weft.testing.keystone import FakeIdentity
     from weft.web.app import add_console
-    from weft.web.sessions import Contents
+    from weft.web.sessions import SessionContents
     from weftlab.processes import interrupt_on_sigterm
 
     interrupt_on_sigterm()
@@ -192,7 +192,7 @@ def main(state: Path) -> int:
         ends = datetime.now(UTC) + timedelta(hours=1)
         book = app.state.sessions
         keys = [
-            book.begin(Contents("in", "operator", f"user-{n // 10}", "olga", "p", "admin"), ends).key
+            book.begin(SessionContents("in", "operator", f"user-{n // 10}", "olga", "p", "admin"), ends).key
             for n in range(STREAMS)
         ]
         config = configured(app)

@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 from bench.partition import ROUNDS, Measured, change, compared, made, members_of, on_a_fabric, partition_of
-from weft.drivers.opensm import OpenSm
+from weft.drivers.opensm import OpenSmDriver
 from weft.model.site import Site
 from weft.ports.ledger import NoLedger
 from weftlab.fabric import FabricFolder, fabric_jobs
@@ -30,7 +30,7 @@ def rows() -> list[dict[str, Any]]:
 
 def _measure(place: FabricFolder, site: Site) -> Measured:
     members, wanted = members_of(site), partition_of(site)
-    driver = OpenSm(site, FABRIC, NoLedger())
+    driver = OpenSmDriver(site, FABRIC, NoLedger())
     own: list[float] = []
     weft: list[float] = []
     # The tool reads as an uninvolved host, so that neither side shares its slot in the simulator.

@@ -13,12 +13,12 @@ import sys
 import time
 from pathlib import Path
 
-from weft.fabricagent.config import Hca, Tools
+from weft.fabricagent.config import DiagnosticPrograms, ManagerPort
 from weft.fabricagent.wire import TableReading, Wire
 
 
 def main(partitions: Path, pid: int) -> None:
-    wire = Wire(Hca(), Tools())
+    wire = Wire(ManagerPort(), DiagnosticPrograms())
     base = partitions.read_text()
     hosts = sorted(wire.hosts())
     before = {r.port_guid: r.keys for r in wire.read()}

@@ -111,14 +111,14 @@ def _readings(size: str, site_of: Callable[[Layout], Site], rounds: int) -> list
 
 def read_both(rounds: int) -> dict[str, list[float]]:
     """In the simulator's environment: seconds of each reading, and of each program."""
-    from weft.fabricagent.config import Hca, Tools
+    from weft.fabricagent.config import DiagnosticPrograms, ManagerPort
     from weft.fabricagent.counters import CounterWatch
     from weft.fabricagent.forwarding import RouteReader
     from weft.fabricagent.opensm import Log
     from weft.fabricagent.wire import Wire
     from weft.model.agentlinks import RoutesQuery
 
-    wire = Wire(Hca(), Tools())
+    wire = Wire(ManagerPort(), DiagnosticPrograms())
     now = 0.0  # a minute goes by for the tables, and not for the discovery, which is kept
     routes = RouteReader(wire, Log(Path("/nonexistent")), lambda: now)
     counters = CounterWatch(wire)

@@ -13,9 +13,9 @@ from weft.app.placefiles import read_orders, read_topology
 from weft.planning.place.choose import Policy, Weights
 from weft.planning.place.engine import Engine
 from weft.planning.place.policies import POLICIES
-from weft.planning.place.state import Kind
+from weft.planning.place.state import NodeNeeds
 from weft.planning.queue.queue import QueueSettings, least_leaves
-from weft.planning.queue.simulate import Outcome, simulate
+from weft.planning.queue.simulate import TraceResult, simulate
 from weft.planning.queue.trace import TraceOrder, at_load, nearest_level
 
 DATA = Path(__file__).parent / "data"
@@ -92,10 +92,10 @@ def trace_rows() -> list[dict[str, Any]]:
     )
 
 
-def _outcomes(passes: int, rules: Sequence[str], loose: bool = False) -> dict[str, Outcome]:
+def _outcomes(passes: int, rules: Sequence[str], loose: bool = False) -> dict[str, TraceResult]:
     """By rule; `no levels` is the upper limit of the trace, with no order confined to a level."""
     topology = read_topology(DATA / "lingjun" / "topo.csv", "ip,ASW,PSW")
-    orders = over_and_over(read_orders(DATA / "itp" / "cluster01.csv", Kind()), passes)
+    orders = over_and_over(read_orders(DATA / "itp" / "cluster01.csv", NodeNeeds()), passes)
     anywhere = at_load(topology, orders, LOAD)
     held = nearest_level(topology, anywhere)
     warm_up = 0.2 * max(o.submitted for o in held)
@@ -106,7 +106,7 @@ def _outcomes(passes: int, rules: Sequence[str], loose: bool = False) -> dict[st
     return found
 
 
-def _trace_rows(outcomes: dict[str, Outcome], how: str, goals: bool) -> list[dict[str, Any]]:
+def _trace_rows(outcomes: dict[str, TraceResult], how: str, goals: bool) -> list[dict[str, Any]]:
     weft = outcomes["weft"]
     names = {"best-fit": "Kueue's rule", "first-fit": "first fit", "no levels": "no levels"}
     others = [(name, outcomes[rule]) for rule, name in names.items() if rule in outcomes]

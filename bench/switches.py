@@ -25,7 +25,7 @@ from bench.threads import threads
 from weft.drivers.switches import EthernetFabric, open_fabric
 from weft.drivers.switches.access import Api, Reply
 from weft.drivers.switches.ovs import Ovs as OvsSession
-from weft.drivers.switches.switch import Session
+from weft.drivers.switches.switch import SwitchSession
 from weft.model.fabric import Membership
 from weft.model.fabrictypes import FabricKind, Mode
 from weft.model.resources import Resource, Status
@@ -112,7 +112,7 @@ def _serve(state: Path, plan: FabricPlan, slow: float, answer: Connection) -> No
 
 def _measure(driver: EthernetFabric, wanted: Resource) -> tuple[Side, Side]:
     """Seconds of each change: the switches' own, weft's."""
-    sessions = [s for s in map(driver.session, driver.cabling.switches) if isinstance(s, Session)]
+    sessions = [s for s in map(driver.session, driver.cabling.switches) if isinstance(s, SwitchSession)]
     tapes = [Tape(s) for s in sessions]
     own: Side = {True: [], False: []}
     weft: Side = {True: [], False: []}
@@ -165,7 +165,7 @@ def _by_weft(driver: EthernetFabric, wanted: Resource, present: bool) -> None:
 class Tape:
     """Records the requests of one session that change something, and plays them again, with one reading after that."""
 
-    session: Session
+    session: SwitchSession
     requests: list[Request] = field(default_factory=list[Request])
 
     def __post_init__(self) -> None:

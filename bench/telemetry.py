@@ -89,12 +89,12 @@ def _agent() -> list[dict[str, Any]]:
 
 def read_and_write() -> dict[str, list[float]]:
     """In the simulator's environment: seconds of processor of each reading, and of its text."""
-    from weft.fabricagent.config import Hca, Tools
+    from weft.fabricagent.config import DiagnosticPrograms, ManagerPort
     from weft.fabricagent.counters import CounterWatch
     from weft.fabricagent.metrics import metrics
     from weft.fabricagent.wire import Wire
 
-    wire = Wire(Hca(), Tools())
+    wire = Wire(ManagerPort(), DiagnosticPrograms())
     counters = CounterWatch(wire)
     wire.finder.map(0.0)
     counters.read(0.0)

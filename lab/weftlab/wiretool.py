@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import sys
 
-from weft.fabricagent.config import Hca, Tools
+from weft.fabricagent.config import DiagnosticPrograms, ManagerPort
 from weft.fabricagent.wire import Wire
 
 
 def main(arguments: list[str]) -> int:
     """Read keys, or write one; prints JSON. Returns the exit code."""
-    wire = Wire(Hca(), Tools())
+    wire = Wire(ManagerPort(), DiagnosticPrograms())
     try:
         if arguments[0] == "read-keys":
             found = {r.port_guid: r for r in wire.read([int(guid, 0) for guid in arguments[1:]])}

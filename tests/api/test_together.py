@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from weft.api.together import Together
+from weft.api.together import SharedReadings
 from weft.app.policy import Policy
 from weft.testing.callers import tokens
 
@@ -34,7 +34,7 @@ async def started() -> None:
 
 def test_later_askers_share_the_reading_that_begins_after_they_came() -> None:
     async def story() -> None:
-        shared, read = Together(), Reading()
+        shared, read = SharedReadings(), Reading()
         first = asyncio.create_task(shared.read("a", read))
         await started()
         later = [asyncio.create_task(shared.read("a", read)) for _ in range(20)]
@@ -52,7 +52,7 @@ def test_later_askers_share_the_reading_that_begins_after_they_came() -> None:
 
 def test_failed_reading_fails_for_all_who_share_it_and_for_no_one_after() -> None:
     async def story() -> None:
-        shared, read = Together(), Reading()
+        shared, read = SharedReadings(), Reading()
         read.turns = 12
         asks = [asyncio.create_task(shared.read("a", read)) for _ in range(3)]
         await started()
@@ -66,7 +66,7 @@ def test_failed_reading_fails_for_all_who_share_it_and_for_no_one_after() -> Non
 
 def test_asker_that_goes_leaves_the_reading_to_the_others() -> None:
     async def story() -> None:
-        shared, read = Together(), Reading()
+        shared, read = SharedReadings(), Reading()
         first, second = (asyncio.create_task(shared.read("a", read)) for _ in range(2))
         await started()
         first.cancel()

@@ -9,7 +9,7 @@ from weft.app.shown import shown
 from weft.cli.capacity import COLUMNS, lines_of
 from weft.model.site import AcceleratorCount
 from weft.model.views import CapacityView
-from weft.planning.queue.capacityrow import CapacityRow, Count, Largest, Soon
+from weft.planning.queue.capacityrow import CapacityRow, Largest, RowLimit, Soon
 
 AT = datetime(2026, 11, 21, 16, 1, tzinfo=UTC)
 ROW = CapacityRow(
@@ -24,7 +24,7 @@ ROW = CapacityRow(
     orders="slices",
     largest=(Largest(6, where="secret place"),),
     soon=(Soon(8, AT.timestamp()),),
-    counts=(Count("memory nodes", 5, 2), Count("lanes", free=7), Count("racks", 1, each=4)),
+    counts=(RowLimit("memory nodes", 5, 2), RowLimit("lanes", free=7), RowLimit("racks", 1, each=4)),
 )
 
 

@@ -23,10 +23,10 @@ import pytest
 from tests.drivers.openstack.tinycloud import Reply, TinyCloud, tiny_cloud
 from tests.helpers.paths import DOCS
 from tests.helpers.smallsite import small_site
-from weft.app.doctor.bounds import Check, carried_out
+from weft.app.doctor.bounds import DoctorCheck, carried_out
 from weft.app.doctor.cloud import _tls  # pyright: ignore[reportPrivateUsage]
 from weft.app.doctor.examination import examine
-from weft.app.doctor.findings import CODES, Finding, Level, finding
+from weft.app.doctor.findings import CODES, DoctorFinding, DoctorLevel, finding
 from weft.app.doctor.host import _modes  # pyright: ignore[reportPrivateUsage]
 from weft.app.settings import ServeSettings
 from weft.cli.main import main
@@ -74,7 +74,7 @@ def settings(folder: Path, database: str | None) -> ServeSettings:
     return ServeSettings(state=folder / "state", database=database, cloud_profile="weft")
 
 
-def by_place(findings: list[Finding]) -> Mapping[str, list[str]]:
+def by_place(findings: list[DoctorFinding]) -> Mapping[str, list[str]]:
     """What was looked at -> its codes."""
     found: dict[str, list[str]] = {}
     for one in findings:
@@ -82,7 +82,7 @@ def by_place(findings: list[Finding]) -> Mapping[str, list[str]]:
     return found
 
 
-def codes(findings: list[Finding], of: str) -> list[str]:
+def codes(findings: list[DoctorFinding], of: str) -> list[str]:
     return list(by_place(findings).get(of, []))
 
 
@@ -122,7 +122,7 @@ def test_missing_rights_are_named(tmp_path: Path, cloud: TinyCloud, database: Da
     cloud.shows_segments = False
     found = examine(settings(tmp_path, database.url), SECONDS)
     assert codes(found, "profile weft: identity")[-2:] == ["ROLE_MISSING", "ROLE_MISSING"]
-    (compute,) = [one for one in found if one.of.endswith("compute") and one.level is Level.ERROR]
+    (compute,) = [one for one in found if one.of.endswith("compute") and one.level is DoctorLevel.ERROR]
     assert compute.code == "READ_REFUSED" and "list hypervisors" in compute.what and "403" in compute.what
     assert compute.page.startswith("operating-roles.md")
     assert codes(found, "profile weft: network")[-1] == "READ_REFUSED"
@@ -322,7 +322,7 @@ def test_secret_that_cannot_be_read_is_never_called_closed(tmp_path: Path) -> No
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def secrets_of(path: Path) -> list[Finding]:
+def secrets_of(path: Path) -> list[DoctorFinding]:
     """What the doctor says of one file with a secret."""
     return list(_modes("secrets", [path]))
 
@@ -337,23 +337,23 @@ def test_name_without_an_address_is_not_taken_for_this_host() -> None:
 def test_check_that_fails_or_hangs_is_unknown() -> None:
     """What it found before counts; the others go on."""
 
-    def fails() -> Iterator[Finding]:
+    def fails() -> Iterator[DoctorFinding]:
         yield finding("CLOCK_AGREES", "a", "it does")
         raise ZeroDivisionError(f"postgresql://weft:{CANARY}@host/x")
 
-    def hangs() -> Iterator[Finding]:
+    def hangs() -> Iterator[DoctorFinding]:
         yield finding("CLOCK_AGREES", "b", "it does")
         time.sleep(30)
 
-    def fine() -> Iterator[Finding]:
+    def fine() -> Iterator[DoctorFinding]:
         yield finding("CLOCK_AGREES", "c", "it does")
 
-    checks = [Check("a", fails), Check("b", hangs), Check("c", fine)]
+    checks = [DoctorCheck("a", fails), DoctorCheck("b", hangs), DoctorCheck("c", fine)]
     found = carried_out(checks, 1.0)
     assert [one.code for one in found] == [
         *("CLOCK_AGREES", "CHECK_FAILED", "CLOCK_AGREES", "CHECK_TIMED_OUT", "CLOCK_AGREES"),
     ]
-    assert [one.level for one in found[1:4]] == [Level.UNKNOWN, Level.OK, Level.UNKNOWN]
+    assert [one.level for one in found[1:4]] == [DoctorLevel.UNKNOWN, DoctorLevel.OK, DoctorLevel.UNKNOWN]
     assert CANARY not in str(found)
 
 
@@ -415,10 +415,12 @@ def test_exit_code_is_1_unless_all_is_ok(
 def test_levels_of_codes_are_as_their_names_say() -> None:
     """What couldn't be looked at is unknown, and never ok."""
     assert [
-        name for name, code in CODES.items() if "UNREAD" in name and code.level is not Level.UNKNOWN
+        name for name, code in CODES.items() if "UNREAD" in name and code.level is not DoctorLevel.UNKNOWN
     ] == []
     assert [
-        name for name, code in CODES.items() if name.startswith("CHECK_") and code.level is not Level.UNKNOWN
+        name
+        for name, code in CODES.items()
+        if name.startswith("CHECK_") and code.level is not DoctorLevel.UNKNOWN
     ] == []
 
 
@@ -435,7 +437,7 @@ def test_closed_gate_is_an_error_of_the_doctor(tmp_path: Path, cloud: TinyCloud,
     assert codes(examine(given, SECONDS), of) == ["CHANGES_STOPPED"]
     cloud.lies.append(("GET /compute/os-keypairs", Reply(503, "busy")))
     (found,) = [one for one in examine(given, SECONDS) if one.of == of]
-    assert found.code == "CHANGES_UNREAD" and name in found.what and found.level is Level.UNKNOWN
+    assert found.code == "CHANGES_UNREAD" and name in found.what and found.level is DoctorLevel.UNKNOWN
     with psycopg.connect(database.url, autocommit=True) as connection:
         connection.execute("INSERT INTO epoch_behind (cloud) VALUES (%s)", [name])
         assert codes(examine(given, SECONDS), of) == ["CHANGES_STOPPED"], "as a process has found before"
@@ -457,7 +459,7 @@ def test_unfinished_upgrade_is_reported(
         connection.execute("INSERT INTO process_seen VALUES ('api/1', 'server', '9.1', 'x', 7, now())")
     found = list(examine(settings(tmp_path, database.url), SECONDS))
     (left,) = [one for one in found if one.code == "UPGRADE_UNFINISHED"]
-    assert "29990101T0001_planted.after.sql first" in left.what and left.level is Level.WARNING
+    assert "29990101T0001_planted.after.sql first" in left.what and left.level is DoctorLevel.WARNING
     (differs,) = [one for one in found if one.code == "WORKERS_DIFFER"]
     assert "server api/1 (9.1)" in differs.what
 

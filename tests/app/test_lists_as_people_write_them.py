@@ -12,7 +12,7 @@ from weft.app.inventories import of_bmcs
 from weft.app.sitefile import load_site
 from weft.cli.main import main
 from weft.model.errors import InputError
-from weft.model.hardware import Record
+from weft.model.hardware import HardwareRecord
 from weft.model.site import Site
 
 GPU = {"gpu_type": "h100", "gpu_pci": "0000:07:00.0 0000:08:00.0"}
@@ -162,6 +162,7 @@ def test_redfish_without_a_bmc_to_ask_is_reported(hardware: HardwareList) -> Non
     )
     errors: list[InputError] = []
     assert (
-        of_bmcs(read_list(str(hardware.folder / "oob.csv"), {}, errors), lambda _: Record(""), errors) == {}
+        of_bmcs(read_list(str(hardware.folder / "oob.csv"), {}, errors), lambda _: HardwareRecord(""), errors)
+        == {}
     )
     assert [str(e) for e in errors] == ["--redfish: missing: hosts with a bmc_address: the lists have none"]

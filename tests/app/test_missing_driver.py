@@ -19,7 +19,7 @@ from weft.model.kinds import kinds_at
 from weft.model.site import Site
 from weft.ports.ledger import NoLedger
 from weft.ports.machines import MachineDriver
-from weft.ports.resources import Acceptance
+from weft.ports.resources import HandoverTest
 
 
 def _not_there(*given: Any) -> MachineDriver:
@@ -59,7 +59,7 @@ def test_driver_that_is_not_installed_answers_nothing(call: str, driver: Machine
 
 def test_driver_that_is_not_installed_covers_its_kinds(driver: MachineDriver) -> None:
     """So that rows of such kinds are asked of it, and are unknown, rather than of none."""
-    assert driver.kinds == kinds_at(Home.MACHINES) and isinstance(driver, Acceptance)
+    assert driver.kinds == kinds_at(Home.MACHINES) and isinstance(driver, HandoverTest)
 
 
 def test_missing_extra_of_a_manager_gives_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from weft.planning.fabric.topology import NodeLocation, Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.engine import Engine
 from weft.planning.place.policies import POLICIES
-from weft.planning.place.state import Kind, Traits
+from weft.planning.place.state import NodeNeeds, Traits
 from weft.planning.queue.simulate import TraceOrder, simulate
 from weft.planning.queue.trace import nearest
 
@@ -211,7 +211,7 @@ def test_invalid_orders_give_one_sentence(tmp_path: Path, text: str, sentence: s
     path = tmp_path / "orders.csv"
     path.write_text(text)
     with pytest.raises(InputError, match=sentence):
-        read_orders(path, Kind(), levels=("node", "leaf", "block", "site"), types=["h100"])
+        read_orders(path, NodeNeeds(), levels=("node", "leaf", "block", "site"), types=["h100"])
 
 
 def test_order_columns_are_all_read(tmp_path: Path) -> None:
@@ -221,9 +221,9 @@ def test_order_columns_are_all_read(tmp_path: Path) -> None:
         f"{HEAD},slice,spare,accelerators,required,user,\na,5,1m,4,2,2,h100:8,block,x,\nb,6,1m,4,,,,,,\n"
     )
     unused: list[str] = []
-    one, two = read_orders(path, Kind("c1"), types=["h100"], unused=unused)
-    assert one.ask == Ask("a", 4, kind=Kind("c1", 1, "h100", 8), required="block", slice=2, spare=2)
-    assert two == TraceOrder(Ask("b", 4, kind=Kind("c1")), 1, 60)
+    one, two = read_orders(path, NodeNeeds("c1"), types=["h100"], unused=unused)
+    assert one.ask == Ask("a", 4, kind=NodeNeeds("c1", 1, "h100", 8), required="block", slice=2, spare=2)
+    assert two == TraceOrder(Ask("b", 4, kind=NodeNeeds("c1")), 1, 60)
     assert unused == ["user"]
 
 
@@ -272,7 +272,7 @@ def test_nearest_level_is_counted_with_halls_slices_and_kinds() -> None:
         for n in engine.ledger.topology.locations
     }
     kinds = Engine(engine.ledger.topology, traits)
-    assert nearest(kinds, Ask("a", 2, kind=Kind(accelerator="h100", accelerators=8))) == "block"
+    assert nearest(kinds, Ask("a", 2, kind=NodeNeeds(accelerator="h100", accelerators=8))) == "block"
 
 
 def test_level_named_by_an_order_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from weft.app.sitefile import load_site
 from weft.app.siteimport import import_site, write_import
 from weft.generate.schemas import schemas
 from weft.model.errors import InputErrors
-from weft.model.hardware import Cell, Record
+from weft.model.hardware import Cell, HardwareRecord
 
 FILES = {
     "switches": "fabric-switches.csv",
@@ -105,7 +105,7 @@ def test_invalid_row_is_reported_with_its_line(
 def test_import_takes_such_files_along(folder: Path) -> None:
     """`weft site import` copies what the site file includes."""
     cells = {"name": Cell("pdu1", "name", "list:2"), "kind": Cell("pdu", "kind", "list:2")}
-    imported = import_site(str(folder / "site.yaml"), [Record("list:2", cells)])
+    imported = import_site(str(folder / "site.yaml"), [HardwareRecord("list:2", cells)])
     assert set(FILES.values()) <= set(imported.files)
     write_import(imported, str(folder / "site.yaml"), str(folder.parent / "out"))
     assert load_site(folder.parent / "out" / "site.yaml", links_needed=False) == imported.site

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from tests.helpers.desk import Desk
-from weft.cli.follow import KindRow, by_kind
+from weft.cli.follow import KindProgress, by_kind
 
 
 def test_progress_is_live_on_a_terminal(desk: Desk) -> None:
@@ -64,7 +64,7 @@ def test_progress_counts_kinds_and_names_trouble() -> None:
         *(row("server", f"x{n}", "creating") for n in range(4)),
     ]
     assert by_kind(rows, "settled") == [
-        KindRow("port", 1, 2, "p2 broken (no host)"),
-        KindRow("server", 1, 7, "s2 pending (BUILD), x0 creating, x1 creating and 2 more"),
+        KindProgress("port", 1, 2, "p2 broken (no host)"),
+        KindProgress("server", 1, 7, "s2 pending (BUILD), x0 creating, x1 creating and 2 more"),
     ]
     assert by_kind([], "settled") == []

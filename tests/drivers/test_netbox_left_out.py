@@ -13,21 +13,21 @@ from tests.helpers.netboxserver import TOKEN, Inventory, serving
 from weft.cli.main import main
 from weft.drivers.netbox import NetBox
 from weft.model.errors import PermanentError
-from weft.model.hardware import Record
+from weft.model.hardware import HardwareRecord
 
 
 def choice(value: str) -> dict[str, str]:
     return {"value": value, "label": value.title()}
 
 
-def read(box: Inventory, *statuses: str) -> tuple[dict[str, Record], list[str]]:
+def read(box: Inventory, *statuses: str) -> tuple[dict[str, HardwareRecord], list[str]]:
     """Name -> record, and what was left out."""
     with serving(box) as url:
         netbox = NetBox(url, TOKEN)
         return {str(r.text("name")): r for r in netbox.records(statuses=statuses)}, netbox.left_out
 
 
-def texts(record: Record) -> dict[str, str]:
+def texts(record: HardwareRecord) -> dict[str, str]:
     return {name: cell.text for name, cell in record.cells.items() if name not in ("name", "kind", "rack")}
 
 

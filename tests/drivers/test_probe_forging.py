@@ -21,7 +21,7 @@ from tests.drivers.test_probe_verdicts import (
 )
 from weft.drivers.probes.forging import MOST_FORGED, ambiguous, forged, listeners_first, tags_of
 from weft.drivers.probes.prober import FrameProber
-from weft.drivers.probes.rounds import End
+from weft.drivers.probes.rounds import ProbedPort
 from weft.model.fabric import Membership
 from weft.model.fabrictypes import FabricKind, Mode
 from weft.model.mark import Mark
@@ -40,8 +40,8 @@ def spec(number: int, *ports: str, mode: Mode = ACCESS) -> SegmentSpec:
     return SegmentSpec(number=number, fabric_type=FabricKind.ETHERNET, members=members)
 
 
-def ends(*ports: str) -> list[End]:
-    return [End(p, p, p, agent="a") for p in ports]
+def ends(*ports: str) -> list[ProbedPort]:
+    return [ProbedPort(p, p, p, agent="a") for p in ports]
 
 
 MINE = spec(50, "leaf1/1", "leaf1/2")

@@ -10,7 +10,7 @@ import pytest
 from tests.helpers.ownports import ethernet_lab
 from weft.drivers.probes import prober
 from weft.drivers.probes.prober import FrameProber
-from weft.drivers.probes.rounds import End, parts
+from weft.drivers.probes.rounds import ProbedPort, parts
 from weft.model.fabric import Membership
 from weft.model.fabrictypes import FabricKind
 from weft.model.probeapi import EndResult, ProbeStatus, RoundQuery, RoundResult
@@ -125,7 +125,7 @@ def test_members_beyond_all_rounds_are_reported_untested(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("many", [0, 1, 248, 249, 372, 1488])
 def test_size_of_a_round_is_limited(many: int) -> None:
-    ends = [End(str(n), str(n), str(n)) for n in range(many)]
+    ends = [ProbedPort(str(n), str(n), str(n)) for n in range(many)]
     rounds = parts(ends, 248)
     assert all(len(r) <= 248 for r in rounds) and {e for r in rounds for e in r} == {*ends}
     assert len(rounds) == {0: 1, 1: 1, 248: 1, 249: 3, 372: 3, 1488: 66}[many]

@@ -25,7 +25,7 @@ from weft.app.inventories import of_bmcs
 from weft.app.siteimport import import_site
 from weft.drivers.redfish import discover
 from weft.model.errors import InputError, OutsideError, PermanentError, TemporaryError
-from weft.model.hardware import Cell, Record
+from weft.model.hardware import Cell, HardwareRecord
 from weft.planning.hardware.complete import completed
 
 HERE = "127.0.0.1"
@@ -86,7 +86,7 @@ class Bmc:
     """Body of every answer, in place of the true one."""
     asked: list[str] = field(default_factory=list)
 
-    def read(self, password: str = PASSWORD, ca: str | bool | None = None) -> Record:
+    def read(self, password: str = PASSWORD, ca: str | bool | None = None) -> HardwareRecord:
         return discover(HERE, USER, password, self.ca if ca is None else ca, self.port)
 
 
@@ -317,7 +317,7 @@ def with_adapter(
         tree["/redfish/v1/Systems/1"].pop("EthernetInterfaces", None)
 
 
-def texts(record: Record) -> dict[str, str]:
+def texts(record: HardwareRecord) -> dict[str, str]:
     return {column: cell.text for column, cell in record.cells.items() if not column.startswith("bmc_")}
 
 
@@ -357,13 +357,13 @@ def test_guids_of_infiniband_adapters_are_read(bmc: Bmc, kind: str, row: dict[st
     assert texts(found) == {"nic7_guid": NODE, "nic7_port_guid": PORT}
     given = {c: Cell(t, c, "list:2") for c, t in {"name": "gpu01", "mlx5_0_fabric": "ib"}.items()}
     errors: list[InputError] = []
-    (one,) = completed([Record("list:2", given)], {"gpu01": found}, errors)
+    (one,) = completed([HardwareRecord("list:2", given)], {"gpu01": found}, errors)
     assert (one.text("mlx5_0_guid"), one.text("mlx5_0_port_guid"), errors) == (NODE, PORT, [])
     given |= {"mlx5_1_fabric": Cell("ib", "mlx5_1_fabric", "list:2")}
-    (two,) = completed([Record("list:2", given)], {"gpu01": found}, errors)
+    (two,) = completed([HardwareRecord("list:2", given)], {"gpu01": found}, errors)
     assert two.text("mlx5_0_guid") is None
     given["mlx5_1_port_guid"] = Cell("0x0002c90300300101", "mlx5_1_port_guid", "list:2")
-    (two,) = completed([Record("list:2", given)], {"gpu01": found}, errors)
+    (two,) = completed([HardwareRecord("list:2", given)], {"gpu01": found}, errors)
     assert (two.text("mlx5_0_guid"), two.text("mlx5_1_guid"), errors) == (None, NODE, [])
 
 
@@ -433,7 +433,7 @@ def test_unlisted_mac_address_is_noted(bmc: Bmc) -> None:
     with_adapter(bmc, "NIC1", "Ports", {"Ethernet": {"AssociatedMACAddresses": [MACS[0]]}})
     given = {c: Cell(t, c, "list:2") for c, t in {"name": "gpu01", "eno1_mac": "02:00:00:00:0c:99"}.items()}
     notes: list[str] = []
-    completed([Record("list:2", given)], {"gpu01": bmc.read()}, [], notes)
+    completed([HardwareRecord("list:2", given)], {"gpu01": bmc.read()}, [], notes)
     what = "gpu01's eno1 (02:00:00:00:0c:99) isn't among the interfaces that it lists"
     assert notes == [f"Redfish at {HERE}: {what}"]
 
@@ -445,11 +445,13 @@ def test_listed_hosts_are_read_and_compared(tmp_path: Path) -> None:
     hardware.write()
     asked: list[str] = []
 
-    def ask(address: str) -> Record:
+    def ask(address: str) -> HardwareRecord:
         asked.append(address)
         if address == "10.3.0.10":
             raise TemporaryError("read interfaces", f"Redfish at {address}", "no answer", "check the address")
-        return Record("Redfish at it", {"bmc_mac": Cell("2C-EA-7F-00-00-77", "bmc_mac", "Redfish at it")})
+        return HardwareRecord(
+            "Redfish at it", {"bmc_mac": Cell("2C-EA-7F-00-00-77", "bmc_mac", "Redfish at it")}
+        )
 
     errors: list[InputError] = []
     records = read_list(str(tmp_path / "hardware.csv"), {}, errors)

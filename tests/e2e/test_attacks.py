@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.people import People, assert_clean, connection
 from weft.app.sitefile import load_site
-from weft.drivers.opensm import OpenSm
+from weft.drivers.opensm import OpenSmDriver
 from weft.ports.ledger import NoLedger
 from weftlab.lab import Lab
 
@@ -43,7 +43,7 @@ def test_tenants_marks_and_locks_do_not_prevent_a_clean_release(lab: Lab, people
     left = [*cloud.network.networks(), *cloud.network.ports(), *cloud.network.security_groups()]
     assert not [thing.name for thing in left if thing.name.startswith(name)]
     assert not any(
-        key in t.keys for t in OpenSm(load_site(lab.site_path), "ib0", NoLedger()).tables().values()
+        key in t.keys for t in OpenSmDriver(load_site(lab.site_path), "ib0", NoLedger()).tables().values()
     )
     assert_clean(operator)
 

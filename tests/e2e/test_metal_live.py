@@ -20,7 +20,7 @@ from tests.e2e.test_spine import on_database
 from tests.helpers.cloudinit import read_by_cloud_init
 from tests.helpers.ownlab import own_lab
 from tests.helpers.spaces import network_space
-from weft.drivers.opensm import OpenSm
+from weft.drivers.opensm import OpenSmDriver
 from weft.model.site import Node
 from weft.planning.fabric.addressing import IPoIBAddress, mac_of_guid
 from weft.ports.ledger import NoLedger
@@ -95,7 +95,7 @@ def watched(lab: Lab) -> Generator[list[Sample]]:
         threading.Event(),
         {n.name: n.hcas[0].port_guid for n in machines(lab.site)},
     )
-    fabric = OpenSm(lab.site, "ib0", NoLedger())
+    fabric = OpenSmDriver(lab.site, "ib0", NoLedger())
 
     def look() -> None:
         while not stop.wait(0.2):

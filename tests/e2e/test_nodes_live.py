@@ -13,7 +13,7 @@ import pytest
 from tests.e2e.people import People, connection, wait_for
 from tests.e2e.pod_watch import PodWatch
 from weft.app.sitefile import load_site
-from weft.drivers.opensm import OpenSm
+from weft.drivers.opensm import OpenSmDriver
 from weft.ports.ledger import NoLedger
 from weftlab.lab import Lab
 
@@ -34,7 +34,9 @@ def act(cloud: Any, server: str, action: dict[str, Any], version: str = "2.91") 
 def with_key(lab: Lab, pkey: str) -> set[str]:
     """Nodes of which any port has the P_Key, read from the wire."""
     site, key = load_site(lab.site_path), int(pkey, 16)
-    found = {g for g, t in OpenSm(site, "ib0", NoLedger()).tables().items() if {key, 0x8000 | key} & t.keys}
+    found = {
+        g for g, t in OpenSmDriver(site, "ib0", NoLedger()).tables().items() if {key, 0x8000 | key} & t.keys
+    }
     return {site.hca_by_port_guid[g][0].name for g in found}
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.people import People, assert_clean, connection, servers_of
 from weft.app.sitefile import load_site
-from weft.drivers.opensm import OpenSm
+from weft.drivers.opensm import OpenSmDriver
 from weft.ports.ledger import NoLedger
 from weftlab.lab import Lab
 
@@ -56,7 +56,7 @@ def test_pod_goes_from_plan_to_receipt(lab: Lab, people: People) -> None:
     )
 
     site = load_site(lab.site_path)
-    fabric = OpenSm(site, "ib0", NoLedger())
+    fabric = OpenSmDriver(site, "ib0", NoLedger())
     members = {h.port_guid for n in pod["placed"] for h in site.node_by_name[n["node"]].hcas_on("ib0")}
     key = 0x8000 | int(pod["segment"], 16)
     tables = fabric.tables()

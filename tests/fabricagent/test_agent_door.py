@@ -16,12 +16,12 @@ import pytest
 from tests.fabricagent.test_agent import client, write_config
 from tests.helpers.stamps import rewrite
 from tests.helpers.waiting import wait_for
-from weft.drivers.opensm.agents import Agents
+from weft.drivers.opensm.agents import FabricAgents
 from weft.drivers.wire import agents
 from weft.drivers.wire.agents import HttpAgent
 from weft.fabricagent.agent import Agent
 from weft.fabricagent.config import AgentConfig, Listen, Tls, read_config
-from weft.fabricagent.server import Limits, Server
+from weft.fabricagent.server import ConnectionLimits, Server
 from weft.fabricagent.tls import make_certificates
 from weft.model.agentapi import (
     NONCE_HEADER,
@@ -34,7 +34,7 @@ from weft.model.agentapi import (
 from weft.model.errors import UnknownError
 from weft.model.site import FabricAgent, FabricManager
 
-LIMITS = Limits(connections=16, handshake=1.0, idle=2.0, headers=1.0, body=1.0, send=1.0)
+LIMITS = ConnectionLimits(connections=16, handshake=1.0, idle=2.0, headers=1.0, body=1.0, send=1.0)
 
 
 @pytest.fixture
@@ -295,7 +295,7 @@ def test_malformed_answer_is_unknown(served: AgentConfig, status: str, body: byt
     with closing(Saying(served, status, body)) as saying:
         saying.start()
         agent = HttpAgent(FabricAgent(name="sm1", url=f"https://127.0.0.1:{saying.port}"), _manager(served))
-        files = Agents("ib0", [agent]).files()
+        files = FabricAgents("ib0", [agent]).files()
         assert files.read == {} and type(files.unread["sm1"]) is UnknownError
         agent.close()
 

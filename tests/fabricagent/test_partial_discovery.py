@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from weft.fabricagent.config import Hca, Tools
+from weft.fabricagent.config import DiagnosticPrograms, ManagerPort
 from weft.fabricagent.mad import MadClient, MadError, MadTimeoutError
 from weft.fabricagent.wire import TableReading, Wire
 from weft.model.errors import UnknownError
@@ -47,8 +47,8 @@ class Fabric:
         program.chmod(0o755)
         self.shows(1, 2, 3)
         self.program = str(program)
-        tools, client = Tools(ibnetdiscover=self.program), cast(MadClient, self)
-        self.wire = Wire(Hca(), tools, client, lambda: self.now, self._sleep)
+        tools, client = DiagnosticPrograms(ibnetdiscover=self.program), cast(MadClient, self)
+        self.wire = Wire(ManagerPort(), tools, client, lambda: self.now, self._sleep)
 
     def _sleep(self, seconds: float) -> None:
         self.now += seconds

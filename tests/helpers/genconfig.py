@@ -19,7 +19,7 @@ from typing import Any
 from tests.helpers.kolla import exported, kolla
 from weft.model.site import Node, Site
 from weft.planning.export.kolla import secrets
-from weft.planning.export.view import View, view_of
+from weft.planning.export.view import CloudView, view_of
 
 FACTS = {
     "ansible_distribution": "Rocky",
@@ -113,7 +113,7 @@ class Genconfig:
         assert done.returncode == 0, "\n".join(wrong) or done.stdout[-3000:] + done.stderr[-3000:]
 
 
-def _facts(view: View) -> Iterator[tuple[str, dict[str, Any]]]:
+def _facts(view: CloudView) -> Iterator[tuple[str, dict[str, Any]]]:
     """Host -> what Ansible would have gathered: its interfaces have the site's addresses, or some of the networks'."""
     for role, hosts in view.hosts.items():
         for number, host in enumerate(hosts):
@@ -134,7 +134,7 @@ def _facts(view: View) -> Iterator[tuple[str, dict[str, Any]]]:
     )
 
 
-def _interface(view: View, host: Node, network: str, interface: str, number: int) -> dict[str, Any]:
+def _interface(view: CloudView, host: Node, network: str, interface: str, number: int) -> dict[str, Any]:
     row = view.interface(host.name, network)
     subnet = next(iter(view.networks[network].subnets.values()))
     first = subnet.pool.first if subnet.pool is not None else subnet.addresses[10]

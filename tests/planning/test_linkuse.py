@@ -8,7 +8,15 @@ from weft.model.agentlinks import RoutedPort, SwitchCable
 from weft.model.errors import InputError
 from weft.model.linkreading import Pattern, PortRate, RouteReading
 from weft.planning.fabric import linkuse
-from weft.planning.fabric.linkuse import Adapter, Suspect, User, cause, forwarding_of, is_congested, link_use
+from weft.planning.fabric.linkuse import (
+    LinkUser,
+    PodAdapter,
+    Suspect,
+    cause,
+    forwarding_of,
+    is_congested,
+    link_use,
+)
 
 A, B = 1, 2
 """Two leaves; hosts 11, 12 are on the first (LIDs 3, 4), 21, 22 on the second (LIDs 5, 6). One cable between them."""
@@ -31,11 +39,11 @@ def reading(first: int = 0, uplinks: int = 1) -> RouteReading:
     return RouteReading(f"{first} {uplinks}", tables, {}, ports, cables)
 
 
-def pod(*guids: int, name: str = "pod", rail: int = 0) -> User:
-    return User(name, tuple(Adapter(guid, node, rail) for node, guid in enumerate(guids)))
+def pod(*guids: int, name: str = "pod", rail: int = 0) -> LinkUser:
+    return LinkUser(name, tuple(PodAdapter(guid, node, rail) for node, guid in enumerate(guids)))
 
 
-def ends(found: RouteReading, *users: User, pattern: Pattern = "rail") -> dict[tuple[int, int], int]:
+def ends(found: RouteReading, *users: LinkUser, pattern: Pattern = "rail") -> dict[tuple[int, int], int]:
     """(GUID, port) that sends -> how many paths of the first user."""
     use, forwarding = link_use(found, users, pattern), forwarding_of(found)
     return {forwarding.end_of(link): paths for link, paths in use.links_of(0).items()}
@@ -64,11 +72,13 @@ def test_fabrics_with_the_same_lids_are_kept_apart() -> None:
 
 def test_rails_meet_only_with_all_pairs() -> None:
     """Adapters of one node don't send to each other over the fabric."""
-    user = User("pod", (Adapter(11, 0, 0), Adapter(12, 0, 1), Adapter(21, 1, 0), Adapter(22, 1, 1)))
+    user = LinkUser(
+        "pod", (PodAdapter(11, 0, 0), PodAdapter(12, 0, 1), PodAdapter(21, 1, 0), PodAdapter(22, 1, 1))
+    )
     assert ends(reading(), user)[A, 9] == 2
     assert ends(reading(), user, pattern="all")[A, 9] == 4
     assert (A, 1) in ends(reading(), user) and (112, 1) in ends(reading(), user)
-    assert ends(reading(), User("pod", user.adapters[:2]), pattern="all") == {}
+    assert ends(reading(), LinkUser("pod", user.adapters[:2]), pattern="all") == {}
 
 
 def test_ring_goes_to_the_next_node_and_back_to_the_first() -> None:
@@ -94,7 +104,9 @@ def test_users_of_a_link_are_counted_and_what_they_send_is_split_over_their_path
 
 def test_large_pods_have_the_same_paths_as_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are paired in another way."""
-    user = User("pod", (Adapter(11, 0, 0), Adapter(12, 0, 1), Adapter(21, 1, 0), Adapter(22, 1, 1)))
+    user = LinkUser(
+        "pod", (PodAdapter(11, 0, 0), PodAdapter(12, 0, 1), PodAdapter(21, 1, 0), PodAdapter(22, 1, 1))
+    )
     patterns: tuple[Pattern, ...] = ("rail", "all")
     small = [ends(reading(), user, pattern=p) for p in patterns]
     monkeypatch.setattr(linkuse, "_FEW", 1)

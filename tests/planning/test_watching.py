@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from weft.planning.watching import GAP, follow
-from weft.ports.cleanings import Watched
+from weft.ports.cleanings import WatchedCleaning
 from weft.ports.occupants import SeenMachine
 
 START = datetime(2026, 11, 22, 21, tzinfo=UTC)
@@ -22,7 +22,7 @@ def going(plan: tuple[str, ...] | None = None, state: str = "cleaning", agent: s
     )
 
 
-def watch(*looks: SeenMachine, every: float = 5.0) -> Watched | None:
+def watch(*looks: SeenMachine, every: float = 5.0) -> WatchedCleaning | None:
     """What is known after these looks, each answered at once."""
     known, at = None, START
     for seen in looks:
@@ -38,7 +38,7 @@ RUN = (going(agent=""), going(None, "clean wait", ""), going(ERASE), going(ERASE
 def test_fully_watched_cleaning_has_its_steps() -> None:
     known = watch(*RUN, DONE, DONE, SeenMachine(use="deploying", state="deploying", agent="a1"))
     since, looked = START + timedelta(seconds=10), START + timedelta(seconds=25)
-    assert known == Watched(ERASE, "a1", since, looked, DONE.changed)
+    assert known == WatchedCleaning(ERASE, "a1", since, looked, DONE.changed)
 
 
 LOST = {

@@ -22,7 +22,7 @@ from weft.model.errors import OutsideError, PermanentError, UnknownError
 from weft.model.probeapi import RoundEnd, RoundQuery, RoundResult
 from weft.model.site import ProbeAgent, Traffic
 from weft.probeagent import interface
-from weft.probeagent.packets import Heard, broadcast, ping, read, who_has
+from weft.probeagent.packets import HeardFrame, broadcast, ping, read, who_has
 from weft.testing.serving import free_port
 
 NUMBER = "00112233445566ff"
@@ -150,7 +150,7 @@ def test_broadcast_is_parsed_behind_any_tags(tags: tuple[int, ...]) -> None:
     number, mark = bytes.fromhex(NUMBER), bytes.fromhex(MARKS[0])
     sent = broadcast(OWN, number, mark, tags)
     assert len(sent) >= 60 and sent[:6] == b"\xff" * 6 and sent[6:12] == OWN
-    assert read(sent, number, 7) == Heard(mark=mark)
+    assert read(sent, number, 7) == HeardFrame(mark=mark)
     assert read(sent, bytes(8), 7) is None, "of another round"
 
 
@@ -166,7 +166,7 @@ def test_ping_has_the_requested_size() -> None:
     assert read(sent, bytes(8), 7) is None, "a question is no answer"
     answer = bytearray(ping(PEER, OWN, ASKED, ADDRESS, 7, 84, ()))
     answer[34] = 0
-    assert read(bytes(answer), bytes(8), 7) == Heard(pong=ASKED)
+    assert read(bytes(answer), bytes(8), 7) == HeardFrame(pong=ASKED)
     assert read(bytes(answer), bytes(8), 8) is None, "to another round's"
 
 
@@ -175,7 +175,7 @@ def test_arp_request_and_reply_are_encoded_and_parsed() -> None:
     assert read(sent, bytes(8), 7) is None
     answer = bytearray(who_has(PEER, ASKED, ADDRESS, ()))
     answer[21] = 2
-    assert read(bytes(answer), bytes(8), 7) == Heard(has=ASKED, mac=PEER)
+    assert read(bytes(answer), bytes(8), 7) == HeardFrame(has=ASKED, mac=PEER)
 
 
 @pytest.mark.parametrize("junk", [b"", b"\0" * 13, b"\xff" * 60, b"\0" * 12 + b"\x08\0" + b"\x4f" * 30])

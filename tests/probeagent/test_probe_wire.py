@@ -21,7 +21,7 @@ from weft.probeagent import agent as agents
 from weft.probeagent import interface as interfaces
 from weft.probeagent.agent import ProbeAgent
 from weft.probeagent.config import ProbeConfig
-from weft.probeagent.interface import Interface, _inside, _raw  # pyright: ignore[reportPrivateUsage]
+from weft.probeagent.interface import RawInterface, _inside, _raw  # pyright: ignore[reportPrivateUsage]
 from weft.probeagent.packets import broadcast
 
 NUMBER = bytes(range(8))
@@ -108,14 +108,14 @@ def test_frames_heard_before_a_lost_link_are_reported(space: str) -> None:
 
 
 def test_unsent_tags_are_not_reported_as_sent(space: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Interface.send
+    real = RawInterface.send
 
-    def send(self: Interface, frame: bytes) -> None:
+    def send(self: RawInterface, frame: bytes) -> None:
         if frame[12:14] == b"\x81\0":
             raise OSError(errno.ENOBUFS, "no")
         real(self, frame)
 
-    monkeypatch.setattr(Interface, "send", send)
+    monkeypatch.setattr(RawInterface, "send", send)
     [result] = agent(space).round(asked(end("va", A, tags=((257,), ())))).ends
     assert not result.sent
     [result] = agent(space).round(asked(end("va", A))).ends
@@ -161,17 +161,17 @@ def test_flood_hides_no_frame(space: str) -> None:
 
 
 def test_lost_frames_make_silence_unknown(space: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Interface, "lost", lambda self: 2)
+    monkeypatch.setattr(RawInterface, "lost", lambda self: 2)
     [result] = agent(space).round(asked(end("va", A))).ends
     assert not result.unknown, "of what is sent every 0.1 s, two lost ones weren't all"
-    monkeypatch.setattr(Interface, "lost", lambda self: 20)
+    monkeypatch.setattr(RawInterface, "lost", lambda self: 20)
     [result] = agent(space).round(asked(end("va", A))).ends
     assert result.unknown == "it got more frames than it could read (20 were lost)"
 
 
 def test_full_socket_counts_lost_frames(space: str) -> None:
     """The kernel's own count, by a reader that doesn't read."""
-    opened = Interface("va", space, agents.program(NUMBER, answers=False))
+    opened = RawInterface("va", space, agents.program(NUMBER, answers=False))
     other = on(space, "vb")
     frame = broadcast(bytes(6), NUMBER, bytes.fromhex(B), ())
     for _ in range(30_000):

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.consoles import Browser, Console
-from weft.api.together import Together, together
+from weft.api.together import SharedReadings, together
 from weft.app.nodepages import NodeMark
 from weft.app.policy import Policy
 from weft.app.verbs import Request
@@ -75,7 +75,7 @@ def _until(done: Any) -> None:
 def test_refusal_names_its_own_caller_alone(kind: type[WeftError]) -> None:
     """Members of a project share readings; that one's token has ended doesn't sign the others out."""
     alice = tokens()["a-member"]
-    state = SimpleNamespace(policy=Policy(), together=Together())
+    state = SimpleNamespace(policy=Policy(), together=SharedReadings())
     http: Any = SimpleNamespace(app=SimpleNamespace(state=state))
 
     async def ask(name: str) -> str:

@@ -14,7 +14,7 @@ from weft.engine.rows.websessions import MOST, WebSessions
 from weft.model.errors import UnknownError
 from weft.ports.cloud import AccessRule
 from weft.testing.serving import served
-from weft.web.sessions import COOKIE, Contents, SessionBook
+from weft.web.sessions import COOKIE, SessionBook, SessionContents
 
 
 def rows(console: Console) -> list[tuple[bytes, bytes]]:
@@ -146,7 +146,7 @@ def test_session_ends_by_a_limit_and_a_users_oldest_by_number(console: Console) 
     """A token of a year gives no session of a year, and a script that signs in fills no table."""
     book = SessionBook(WebSessions(console.house.database))
     far = datetime(2030, 1, 1, tzinfo=UTC)
-    made = [book.begin(Contents("in", "t", "u"), far) for _ in range(MOST + 1)]
+    made = [book.begin(SessionContents("in", "t", "u"), far) for _ in range(MOST + 1)]
     found = book.find(made[-1].key)
     assert found is not None
     assert found.expires_at - console.house.database.now() < timedelta(hours=12, seconds=1)

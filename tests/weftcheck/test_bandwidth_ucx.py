@@ -12,7 +12,7 @@ import pytest
 
 from weft.planning.bandwidth.certify import outcomes_of
 from weft.planning.bandwidth.judge import judge
-from weft.planning.bandwidth.values import Kind, Result, Subject
+from weft.planning.bandwidth.values import Result, SlowCauseKind, Subject
 from weftcheck.cli import main
 
 pytestmark = pytest.mark.fabric  # root, iproute2, ucx-utils
@@ -88,4 +88,6 @@ def test_slow_sender_is_named(names: list[str], tmp_path: Path, capsys: pytest.C
     assert len(outcomes) == COUNT * (COUNT - 1)
     found = judge(outcomes, lambda pair: 0.08)
     assert found.result is Result.FAILED and found.not_run == {}
-    assert [cause.subject for cause in found.causes] == [Subject(Kind.SENDER, names[SLOW], 0)], document
+    assert [cause.subject for cause in found.causes] == [Subject(SlowCauseKind.SENDER, names[SLOW], 0)], (
+        document
+    )

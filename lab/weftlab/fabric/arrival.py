@@ -23,7 +23,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from weft.fabricagent.config import OpenSm
-from weft.fabricagent.opensm import Process
+from weft.fabricagent.opensm import OpenSmProcess
 from weftlab.layout import LabError
 
 PATIENCE = 60.0
@@ -41,7 +41,7 @@ def manager(folder: Path) -> int | None:
     settings = OpenSm(
         partitions_file=folder / "partitions.conf", log_file=log, pid_file=folder / "opensm.pid"
     )
-    return Process(settings).pid()
+    return OpenSmProcess(settings).pid()
 
 
 @contextlib.contextmanager

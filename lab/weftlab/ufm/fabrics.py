@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from weft.fabricagent.config import Hca, Tools
+from weft.fabricagent.config import DiagnosticPrograms, ManagerPort
 from weft.fabricagent.mad import MadError
 from weft.fabricagent.wire import Wire
 from weft.model.errors import UnknownError
@@ -58,7 +58,7 @@ class OpenSmFabric:
 
     def __init__(self, default: str, managers: Sequence[Manager], client: Wire | None = None) -> None:
         self._default, self._managers = default, managers
-        self._wire = client or Wire(Hca(), Tools())
+        self._wire = client or Wire(ManagerPort(), DiagnosticPrograms())
 
     def apply(self, pkeys: Mapping[int, Pkey]) -> None:
         text = conf_text(self._default, pkeys)

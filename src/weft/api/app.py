@@ -50,7 +50,7 @@ from weft.api.etags import describe as describe_tags
 from weft.api.metrics import Metrics
 from weft.api.streams import Streams
 from weft.api.threadshares import ThreadShares
-from weft.api.together import Together
+from weft.api.together import SharedReadings
 from weft.api.waiting import WaitingRoom
 from weft.app.explain import in_words
 from weft.app.policy import Policy
@@ -147,7 +147,7 @@ def create_app(
     app.state.parameters = {}
     app.state.waiting = WaitingRoom()
     app.state.streams = Streams()
-    app.state.together = Together()
+    app.state.together = SharedReadings()
     app.state.shares = ThreadShares()
     app.state.strangers = ThreadShares(STRANGERS, STRANGERS_SHARE, STRANGERS_WAITING, STRANGERS_MOST)
     app.state.returning = ThreadShares(RETURNING, RETURNING_SHARE, RETURNING_WAITING)

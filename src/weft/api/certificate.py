@@ -16,7 +16,7 @@ LOOK_SECONDS = 2.0
 """Between two looks at the files."""
 
 
-class Renewal:
+class CertificateReload:
     """Reloads a certificate for connections that begin after its files were replaced.
 
     Args:

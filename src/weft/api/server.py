@@ -15,7 +15,7 @@ from types import FrameType
 import uvicorn
 
 from weft.api.app import create_app
-from weft.api.certificate import LOOK_SECONDS, Renewal
+from weft.api.certificate import LOOK_SECONDS, CertificateReload
 from weft.api.connections import configured, raise_file_limit
 from weft.api.edge import LINES
 from weft.api.notices import notices, read_token
@@ -73,7 +73,7 @@ class _Server(uvicorn.Server):
     ) -> None:
         super().__init__(config)
         self._waiting, self._certificate = waiting, certificate
-        self._renewal: Renewal | None = None
+        self._renewal: CertificateReload | None = None
         self._looked = time.monotonic()
         self._hang_up = hang_up or HangUpSignal()
 
@@ -94,7 +94,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self._certificate and self.config.ssl:
-            self._renewal = Renewal(self._certificate, self.config.ssl)
+            self._renewal = CertificateReload(self._certificate, self.config.ssl)
         for server in self.servers:
             for each in server.sockets:
                 host, port = each.getsockname()[:2]

@@ -18,7 +18,7 @@ from weft.model.errors import ForbiddenError, UnauthenticatedError
 T = TypeVar("T")
 
 
-class Together:
+class SharedReadings:
     """The readings in progress in this process, for one event loop."""
 
     def __init__(self) -> None:
@@ -67,13 +67,13 @@ async def together(
     work: Callable[[], Awaitable[T]],
     joins: bool = False,
 ) -> T:
-    """`Together.read` of this application, shared by callers with the same rights.
+    """`SharedReadings.read` of this application, shared by callers with the same rights.
 
     The caller's own request has to be checked before, and none in `work`: access rules of application credentials, and
     whatever else isn't the policy's. Refusals aren't shared: they name the caller, and may end its session.
     """
     rights = http.app.state.policy.rights(request.caller)
     try:
-        return await cast(Together, http.app.state.together).read((*what, rights), work, joins)
+        return await cast(SharedReadings, http.app.state.together).read((*what, rights), work, joins)
     except (ForbiddenError, UnauthenticatedError):
         return await work()

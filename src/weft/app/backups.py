@@ -28,7 +28,7 @@ SECRETS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownBackup:
     """Attributes: size: of the file, in octets; pending: migrations that it lacks; open: why others can read it."""
 
     path: Path
@@ -38,7 +38,7 @@ class Shown:
     open: str | None = None
 
 
-def make(settings: ServeSettings, to: Path | None) -> Shown:
+def make(settings: ServeSettings, to: Path | None) -> ShownBackup:
     """Back up the database into a new file.
 
     Args:
@@ -72,23 +72,25 @@ def make(settings: ServeSettings, to: Path | None) -> Shown:
     finally:
         if part is not None:
             part.unlink(missing_ok=True)
-    return Shown(path, size, manifest)
+    return ShownBackup(path, size, manifest)
 
 
-def verify(path: Path) -> Shown:
+def verify(path: Path) -> ShownBackup:
     """Read a file as for a restore. Raises `InputError`."""
     with file.opened(path) as found:
         checked = restore.check(found)
-        return Shown(path, path.stat().st_size, found.manifest, checked.pending, readable_by_others(path))
+        return ShownBackup(
+            path, path.stat().st_size, found.manifest, checked.pending, readable_by_others(path)
+        )
 
 
-def put_back(settings: ServeSettings, path: Path, replace: bool, older: bool) -> Shown:
+def put_back(settings: ServeSettings, path: Path, replace: bool, older: bool) -> ShownBackup:
     """Restore a file, which is verified before. Raises `InputError`, `ConflictError`, `OutsideError`."""
     with file.opened(path) as found:
         checked = restore.check(found)
         with database_url(settings, made=True) as url:
             restore.restore(url, checked, replace, older, _who())
-        return Shown(path, path.stat().st_size, found.manifest, checked.pending)
+        return ShownBackup(path, path.stat().st_size, found.manifest, checked.pending)
 
 
 def schema() -> str:

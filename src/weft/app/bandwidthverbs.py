@@ -36,7 +36,7 @@ from weft.planning.bandwidth.candidates import LinksOf
 from weft.planning.bandwidth.certify import AtTheEnds, certify
 from weft.planning.bandwidth.expected import Planned
 from weft.planning.bandwidth.planned import common_fabric, links_of_pairs, plan_document, plan_nodes
-from weft.planning.bandwidth.values import Cause
+from weft.planning.bandwidth.values import SlowCause
 from weft.planning.fabric.linkmap import LinkMap
 from weft.planning.fabric.podtopology import PodTopology
 from weft.planning.shapes.resolve import shape_of
@@ -113,7 +113,7 @@ class BandwidthVerbs(DeskVerbs):
             errors, complete = self._port_errors(site, fabric)
             user = request.caller.user_name
 
-            def errors_of(cause: Cause) -> AtTheEnds:
+            def errors_of(cause: SlowCause) -> AtTheEnds:
                 ends = ends_of_cause(cause, planned, named)
                 return AtTheEnds(errors_at(ends, errors), part_of(cause, ends, errors, complete))
 

@@ -10,7 +10,7 @@ from weft.app.show import drain_view
 from weft.app.verbs import Request
 from weft.engine.book.capacity import Capacity
 from weft.engine.nodes.drains import (
-    Drain,
+    DrainTerms,
     drain_nodes,
     orders_on,
     planned_drain,
@@ -39,7 +39,7 @@ class DrainVerbs(DeskVerbs):
             InputError: the site has no such place, or the time is over.
             ConflictError: reservations or bookings would be broken, and `break_promises` isn't given.
         """
-        drain = Drain(wanted.by, wanted.reason, wanted.public, wanted.wait)
+        drain = DrainTerms(wanted.by, wanted.reason, wanted.public, wanted.wait)
         if wanted.plan:
             site, nodes = self._drainable(request, wanted)
             capacity, broken = planned_drain(self._desk.store.database, site, nodes)
@@ -53,7 +53,12 @@ class DrainVerbs(DeskVerbs):
         return self._drained(wanted.target, nodes, capacity, drain, broken)
 
     def _drained(
-        self, target: str, nodes: Sequence[str], capacity: Capacity, drain: Drain, broken: tuple[str, ...]
+        self,
+        target: str,
+        nodes: Sequence[str],
+        capacity: Capacity,
+        drain: DrainTerms,
+        broken: tuple[str, ...],
     ) -> DrainResult:
         """What a drain concerns, and what happens to each pod at its time."""
         pods = _pods(capacity, nodes)

@@ -21,7 +21,7 @@ from weft.model.extras import EXTRAS, installation
 from weft.model.fabric import OMNIPATH, Capabilities
 from weft.model.site import Site
 from weft.ports.fabric import FabricDriver
-from weft.ports.ledger import Ledger
+from weft.ports.ledger import SegmentLedger
 from weft.ports.machines import MachineDriver
 from weft.ports.podkeys import PodKeys
 from weft.ports.prober import Prober
@@ -34,7 +34,7 @@ InUse = Callable[[], Collection[str]]
 """Nodes that pods hold."""
 
 
-def _frames(site: Site, fabric: str, in_use: InUse, ledger: Ledger) -> Prober | None:
+def _frames(site: Site, fabric: str, in_use: InUse, ledger: SegmentLedger) -> Prober | None:
     from weft.drivers.probes import FrameProber
 
     traffic = site.fabrics[fabric].traffic
@@ -52,28 +52,28 @@ class FabricDriverRow:
         extra: what must be installed for a fabric of the site, a key of `EXTRAS`; None: nothing.
     """
 
-    open: Callable[[Site, str, Ledger], FabricDriver | None]
+    open: Callable[[Site, str, SegmentLedger], FabricDriver | None]
     capabilities: Callable[[Site, str], Capabilities]
-    prober: Callable[[Site, str, InUse, Ledger], Prober | None] = _frames
+    prober: Callable[[Site, str, InUse, SegmentLedger], Prober | None] = _frames
     extra: Callable[[Site, str], str | None] = lambda site, fabric: None
 
 
 FabricDrivers = Mapping[str, FabricDriverRow]
 
 
-def _opensm(site: Site, fabric: str, ledger: Ledger) -> FabricDriver:
-    from weft.drivers.opensm import OpenSm
+def _opensm(site: Site, fabric: str, ledger: SegmentLedger) -> FabricDriver:
+    from weft.drivers.opensm import OpenSmDriver
 
-    return OpenSm(site, fabric, ledger)
+    return OpenSmDriver(site, fabric, ledger)
 
 
-def _ufm(site: Site, fabric: str, ledger: Ledger) -> FabricDriver:
+def _ufm(site: Site, fabric: str, ledger: SegmentLedger) -> FabricDriver:
     from weft.drivers.ufm import Ufm
 
     return Ufm(site, fabric, ledger)
 
 
-def _switches(site: Site, fabric: str, ledger: Ledger) -> FabricDriver | None:
+def _switches(site: Site, fabric: str, ledger: SegmentLedger) -> FabricDriver | None:
     from weft.drivers.switches import open_fabric
 
     return open_fabric(site, fabric, ledger) if site.fabrics[fabric].manager.switching is not None else None
@@ -101,7 +101,7 @@ def static_capabilities(site: Site, drivers: FabricDrivers = FABRIC_DRIVERS) -> 
 
 
 def open_fabrics(
-    site: Site, ledger: Callable[[str], Ledger], drivers: FabricDrivers = FABRIC_DRIVERS
+    site: Site, ledger: Callable[[str], SegmentLedger], drivers: FabricDrivers = FABRIC_DRIVERS
 ) -> dict[str, FabricDriver]:
     """Fabric -> its driver, without those that weft can only plan on. Opens no connection.
 
@@ -122,7 +122,7 @@ def open_fabrics(
 
 def open_probers(
     site: Site,
-    ledger: Callable[[str], Ledger],
+    ledger: Callable[[str], SegmentLedger],
     in_use: InUse = frozenset,
     drivers: FabricDrivers = FABRIC_DRIVERS,
 ) -> dict[str, Prober]:

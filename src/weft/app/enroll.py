@@ -28,7 +28,7 @@ from weft.model.errors import InputError, TemporaryError, WeftError
 from weft.model.site import Node, Site
 from weft.planning.site.bmcs import bmc_wrong
 from weft.planning.site.inspection import ignored_interfaces, inspection_differences
-from weft.planning.site.neighbours import Neighbour
+from weft.planning.site.neighbours import LldpNeighbour
 
 POLL = 2.0
 """Seconds between two passes."""
@@ -50,7 +50,7 @@ class EnrollmentInput:
     site: Site
     listed: MachineList
     accounts: Mapping[str, tuple[str, str]] = field(repr=False)
-    heard: Mapping[str, Sequence[Neighbour]] = field(default_factory=dict[str, Sequence[Neighbour]])
+    heard: Mapping[str, Sequence[LldpNeighbour]] = field(default_factory=dict[str, Sequence[LldpNeighbour]])
 
 
 def read_input(site_file: str | Path, list_file: str | Path, lldp: Sequence[str] = ()) -> EnrollmentInput:

@@ -12,7 +12,7 @@ from weft.app.sitefile import read_text
 from weft.app.yamltext import Path as Path_
 from weft.app.yamltext import Positions, dotted, read_yaml
 from weft.model.errors import InputError, InputErrors
-from weft.model.hardware import Cell, Record
+from weft.model.hardware import Cell, HardwareRecord
 from weft.planning.hardware.columns import columns_of, says_nothing
 from weft.planning.hardware.complete import of_ironic
 
@@ -28,7 +28,7 @@ def read_lists(
     given: Mapping[str, str],
     errors: list[InputError],
     texts: Mapping[str, str] | None = None,
-) -> list[Record]:
+) -> list[HardwareRecord]:
     """As `read_list`, of several files; each of the given columns must be in one of them.
 
     Args:
@@ -53,7 +53,7 @@ def read_list(
     errors: list[InputError],
     seen: set[str] | None = None,
     text: str | None = None,
-) -> list[Record]:
+) -> list[HardwareRecord]:
     """The hardware in a file; problems are added to `errors`.
 
     Args:
@@ -85,13 +85,13 @@ def read_list(
     return [_record(place, flat, names) for place, flat in rows]
 
 
-def read_inspections(files: Sequence[str], errors: list[InputError]) -> dict[str, Record]:
+def read_inspections(files: Sequence[str], errors: list[InputError]) -> dict[str, HardwareRecord]:
     """Name of a host -> what Ironic's inspection found; problems are added to `errors`.
 
     Args:
         files: as `baremetal node inventory save` writes them, each called after its host, such as gpu1.json.
     """
-    found: dict[str, Record] = {}
+    found: dict[str, HardwareRecord] = {}
     for file in files:
         name = Path(file).stem
         try:
@@ -107,13 +107,13 @@ def read_inspections(files: Sequence[str], errors: list[InputError]) -> dict[str
     return found
 
 
-def _record(place: str, flat: Flat, names: Mapping[str, str | None]) -> Record:
+def _record(place: str, flat: Flat, names: Mapping[str, str | None]) -> HardwareRecord:
     cells = {}
     for column, (text, where) in flat.items():
         name = names.get(column)
         if name is not None and text and not says_nothing(text):
             cells[name] = Cell(text, column, where)
-    return Record(place, cells)
+    return HardwareRecord(place, cells)
 
 
 def _csv(text: str, file: str, errors: list[InputError]) -> Iterator[tuple[str, Flat]]:

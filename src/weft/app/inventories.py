@@ -9,12 +9,14 @@ from pathlib import Path
 
 from weft.model.errors import InputError, OutsideError
 from weft.model.extras import installation
-from weft.model.hardware import Cell, Record
+from weft.model.hardware import Cell, HardwareRecord
 from weft.planning.hardware.kinds import IPU_MACHINE, KINDS, kind_of
 from weft.planning.hardware.where import address_of
 
 
-def of_netbox(url: str, site: str | None, statuses: Sequence[str], left_out: list[str]) -> list[Record]:
+def of_netbox(
+    url: str, site: str | None, statuses: Sequence[str], left_out: list[str]
+) -> list[HardwareRecord]:
     """The devices in a NetBox, of one of its sites by slug. The token is in NETBOX_TOKEN.
 
     Args:
@@ -45,7 +47,7 @@ MOST_KINDS = 10
 AT_ONCE = 16
 """BMCs that are asked at the same time."""
 
-Ask = Callable[[str], Record]
+Ask = Callable[[str], HardwareRecord]
 """Address of a BMC -> what it says; raises `OutsideError`."""
 
 
@@ -70,7 +72,9 @@ def redfish(ca: str | None) -> Ask:
     return lambda address: discover(address, user, password, True if ca is None else ca)
 
 
-def of_bmcs(records: Sequence[Record], ask: Ask, errors: list[InputError]) -> dict[str, Record]:
+def of_bmcs(
+    records: Sequence[HardwareRecord], ask: Ask, errors: list[InputError]
+) -> dict[str, HardwareRecord]:
     """Name of a host -> what its BMC says, for every host of the lists with a `bmc_address`.
 
     Those that don't answer are added to `errors`, each with its row: unknown is not the same as fine.
@@ -86,16 +90,16 @@ def of_bmcs(records: Sequence[Record], ask: Ask, errors: list[InputError]) -> di
     if not hosts:
         errors.append(InputError("--redfish", None, "hosts with a bmc_address: the lists have none"))
 
-    def one(name: str) -> Record | OutsideError:
+    def one(name: str) -> HardwareRecord | OutsideError:
         try:
             return ask(hosts[name][1])
         except OutsideError as error:
             return error
 
-    found: dict[str, Record] = {}
+    found: dict[str, HardwareRecord] = {}
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for name, said in zip(hosts, pool.map(one, hosts), strict=True):
-            if isinstance(said, Record):
+            if isinstance(said, HardwareRecord):
                 found[name] = said
                 continue
             cell = hosts[name][0].cells["bmc_address"]
@@ -104,7 +108,9 @@ def of_bmcs(records: Sequence[Record], ask: Ask, errors: list[InputError]) -> di
     return found
 
 
-def with_kinds(records: Sequence[Record], given: Mapping[str, str], errors: list[InputError]) -> list[Record]:
+def with_kinds(
+    records: Sequence[HardwareRecord], given: Mapping[str, str], errors: list[InputError]
+) -> list[HardwareRecord]:
     """The records with weft's names of their kinds, without those of left-out kinds. Problems are added to `errors`.
 
     Args:
@@ -119,11 +125,13 @@ def with_kinds(records: Sequence[Record], given: Mapping[str, str], errors: list
             errors.append(
                 InputError("--kind", f"{theirs}={ours}", f"a kind that is in the lists, such as: {some}")
             )
-    found: list[Record] = []
+    found: list[HardwareRecord] = []
     for record in records:
         kind = record.cells.get("kind")
         if kind is None or kind.text not in given:
             found.append(record)
         elif ours := given[kind.text]:
-            found.append(Record(record.place, {**record.cells, "kind": Cell(ours, kind.column, kind.place)}))
+            found.append(
+                HardwareRecord(record.place, {**record.cells, "kind": Cell(ours, kind.column, kind.place)})
+            )
     return found

@@ -11,13 +11,13 @@ from weft.model.linkreading import Pattern, PortRate, TimedRates, TimedRoutes
 from weft.model.site import Site
 from weft.model.views import MOST_LINK_PODS, LinkPod, LinkReading, LinkView, PodLink
 from weft.planning.fabric.linkmap import LinkMap
-from weft.planning.fabric.linkuse import LinkUse, Suspect, User, cause, is_congested, link_use
+from weft.planning.fabric.linkuse import LinkUse, LinkUser, Suspect, cause, is_congested, link_use
 
 _GIGABIT = 8 / 1e9
 
 
 @dataclass(frozen=True)
-class Picture:
+class LinkPicture:
     """One fabric at one moment.
 
     Attributes:
@@ -40,7 +40,7 @@ class Picture:
     @cached_property
     def use(self) -> LinkUse:
         """Raises `InputError` if the pattern has too many paths."""
-        users = tuple(User(u.id, self.map.adapters(u.ports)) for u in self.users)
+        users = tuple(LinkUser(u.id, self.map.adapters(u.ports)) for u in self.users)
         return link_use(self.routes.routes, users, self.pattern)
 
     def reading(self) -> LinkReading:

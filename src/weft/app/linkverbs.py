@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.app.desk import DeskVerbs
-from weft.app.linkpicture import Picture, in_gbps
+from weft.app.linkpicture import LinkPicture, in_gbps
 from weft.app.verbs import Request
 from weft.engine.rows.linkusers import read_fabric_users
 from weft.engine.rows.records import PodRecord
@@ -167,7 +167,7 @@ class LinkVerbs(DeskVerbs):
         nodes = tuple(NodeLoad(node=name, load=load and round(load, 3)) for name, load in loads.items())
         return NodeLoads(nodes=nodes, unread=unread)
 
-    def _of_pod(self, pod: PodRecord, pattern: Pattern) -> tuple[Picture, int]:
+    def _of_pod(self, pod: PodRecord, pattern: Pattern) -> tuple[LinkPicture, int]:
         """The picture of a pod's fabric, and the pod's index among its users."""
         site = self._desk.store.site().site
         plan = pod.placed
@@ -179,7 +179,7 @@ class LinkVerbs(DeskVerbs):
             raise ConflictError(messages.POD_NOT_ON_FABRIC(pod=pod.name))
         return picture, user
 
-    def _picture(self, site: Site, fabric: str, pattern: Pattern) -> Picture:
+    def _picture(self, site: Site, fabric: str, pattern: Pattern) -> LinkPicture:
         driver = self._desk.keeper.world().fabric(fabric)
         if not isinstance(driver, FollowsRoutes):
             raise ConflictError(messages.LINKS_NOT_READ(fabric=fabric))
@@ -191,7 +191,7 @@ class LinkVerbs(DeskVerbs):
         except UnknownError as error:
             unread = str(error)
         users = read_fabric_users(self._desk.store.database, fabric)
-        return Picture(site, fabric, pattern, routes, rates, unread, users)
+        return LinkPicture(site, fabric, pattern, routes, rates, unread, users)
 
 
 def _fabric_of(site: Site, switch: str) -> str:

@@ -24,7 +24,7 @@ from weft.planning.site.monitoring import (
     MOST_TARGETS,
     HeldNode,
     Info,
-    PodServer,
+    ServingServer,
     Targets,
     bmc_targets,
     controller_targets,
@@ -89,13 +89,13 @@ class MonitoringVerbs(DeskVerbs):
         return generate_latest(registry)
 
 
-def _server(site: Site, row: MonitoredServer) -> PodServer:
+def _server(site: Site, row: MonitoredServer) -> ServingServer:
     cloud = site.clouds.get(row.cloud)
     flavor = cloud.flavors.get(row.flavor) if cloud else None
     node = site.node_by_name.get(row.node)
     has = bool(flavor.accelerators) if flavor else bool(node and node.accelerators)
     address = row.floating or row.address or None
-    return PodServer(str(row.id), row.pod, row.project_id, row.server, row.node, address, has)
+    return ServingServer(str(row.id), row.pod, row.project_id, row.server, row.node, address, has)
 
 
 _FAMILIES = (

@@ -13,7 +13,7 @@ from weft.ports.resources import Ids, Observations, Outcomes, Scope
 
 
 class NotInstalled:
-    """A `MachineDriver` and `Acceptance` whose every call raises the same `PermanentError`: everything there is
+    """A `MachineDriver` and `HandoverTest` whose every call raises the same `PermanentError`: everything there is
     unknown."""
 
     def __init__(self, error: PermanentError) -> None:

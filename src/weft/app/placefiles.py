@@ -17,7 +17,7 @@ from weft.planning.fabric.ibnetdiscover import is_discovery
 from weft.planning.fabric.topology import Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.sources import from_observed, from_table, from_ufm
-from weft.planning.place.state import Kind
+from weft.planning.place.state import NodeNeeds
 from weft.planning.queue.simulate import TraceOrder
 
 COLUMNS = {
@@ -53,7 +53,7 @@ def seconds(text: str, field: str = "duration", where: str | None = None) -> flo
 
 def read_orders(
     path: str | Path,
-    kind: Kind,
+    kind: NodeNeeds,
     required: Level | Callable[[Ask], Level] | None = None,
     levels: Sequence[Level] = LEVELS,
     types: Iterable[str] = (),

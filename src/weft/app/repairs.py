@@ -179,7 +179,7 @@ class Replacer:
         self._desk.log(request, "pod reset", f"{pod.name} {server.resource.node}", "done", counted=False)
 
 
-class Repairs(Periodic):
+class NodeRepairs(Periodic):
     """Any number may run: the database decides who tries to replace a node."""
 
     def __init__(self, replacer: Replacer, database: Database, pulse: Pulse | None = None) -> None:

@@ -16,7 +16,7 @@ from weft.app.sitefile import read_text
 from weft.drivers.nautobot import as_netbox, kind_of_object, other_object
 from weft.drivers.netboxrecords import ADDRESS_STATUSES, DEVICE_STATUSES, Devices
 from weft.model.errors import InputError, InputErrors
-from weft.model.hardware import Record
+from weft.model.hardware import HardwareRecord
 from weft.planning.fabric.ibnetdiscover import is_discovery
 from weft.planning.hardware.ironicnodes import is_ironic_node, of_node
 
@@ -39,7 +39,7 @@ class Saved:
 
     lists: list[str] = field(default_factory=list[str])
     texts: dict[str, str] = field(default_factory=dict[str, str])
-    records: list[Record] = field(default_factory=list[Record])
+    records: list[HardwareRecord] = field(default_factory=list[HardwareRecord])
     machines: set[str] = field(default_factory=set[str])
 
 
@@ -92,15 +92,15 @@ def saved_inventories(
 
 
 def without_unknown_bmcs(
-    records: Sequence[Record], machines: Collection[str], left_out: list[str]
-) -> list[Record]:
+    records: Sequence[HardwareRecord], machines: Collection[str], left_out: list[str]
+) -> list[HardwareRecord]:
     """The records without BMCs whose MAC address nothing says: Ironic's nodes have only its address.
 
     Args:
         machines: places of Ironic's nodes.
         left_out: each of them is added to it.
     """
-    found: list[Record] = []
+    found: list[HardwareRecord] = []
     for record in records:
         if record.place in machines and "bmc_address" in record.cells and "bmc_mac" not in record.cells:
             address = record.text("bmc_address")
@@ -157,7 +157,7 @@ def _rows(document: Any, file: str) -> list[Any]:
 
 def _of_objects(
     objects: Mapping[str, list[Json]], statuses: frozenset[str], left_out: list[str]
-) -> list[Record]:
+) -> list[HardwareRecord]:
     made = Devices(DEVICE_STATUSES | statuses, ADDRESS_STATUSES | statuses, left_out)
     objects = {kind: [as_netbox(one) for one in rows] for kind, rows in objects.items()}
     devices = objects.get("devices", [])

@@ -30,7 +30,7 @@ Fetch = Callable[[str], list[Any]]
 
 
 @dataclass(frozen=True)
-class Change:
+class SiteChange:
     """A document, those of its parts that are new, and the first node of each part of its nodes."""
 
     document: dict[str, Any]
@@ -40,7 +40,7 @@ class Change:
 
 def changed(
     document: Mapping[str, Any], starts: Sequence[str], edits: Sequence[tuple[str, Cells]], fetch: Fetch
-) -> Change | None:
+) -> SiteChange | None:
     """None: the rows aren't valid, or there is more to it than other values.
 
     Args:
@@ -85,7 +85,7 @@ def changed(
             found[digest] = cast(Node, piece[0]).name
             if digest not in there_already:
                 parts[digest] = part_of(piece)
-    return Change({**document, "nodes": {"parts": list(found)}}, parts, tuple(found.values()))
+    return SiteChange({**document, "nodes": {"parts": list(found)}}, parts, tuple(found.values()))
 
 
 def _valid(edits: Sequence[tuple[str, Cells]]) -> dict[str, list[Document]] | None:

@@ -18,7 +18,7 @@ from weft.planning.fabric.qos import PortQos
 from weft.planning.site.adapterqos import adapter_differences, adapter_notes, adapters_of
 from weft.planning.site.check import check_site
 from weft.planning.site.lldpfiles import FORMATS, neighbours_of
-from weft.planning.site.neighbours import Neighbour, cable_differences
+from weft.planning.site.neighbours import LldpNeighbour, cable_differences
 
 
 def compare(
@@ -53,9 +53,9 @@ def compare_lldp(site: Site, files: Sequence[str]) -> tuple[FabricDifference, ..
     return cable_differences(site, read_lldp(files))
 
 
-def read_lldp(files: Sequence[str]) -> dict[str, tuple[Neighbour, ...]]:
+def read_lldp(files: Sequence[str]) -> dict[str, tuple[LldpNeighbour, ...]]:
     """Device -> what it heard. Raises `InputErrors` with every file that isn't that."""
-    heard: dict[str, tuple[Neighbour, ...]] = {}
+    heard: dict[str, tuple[LldpNeighbour, ...]] = {}
     errors: list[InputError] = []
     for file in files:
         device = Path(file).stem

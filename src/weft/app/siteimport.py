@@ -18,14 +18,14 @@ from weft.app.sitefile import assemble, load_site, read_site_file, read_text, sw
 from weft.app.yamltext import Positions, dotted, read_yaml, without_nulls
 from weft.generate.sitecsv import table_csv
 from weft.model.errors import InputError, InputErrors
-from weft.model.hardware import Record
+from weft.model.hardware import HardwareRecord
 from weft.model.site import IpuPod, Link, Site, SiteNetwork
 from weft.model.sitefile import SWITCHING_TABLES, TABLES
 from weft.planning.fabric.diff import adopt_links, fabric_differences
 from weft.planning.hardware.around import KnownSite, discoverable_fabrics
 from weft.planning.hardware.described import on_described
 from weft.planning.hardware.discovered import Discovered, chosen_fabric
-from weft.planning.hardware.tables import Tables, columns_in, tables_of
+from weft.planning.hardware.tables import HardwareTables, columns_in, tables_of
 from weft.planning.site.check import check_site
 
 _RECORD = "record"
@@ -54,7 +54,7 @@ class Imported:
 
 def import_site(
     site_file: str,
-    records: Sequence[Record],
+    records: Sequence[HardwareRecord],
     errors: Sequence[InputError] = (),
     discovered: Sequence[Discovered] = (),
 ) -> Imported:
@@ -119,8 +119,8 @@ def discovered_fabric(
 
 
 def on_described_networks(
-    site_file: str, records: Sequence[Record], inventory: Collection[str], left_out: list[str]
-) -> list[Record]:
+    site_file: str, records: Sequence[HardwareRecord], inventory: Collection[str], left_out: list[str]
+) -> list[HardwareRecord]:
     """The records without an inventory's interfaces on networks that the site file doesn't describe.
 
     Args:
@@ -194,7 +194,7 @@ def _around(data: Mapping[str, Any], where: Positions) -> KnownSite:
 
 
 def _with_cables(
-    site: Site, discovered: Sequence[Discovered], tables: Tables, errors: list[InputError]
+    site: Site, discovered: Sequence[Discovered], tables: HardwareTables, errors: list[InputError]
 ) -> Site:
     """The site with the cables that were discovered; a cable of the lists that goes elsewhere is an error."""
     for one in discovered:
@@ -219,7 +219,9 @@ def _with_cables(
     return site
 
 
-def _merge(data: dict[str, Any], where: Positions, tables: Tables, records: Sequence[Record]) -> None:
+def _merge(
+    data: dict[str, Any], where: Positions, tables: HardwareTables, records: Sequence[HardwareRecord]
+) -> None:
     """Put the rows into the document, each with the place in the list that it comes from."""
     data |= tables.rows
     for number, record in enumerate(records):
@@ -242,7 +244,7 @@ def _all(errors: list[InputError], more: int = 0) -> InputErrors:
     return InputErrors(distinct[:MOST_ERRORS], more + max(0, len(distinct) - MOST_ERRORS))
 
 
-def _files(site_file: str, tables: Tables) -> dict[str, str]:
+def _files(site_file: str, tables: HardwareTables) -> dict[str, str]:
     """The site file with includes of the tables at its end, the tables, and what it included before."""
     path = Path(site_file)
     text = read_text(path)

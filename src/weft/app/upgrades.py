@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from weft.app.backups import database_url
 from weft.app.settings import ServeSettings
 from weft.engine.base.postgres import address_of
-from weft.engine.base.schema import Process, State, finish_at, known_after
+from weft.engine.base.schema import State, WeftProcess, finish_at, known_after
 from weft.engine.store.inspection import inspecting
 from weft.model.errors import ConflictError
 from weft.model.messages import outside
@@ -26,10 +26,10 @@ class Upgrade:
     """
 
     state: State
-    processes: Sequence[Process]
+    processes: Sequence[WeftProcess]
 
     @property
-    def older(self) -> tuple[Process, ...]:
+    def older(self) -> tuple[WeftProcess, ...]:
         """Processes at work that don't know all halves of this version."""
         return tuple(one for one in self.processes if one.halves < known_after())
 

@@ -25,7 +25,7 @@ from weft.engine.base.periodic import Periodic
 from weft.engine.base.pulse import Pulse
 from weft.engine.store.store import Store
 from weft.engine.watch.eventstream import EventStream, Position
-from weft.engine.watch.webhooks import DISABLED_AFTER, LEAST_FAILURES, Webhook, Webhooks
+from weft.engine.watch.webhooks import DISABLED_AFTER, LEAST_FAILURES, Webhook, WebhookRows
 from weft.model.errors import ConflictError, InputError, WeftError
 from weft.model.messages import pods, webhooks
 from weft.model.messages.documents import coded
@@ -56,7 +56,7 @@ class WebhookKeeper(Periodic):
         every: float = EVERY,
     ) -> None:
         self._store, self._site, self._receivers, self._every = store, site, receivers, every
-        self._hooks, self._stream = Webhooks(store), EventStream(store.database)
+        self._hooks, self._stream = WebhookRows(store), EventStream(store.database)
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="webhooks")
         self._busy: set[Any] = set()
         super().__init__("webhooks", self.tend, pulse, LIMIT, first=every)
@@ -164,7 +164,9 @@ class WebhookKeeper(Periodic):
             log.warning("webhook %s of project %s is disabled: %s", hook.name, hook.project_id, disable)
 
 
-def deliver(receivers: Receivers, hooks: Webhooks, hook: Webhook, id_: str, body: bytes, site: Site) -> int:
+def deliver(
+    receivers: Receivers, hooks: WebhookRows, hook: Webhook, id_: str, body: bytes, site: Site
+) -> int:
     """Send one message; the status of the answer. Raises `UndeliveredError`."""
     try:
         secrets = hooks.secrets(hook)

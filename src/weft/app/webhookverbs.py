@@ -12,7 +12,7 @@ from weft.app.policyrules import CHANGES
 from weft.app.verbs import Request
 from weft.app.webhookkeeper import deliver, payload, why_failed
 from weft.drivers.receivers import HttpsReceivers, why_not
-from weft.engine.watch.webhooks import Webhook, Webhooks
+from weft.engine.watch.webhooks import Webhook, WebhookRows
 from weft.model.errors import InputError
 from weft.model.messages.orders import instead
 from weft.model.views import NewWebhook, WebhookRequest, WebhookTest, WebhookView
@@ -105,8 +105,8 @@ class WebhookVerbs:
             return own[0] if own else hooks.find(name, None)
         return self._hooks().find(name, self._desk.project(request, rule))
 
-    def _hooks(self) -> Webhooks:
-        return Webhooks(self._desk.store)
+    def _hooks(self) -> WebhookRows:
+        return WebhookRows(self._desk.store)
 
 
 def _view(hook: Webhook) -> WebhookView:

@@ -15,7 +15,7 @@ from weft.app.certificatekeeper import CertificateKeeper
 from weft.app.desk import Desk
 from weft.app.drivers import open_fabrics, open_machines, open_probers
 from weft.app.policy import Policy
-from weft.app.repairs import Repairs, Replacer
+from weft.app.repairs import NodeRepairs, Replacer
 from weft.app.service import Service
 from weft.app.settings import ServeSettings
 from weft.app.sitefile import load_site
@@ -65,7 +65,7 @@ from weft.model.logtext import formatter
 from weft.model.site import Site
 from weft.planning.site.networks import closed_networks
 from weft.ports.cleanings import Cleanings
-from weft.ports.ledger import Ledger
+from weft.ports.ledger import SegmentLedger
 from weft.ports.podkeys import PodKeys
 
 log = logging.getLogger("weft")
@@ -75,7 +75,7 @@ def build_world(
     site: Site,
     profile: str | None,
     keys: PodKeys,
-    ledger: Callable[[str, FabricType], Ledger],
+    ledger: Callable[[str, FabricType], SegmentLedger],
     in_use: Callable[[], Collection[str]],
     cleanings: Callable[[str], Cleanings],
 ) -> World:
@@ -89,7 +89,7 @@ def build_world(
         for name, cloud in site.clouds.items()
     }
 
-    def records(name: str) -> Ledger:
+    def records(name: str) -> SegmentLedger:
         return ledger(name, site.fabrics[name].words)
 
     fabrics = open_fabrics(site, records)
@@ -227,7 +227,9 @@ def _parts(settings: ServeSettings, url: str, pulse: Pulse) -> Generator[SharedS
         boots = BootKeeper(database, keeper.world, pulse)
         hosts = HostWatch(database, keeper.world, keeper.site, pulse)
         adapters = AdapterWatch(database, keeper.world, keeper.site, pulse)
-        repairs = Repairs(Replacer(Desk(store, keeper, Policy(), clock, listener, pulse)), database, pulse)
+        repairs = NodeRepairs(
+            Replacer(Desk(store, keeper, Policy(), clock, listener, pulse)), database, pulse
+        )
         hooks = WebhookKeeper(store, keeper.site, HttpsReceivers(), pulse)
         renewals = CertificateKeeper(store, keeper.site, settings.authority_key, pulse)
         outside = (tenants, machines, boots, hosts, adapters, repairs, fabrics, renewals)

@@ -14,7 +14,7 @@ from weft.ending import interrupted_by_signals
 from weft.model.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.app.backups import Shown
+    from weft.app.backups import ShownBackup
     from weft.app.settings import ServeSettings
 
 _SETTINGS = ("weft.database", "weft.state")
@@ -100,7 +100,7 @@ def restore(args: argparse.Namespace) -> int:
     return _done(args, found, f"restored {found.path}: {_of(found)}", notes)
 
 
-def _done(args: argparse.Namespace, found: Shown, said: str, notes: list[str]) -> int:
+def _done(args: argparse.Namespace, found: ShownBackup, said: str, notes: list[str]) -> int:
     if args.formatter is not None or args.json:
         fields = _fields(found)
         code = write(Record(fields, fields), args)
@@ -112,17 +112,17 @@ def _done(args: argparse.Namespace, found: Shown, said: str, notes: list[str]) -
     return code
 
 
-def _of(found: Shown) -> str:
+def _of(found: ShownBackup) -> str:
     manifest = found.manifest
     of = f"site {manifest.site}, {manifest.pods} pods" if manifest.site else "no site yet"
     return f"{of}, of {manifest.taken_at:%Y-%m-%d %H:%M:%S}Z, weft {manifest.weft}, schema {_number(found)}"
 
 
-def _number(found: Shown) -> str:
+def _number(found: ShownBackup) -> str:
     return found.manifest.schema_name.partition("_")[0]
 
 
-def _fields(found: Shown) -> dict[str, object]:
+def _fields(found: ShownBackup) -> dict[str, object]:
     manifest = found.manifest
     return {
         "file": str(found.path),

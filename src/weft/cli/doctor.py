@@ -58,12 +58,12 @@ def examined(args: argparse.Namespace) -> Listing:
     found = resolve(config_file(args.config, os.environ), os.environ, given_options(args))
     from weft.app.doctor.advisories import Advisories, read_stated, read_table
     from weft.app.doctor.examination import examine
-    from weft.app.doctor.findings import Level
+    from weft.app.doctor.findings import DoctorLevel
 
     table = read_table(Path(args.advisories) if args.advisories else None)
     advisories = Advisories(table, read_stated(args.service_version))
     findings = examine(settings_of(found), float(seconds), advisories)
-    bad = [one for one in findings if one.level is not Level.OK]
+    bad = [one for one in findings if one.level is not DoctorLevel.OK]
     rows = [
         {
             "level": str(one.level),

@@ -222,7 +222,7 @@ class LiveProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class KindRow:
+class KindProgress:
     """Progress of one kind of resources; `working` names up to three that are in progress or in trouble."""
 
     kind: str
@@ -231,10 +231,10 @@ class KindRow:
     working: str
 
 
-def by_kind(resources: Sequence[Json], done: str) -> list[KindRow]:
+def by_kind(resources: Sequence[Json], done: str) -> list[KindProgress]:
     """Resources counted by kind, in order of first appearance."""
     kinds = dict.fromkeys(r["kind"] for r in resources)
-    rows: list[KindRow] = []
+    rows: list[KindProgress] = []
     for kind in kinds:
         mine = [r for r in resources if r["kind"] == kind]
         busy = [r for r in mine if r["state"] not in (done, "wanted", "settled", "absent") or r["reason"]]
@@ -243,7 +243,7 @@ def by_kind(resources: Sequence[Json], done: str) -> list[KindRow]:
         ]
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         finished = sum(r["state"] == done for r in mine)
-        rows.append(KindRow(kind, finished, len(mine), ", ".join(names[:3]) + more))
+        rows.append(KindProgress(kind, finished, len(mine), ", ".join(names[:3]) + more))
     return rows
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from weft.planning.place.choose import Weights
     from weft.planning.place.state import Traits
     from weft.planning.queue.queue import QueueSettings
-    from weft.planning.queue.simulate import Outcome, TraceOrder
+    from weft.planning.queue.simulate import TraceOrder, TraceResult
 
 LEVELS = ("nvlink_domain", "leaf", "block", "hall", "building", "site")
 MOST_NAMES = 5
@@ -170,7 +170,7 @@ def _place(args: argparse.Namespace) -> int:
         raise InputError(
             "--warm-up", args.warm_up, f"less than the {last:g} s from the first order to the last"
         )
-    outcomes: list[Outcome] = []
+    outcomes: list[TraceResult] = []
     for rule in rules:
         engine = Engine(topology, traits, weights, owners, POLICIES[rule])
         outcomes.append(simulate(topology, orders, rule, settings, weights, warm_up, engine))
@@ -221,14 +221,14 @@ def _inputs(
     from weft.planning.fabric.topology import Topology
     from weft.planning.place.engine import Engine
     from weft.planning.place.filters import dedicated_leaves
-    from weft.planning.place.state import Kind, Traits, traits_of
+    from weft.planning.place.state import NodeNeeds, Traits, traits_of
     from weft.planning.queue.trace import at_load, nearest
 
     if site:
         _only_with_a_topology(args)
         topology = Topology.of(site, _one_of("--fabric", args.fabric, tuple(site.fabrics)))
         traits = traits_of(site, topology)
-        kind = Kind(_one_of("--cloud", args.cloud, tuple(site.clouds)))
+        kind = NodeNeeds(_one_of("--cloud", args.cloud, tuple(site.clouds)))
         if not any(kind.refuses(x) is None for x in traits.values()):
             allowed = f"a site with compute nodes of cloud {kind.cloud} connected to {topology.fabric}"
             raise InputError("--site", args.site, allowed)
@@ -240,7 +240,7 @@ def _inputs(
         topology = read_topology(args.topology, args.columns, names)
         for said in topology.left_out:
             warn(f"weft: {args.topology}: {said}")
-        traits, kind = dict.fromkeys(topology.locations, Traits()), Kind()
+        traits, kind = dict.fromkeys(topology.locations, Traits()), NodeNeeds()
     wide = args.required if args.required != "nearest" else None
     if wide and wide not in topology.levels:
         raise InputError("--required", wide, f"one of {', '.join(topology.levels)}")
@@ -282,7 +282,7 @@ def _one_of(option: str, given: str | None, names: tuple[str, ...]) -> str:
     return given
 
 
-def _show(args: argparse.Namespace, outcomes: list[Outcome]) -> None:
+def _show(args: argparse.Namespace, outcomes: list[TraceResult]) -> None:
     if args.json:
         write_json([{k: v for k, v in asdict(o).items() if k != "waits"} for o in outcomes])
         return

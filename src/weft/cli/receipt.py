@@ -24,7 +24,7 @@ from weft.cli.output import Listing, Record
 from weft.model.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.generate.receipts import Contents, Validity
+    from weft.generate.receipts import ReceiptContents, Validity
 
 _NAMES = (
     *("pod", "pod_id", "project_id", "site", "ordered_at", "released_at", "nodes", "spares", "segment"),
@@ -119,7 +119,7 @@ def _certificate(args: argparse.Namespace, document: Json, verdict: Validity, re
     return code
 
 
-def _say(receipt: Json, verdict: Validity, contents: Contents, self_signed: bool) -> None:
+def _say(receipt: Json, verdict: Validity, contents: ReceiptContents, self_signed: bool) -> None:
     pod = f"{receipt.get('pod')} ({receipt.get('pod_id')})"
     say("\n".join(fields([("pod", pod), ("site", receipt.get("site"))])))
     say(f"signature: {'valid' if verdict.valid else 'NOT VALID'}: {verdict.reason}")

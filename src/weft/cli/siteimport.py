@@ -10,7 +10,7 @@ from weft.cli.common import Subparsers, leaf, say, write_json
 if TYPE_CHECKING:
     from weft.app.siteimport import Imported
     from weft.model.errors import InputError
-    from weft.model.hardware import Record
+    from weft.model.hardware import HardwareRecord
     from weft.planning.hardware.discovered import Discovered
 
 MOST_NAMES = 5
@@ -131,7 +131,7 @@ def _import(args: argparse.Namespace) -> int:
 
 def _records(
     args: argparse.Namespace, left_out: list[str]
-) -> tuple[list[Record], list[InputError], list[Discovered]]:
+) -> tuple[list[HardwareRecord], list[InputError], list[Discovered]]:
     from weft.app.hardwarelists import read_inspections, read_lists
     from weft.app.inventories import of_bmcs, of_netbox, redfish, with_kinds
     from weft.app.savedinventories import saved_inventories, without_unknown_bmcs

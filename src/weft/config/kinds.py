@@ -26,7 +26,7 @@ class NotAllowedError(ValueError):
         self.allowed, self.shown = allowed, shown
 
 
-class Kind:
+class SettingKind:
     """A kind of value: text, unless a subclass says otherwise. What reads one may raise `NotAllowedError`."""
 
     what = "text"
@@ -59,7 +59,7 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole(Kind):
+class Whole(SettingKind):
     """A whole number from `least` to `most`."""
 
     least: int
@@ -92,7 +92,7 @@ class Whole(Kind):
         return value
 
 
-class Flag(Kind):
+class Flag(SettingKind):
     """true or false."""
 
     what = "true or false"
@@ -109,7 +109,7 @@ class Flag(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice(Kind):
+class Choice(SettingKind):
     """One of several words."""
 
     values: tuple[str, ...]
@@ -127,7 +127,7 @@ class Choice(Kind):
         return text
 
 
-class Folder(Kind):
+class Folder(SettingKind):
     """A folder, which may not exist yet."""
 
     what = "path"
@@ -155,7 +155,7 @@ class File(Folder):
             return f"an existing file ({error.strerror})"
 
 
-class Listen(Kind):
+class ListenAddress(SettingKind):
     """`HOST:PORT`."""
 
     what = "HOST:PORT"
@@ -165,7 +165,7 @@ class Listen(Kind):
         return text
 
 
-class HttpUrl(Kind):
+class HttpUrl(SettingKind):
     """A URL that clients use."""
 
     what = "URL"
@@ -186,7 +186,7 @@ class HttpUrl(Kind):
         return text
 
 
-class DatabaseUrl(Kind):
+class DatabaseUrl(SettingKind):
     """`postgresql://…`, which may have a password: its text is never shown."""
 
     what = "URL"

@@ -20,7 +20,7 @@ _SAFE = ("serve.tls_certificate", "serve.tls_key", "serve.plain_http")
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class SettingValue:
     """A setting's value.
 
     Attributes:
@@ -54,7 +54,7 @@ class Configuration:
     """All settings of a process, by name; `file`: what was read, if there is one."""
 
     file: TomlFile | None
-    values: Mapping[str, Value]
+    values: Mapping[str, SettingValue]
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name].value
@@ -96,7 +96,7 @@ def resolve(
     Raises `InputErrors` with every fault there is, also of values in the file that something else overrides.
     """
     faults = list(unknown_names(file)) if file is not None else []
-    values: dict[str, Value] = {}
+    values: dict[str, SettingValue] = {}
     for one in (one for one in TABLE if one.section in sections):
         try:
             values[one.name] = _in_file(one, file) or _default(one, environment)
@@ -154,12 +154,12 @@ def nearest(word: str, known: Sequence[str] | Mapping[str, object]) -> str:
     return f"; the nearest is {found[0]}" if found else ""
 
 
-def _default(one: Setting, environment: Mapping[str, str]) -> Value:
+def _default(one: Setting, environment: Mapping[str, str]) -> SettingValue:
     default = default_state(environment) if one.name == "weft.state" else one.default
-    return Value(one, default, "default", one.name)
+    return SettingValue(one, default, "default", one.name)
 
 
-def _above(one: Setting, environment: Mapping[str, str], given: Mapping[str, object]) -> Value | None:
+def _above(one: Setting, environment: Mapping[str, str], given: Mapping[str, object]) -> SettingValue | None:
     """What overrides the file. Raises `InputError`."""
     if (text := given.get(one.name)) is not None:
         option = one.option
@@ -171,11 +171,11 @@ def _above(one: Setting, environment: Mapping[str, str], given: Mapping[str, obj
         return None
     source = f"credential {path.name}"
     if one.secret_file:
-        return Value(one, path, source, source)
+        return SettingValue(one, path, source, source)
     return _read(one, secret_text(path, source, None), source, source)
 
 
-def _in_file(one: Setting, file: TomlFile | None) -> Value | None:
+def _in_file(one: Setting, file: TomlFile | None) -> SettingValue | None:
     """Raises `InputError`: also for a secret in a file that others can read."""
     table = file.values.get(one.section) if file is not None else None
     if file is None or not isinstance(table, dict):
@@ -192,7 +192,7 @@ def _in_file(one: Setting, file: TomlFile | None) -> Value | None:
     return _from_secret_file(one, table[other], file) if other in table else None
 
 
-def _from_secret_file(one: Setting, value: Any, file: TomlFile) -> Value:
+def _from_secret_file(one: Setting, value: Any, file: TomlFile) -> SettingValue:
     field, where = f"{one.name}_file", file.where(one.section, f"{one.key}_file")
     path = secret_path(value, field, where, file)
     text = secret_text(path, field, where)
@@ -215,7 +215,7 @@ def _read(
     source: str,
     file: TomlFile | None = None,
     where: str | None = None,
-) -> Value:
+) -> SettingValue:
     """Raises `InputError`. Args: where: file and line, if the value is text that is named there."""
     where = source if file is not None else where
     try:
@@ -228,10 +228,10 @@ def _read(
         if error.shown is not None:
             shown = Shown(error.shown)
         raise InputError(field, shown, error.allowed, where) from None
-    return Value(one, read, source, field, where)
+    return SettingValue(one, read, source, field, where)
 
 
-def _unusable(values: Mapping[str, Value]) -> Iterator[InputError]:
+def _unusable(values: Mapping[str, SettingValue]) -> Iterator[InputError]:
     """Files that aren't there, a certificate without its key, plain HTTP for other machines."""
     for value in values.values():
         if value.value is not None and (allowed := value.setting.kind.missing(value.value)) is not None:
@@ -245,7 +245,7 @@ def _unusable(values: Mapping[str, Value]) -> Iterator[InputError]:
     yield InputError(str(name), None, f"required with {there.field}", there.where)
 
 
-def _unsafe_listen(values: Mapping[str, Value]) -> Iterator[InputError]:
+def _unsafe_listen(values: Mapping[str, SettingValue]) -> Iterator[InputError]:
     """Plain HTTP for others than this machine, unless it was asked for."""
     address = values.get("serve.listen")
     if address is None or any((one := values.get(n)) is None or one.value for n in _SAFE):

@@ -7,7 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from weft.config.kinds import Choice, DatabaseUrl, File, Flag, Folder, HttpUrl, Kind, Listen, Whole
+from weft.config.kinds import (
+    Choice,
+    DatabaseUrl,
+    File,
+    Flag,
+    Folder,
+    HttpUrl,
+    ListenAddress,
+    SettingKind,
+    Whole,
+)
 
 FILE = Path("/etc/weft/weft.toml")
 """Read if no file is named."""
@@ -51,7 +61,7 @@ class Setting:
 
     section: str
     key: str
-    kind: Kind
+    kind: SettingKind
     meaning: str
     default: object = None
     said: str = ""
@@ -138,7 +148,7 @@ TABLE: tuple[Setting, ...] = (
     Setting(
         "weft",
         "cloud_profile",
-        Kind(),
+        SettingKind(),
         "profile of weft's service user in clouds.yaml, which validates tokens; also used for the site's cloud if "
         "there is only one, instead of its own profile or its name",
         said="OS_CLOUD, then weft",
@@ -172,7 +182,7 @@ TABLE: tuple[Setting, ...] = (
     Setting(
         "serve",
         "listen",
-        Listen(),
+        ListenAddress(),
         "address",
         default="127.0.0.1:8787",
         metavar="HOST:PORT",

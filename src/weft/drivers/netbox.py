@@ -17,7 +17,7 @@ from requests.adapters import HTTPAdapter
 from weft.drivers.netboxfields import value_of
 from weft.drivers.netboxrecords import ADDRESS_STATUSES, DEVICE_STATUSES, Devices
 from weft.model.errors import InputError, PermanentError, TemporaryError
-from weft.model.hardware import Record
+from weft.model.hardware import HardwareRecord
 
 Json = Mapping[str, Any]
 
@@ -102,7 +102,7 @@ class NetBox:
         self._api = pynetbox.api(url, token=token)
         self._api.http_session = session
 
-    def records(self, site: str | None = None, statuses: Collection[str] = ()) -> list[Record]:
+    def records(self, site: str | None = None, statuses: Collection[str] = ()) -> list[HardwareRecord]:
         """All existing devices, of one site if its slug is given. Raises `OutsideError`.
 
         Args:
@@ -115,7 +115,7 @@ class NetBox:
             then = "check that the URL is that of NetBox 3.3 or newer"
             raise PermanentError("list hardware", self._name, "not an answer of NetBox's API", then) from None
 
-    def _records(self, chosen: Mapping[str, str], more: frozenset[str]) -> Iterator[Record]:
+    def _records(self, chosen: Mapping[str, str], more: frozenset[str]) -> Iterator[HardwareRecord]:
         dcim, ipam = self._api.dcim, self._api.ipam
         devices = self._list("devices", dcim.devices, chosen)
         if not devices:

@@ -17,7 +17,7 @@ from typing import Any
 
 from weft.drivers.netboxfields import columns_of_custom_fields, custom_text, mac_of, rack_names, value_of
 from weft.model.errors import InputError
-from weft.model.hardware import Cell, Record
+from weft.model.hardware import Cell, HardwareRecord
 from weft.model.site import DNS_NAMES, PORT_NAME, is_dns_name, plain_port
 from weft.planning.hardware.columns import interface_called
 from weft.planning.hardware.kinds import kind_of
@@ -104,7 +104,7 @@ class Devices:
 
     def record(
         self, device: Json, interfaces: Sequence[Json], addresses: Mapping[int, Sequence[Json]]
-    ) -> Record:
+    ) -> HardwareRecord:
         """Args: addresses: id of an interface -> its addresses. Raises `InputError`."""
         place = f"NetBox device {device['id']}"
         cells = {c: Cell(text, column, place) for c, text, column in self._of_device(device, place)}
@@ -129,7 +129,7 @@ class Devices:
             self._leave(place, f"{len(silent)} {what}: {some}")
         if ports:
             cells["ports"] = Cell(" ".join(ports), "interfaces", place)
-        return Record(place, cells)
+        return HardwareRecord(place, cells)
 
     def _of_device(self, device: Json, place: str) -> Iterator[tuple[str, str, str]]:
         """Column, text, and NetBox's name of the field."""

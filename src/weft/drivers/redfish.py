@@ -15,14 +15,16 @@ from sushy import auth, exceptions
 from weft.drivers.redfishadapters import adapter_ports, cells_of, is_absent, one_spelling, real_mac
 from weft.drivers.redfishlists import BoundConnector, PartialListError, members_of
 from weft.model.errors import PermanentError, TemporaryError
-from weft.model.hardware import Cell, Record
+from weft.model.hardware import Cell, HardwareRecord
 from weft.planning.hardware.columns import interface_called
 
 CONNECT, READ = 10, 30
 """Seconds."""
 
 
-def discover(address: str, user: str, password: str, ca: str | bool = True, port: int = 443) -> Record:
+def discover(
+    address: str, user: str, password: str, ca: str | bool = True, port: int = 443
+) -> HardwareRecord:
     """The BMC's own interface as `bmc`, and the host's interfaces by their ids: those of the system, and ports of
     adapters that aren't among them. Adapters that can't be read are noted.
 
@@ -46,7 +48,7 @@ def discover(address: str, user: str, password: str, ca: str | bool = True, port
         root = sushy.Sushy("", auth=auth.BasicAuth(user, password), connector=bound)
         notes: list[str] = []
         cells = {c: Cell(text, f"{c} (Redfish)", name) for c, text in _cells(root, address, name, notes)}
-        return Record(name, cells, tuple(notes))
+        return HardwareRecord(name, cells, tuple(notes))
     except exceptions.AccessError:
         then = "check REDFISH_USER and REDFISH_PASSWORD"
         raise PermanentError("read interfaces", name, "it refuses the user", then) from None

@@ -14,7 +14,7 @@ from weft.model.mark import Mark
 from weft.model.resources import AnyKind, Kind, Marked, Observed, Outcome, Resource
 from weft.model.site import Site
 from weft.model.specs import SegmentSpec
-from weft.ports.ledger import Ledger
+from weft.ports.ledger import SegmentLedger
 from weft.ports.resources import Ids, Observations, Outcomes, Scope
 
 S = TypeVar("S", bound=Snapshot)
@@ -34,7 +34,9 @@ class SegmentDriver(ABC, Generic[S]):
 
     glances = 4
 
-    def __init__(self, site: Site, fabric: str, ledger: Ledger, snapshots: type[S], holder: str) -> None:
+    def __init__(
+        self, site: Site, fabric: str, ledger: SegmentLedger, snapshots: type[S], holder: str
+    ) -> None:
         self._site, self._fabric, self._ledger = site, fabric, ledger
         self._range, self._words = site.fabrics[fabric].segments, site.fabrics[fabric].words
         self._snapshots, self._holder = snapshots, holder

@@ -79,7 +79,7 @@ class OpenSm(Document):
         return self
 
 
-class Hca(Document):
+class ManagerPort(Document):
     """The port that the subnet manager runs on."""
 
     device: str | None = Field(
@@ -96,7 +96,7 @@ class Hca(Document):
     retries: int = Field(default=2, ge=0, le=10, description="Further tries.")
 
 
-class Tools(Document):
+class DiagnosticPrograms(Document):
     """Programs of infiniband-diags."""
 
     ibnetdiscover: str = Field(default="ibnetdiscover", description="Program.")
@@ -114,8 +114,8 @@ class AgentConfig(Document):
     listen: Listen
     tls: ScrapedTls
     opensm: OpenSm
-    hca: Hca = Hca()
-    tools: Tools = Tools()
+    hca: ManagerPort = ManagerPort()
+    tools: DiagnosticPrograms = DiagnosticPrograms()
 
 
 D = TypeVar("D", bound=Document)

@@ -41,7 +41,7 @@ Port = tuple[int, int]
 """GUID of the node, and number of the port."""
 
 
-class Counted(NamedTuple):
+class PortCounts(NamedTuple):
     """Counters of a port since they were last reset.
 
     Attributes:
@@ -65,7 +65,7 @@ class CountersReading:
     """One reading of all ports. Args: at: monotonic time when it began; unread: cabled ports that didn't answer."""
 
     at: float
-    ports: Mapping[Port, Counted]
+    ports: Mapping[Port, PortCounts]
     unread: int
     discovery: Discovery
 
@@ -160,12 +160,12 @@ class CounterWatch:
             if capabilities & _EXTENDED:
                 questions.append(Question(lids[end], PORT_COUNTERS_EXTENDED, port=end[1]))
         answers = iter(client.batch(questions, attempts=1, within=READ_SECONDS))
-        found: dict[Port, Counted] = {}
+        found: dict[Port, PortCounts] = {}
         why = "no port is cabled"
         for end, capabilities in able.items():
             plain, wide = next(answers), next(answers) if capabilities & _EXTENDED else None
             counted = _counted(plain, wide, bool(capabilities & _WAIT))
-            if isinstance(counted, Counted):
+            if isinstance(counted, PortCounts):
                 found[end] = counted
             else:
                 why = str(counted)
@@ -193,7 +193,7 @@ def _lids(discovery: Discovery) -> Iterator[tuple[Port, int]]:
                 yield (end.guid, end.port), lid
 
 
-def _counted(plain: Answer, wide: Answer | None, waits: bool) -> Counted | MadError:
+def _counted(plain: Answer, wide: Answer | None, waits: bool) -> PortCounts | MadError:
     if isinstance(plain, MadError):
         return plain
     if isinstance(wide, MadError):
@@ -205,7 +205,7 @@ def _counted(plain: Answer, wide: Answer | None, waits: bool) -> Counted | MadEr
     if wide is not None:
         sent, received, packets, packets_in = unpack_from(">4Q", wide, 8)
         most = (1 << 64) - 1
-    return Counted(sent, received, packets, packets_in, wait if waits else None, most, errors)
+    return PortCounts(sent, received, packets, packets_in, wait if waits else None, most, errors)
 
 
 def rates(readings: tuple[CountersReading, ...], age: float) -> Counters:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from weft.fabricagent.config import Hca, Tools
+from weft.fabricagent.config import DiagnosticPrograms, ManagerPort
 from weft.model.errors import InputError, UnknownError
 from weft.model.observedfabric import ObservedFabric, shown_messages
 from weft.planning.fabric.ibnetdiscover import Discovery, HostPort, parse_ibnetdiscover
@@ -60,7 +60,11 @@ class Discoverer:
     """
 
     def __init__(
-        self, hca: Hca, tools: Tools, monotonic: Callable[[], float], sleep: Callable[[float], None]
+        self,
+        hca: ManagerPort,
+        tools: DiagnosticPrograms,
+        monotonic: Callable[[], float],
+        sleep: Callable[[float], None],
     ) -> None:
         self._hca, self._tools = hca, tools
         self._monotonic, self._sleep = monotonic, sleep

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from weft.fabricagent.counters import WORD, Counted, CountersReading, Port
+from weft.fabricagent.counters import WORD, CountersReading, Port, PortCounts
 from weft.model.agentlinks import PlainText
 from weft.model.ids import format_guid
 from weft.model.observedfabric import ObservedNode
@@ -76,7 +76,7 @@ def _lines(reading: CountersReading, age: float) -> Iterator[str]:
     yield f"infiniband_ports_unread {reading.unread}"
 
 
-def _counters(name: str, ports: list[tuple[Port, Counted]]) -> Iterator[str]:
+def _counters(name: str, ports: list[tuple[Port, PortCounts]]) -> Iterator[str]:
     labels = [f'{{guid="{format_guid(guid)}",port="{port}"}}' for (guid, port), _ in ports]
     for i, (suffix, counter) in enumerate((*_DATA, *_ERRORS)):
         metric = f"infiniband_{name}_port_{suffix}_total"
@@ -87,7 +87,7 @@ def _counters(name: str, ports: list[tuple[Port, Counted]]) -> Iterator[str]:
                 yield f"{metric}{label} {value}"
 
 
-def _value(counted: Counted, index: int) -> int | None:
+def _value(counted: PortCounts, index: int) -> int | None:
     if index >= len(_DATA):
         return counted.errors[index - len(_DATA)]
     value = (

@@ -15,7 +15,7 @@ from weft.fabricagent.counters import CounterWatch
 from weft.fabricagent.forwarding import RouteReader
 from weft.fabricagent.mad import MadError, MadStatusError, SmInfo
 from weft.fabricagent.metrics import metrics
-from weft.fabricagent.opensm import Log, PartitionFile, Process, digest
+from weft.fabricagent.opensm import Log, OpenSmProcess, PartitionFile, digest
 from weft.fabricagent.options import of_the_process, read_options
 from weft.fabricagent.porterrors import PortErrorSummary, PortErrorWatch
 from weft.fabricagent.routing import configured_engines, engine_problem
@@ -53,7 +53,7 @@ class Observer:
     def __init__(self, config: AgentConfig) -> None:
         self._config = config
         self._file = PartitionFile(config.opensm.partitions_file)
-        self._process = Process(config.opensm)
+        self._process = OpenSmProcess(config.opensm)
         self._log = Log(config.opensm.log_file)
         self._wire = Wire(config.hca, config.tools)
         self._errors = PortErrorWatch(self._wire)

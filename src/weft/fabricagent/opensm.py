@@ -130,7 +130,7 @@ class PartitionFile:
             os.close(folder)
 
 
-class Process:
+class OpenSmProcess:
     """opensm's process, found by pid file or command and checked by its name before anything is sent to it."""
 
     def __init__(self, settings: OpenSm) -> None:

@@ -56,7 +56,7 @@ _NONCE = re.compile(r"[0-9A-Za-z]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ConnectionLimits:
     """Limits of connections; times in seconds, each for a whole step.
 
     Attributes:
@@ -126,7 +126,7 @@ class Server(ThreadingHTTPServer):
         self,
         config: Listens,
         agent: Any,
-        limits: Limits = Limits(),
+        limits: ConnectionLimits = ConnectionLimits(),
         routes: Routes | None = None,
         scrapers: Collection[str] = (),
     ) -> None:

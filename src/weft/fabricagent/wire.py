@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from weft.fabricagent.config import Hca, Tools
+from weft.fabricagent.config import DiagnosticPrograms, ManagerPort
 from weft.fabricagent.discovery import Discoverer, Map
 from weft.fabricagent.mad import MadClient, MadError
 from weft.model.errors import UnknownError
@@ -56,8 +56,8 @@ class Wire:
 
     def __init__(
         self,
-        hca: Hca,
-        tools: Tools,
+        hca: ManagerPort,
+        tools: DiagnosticPrograms,
         client: MadClient | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,

@@ -6,7 +6,7 @@ other byte stays as it was. Reading follows `opensm/osm_prtn_config.c` of OpenSM
 `;`, words compared by their beginning, the last mention of a GUID wins. Writing and checking are stricter:
 
 - A file that OpenSM can't parse gives *every* port full membership of the default partition and drops all others.
-  Such a `Finding` is fatal: nothing may be written beside it.
+  Such a `LineProblem` is fatal: nothing may be written beside it.
 - What OpenSM silently accepts (an unknown membership word, a repeated name, a P_Key in both parts …) is fatal in
   weft's section and where it concerns weft's keys, and only reported in the operator's part.
 """
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from weft.generate.partitions_grammar import ALL, ALL_CAS, SELF, Definition, Finding, Reader
+from weft.generate.partitions_grammar import ALL, ALL_CAS, SELF, Definition, LineProblem, Reader
 from weft.model.errors import InputError
 from weft.model.fabrictypes import Mode
 from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, MAX_PKEY, format_guid, format_pkey
@@ -48,10 +48,10 @@ class PartitionsConf:
 
     definitions: tuple[Definition, ...]
     partitions: tuple[WeftPartition, ...]
-    problems: tuple[Finding, ...]
+    problems: tuple[LineProblem, ...]
 
     @property
-    def fatal(self) -> tuple[Finding, ...]:
+    def fatal(self) -> tuple[LineProblem, ...]:
         """Findings for which OpenSM would reject the file."""
         return tuple(p for p in self.problems if p.fatal)
 
@@ -198,13 +198,13 @@ def parse(text: str, site: str) -> PartitionsConf:
 
     `text` is the file's bytes as Latin-1, newlines untouched: nothing is lost by decoding.
     """
-    problems: list[Finding] = []
+    problems: list[LineProblem] = []
     try:
         before, section, _ = split(text, site)
         first = before.count("\n") + 1
         ours = range(first, first + section.count("\n") + 1) if section else range(0)
     except InputError as error:
-        problems.append(Finding(1, str(error), True))
+        problems.append(LineProblem(1, str(error), True))
         ours = range(0)
     reader = Reader(ours)
     for number, line in enumerate(text.split("\n"), 1):
@@ -217,16 +217,18 @@ def parse(text: str, site: str) -> PartitionsConf:
     return PartitionsConf(tuple(reader.definitions), partitions, tuple(ordered))
 
 
-def _across(definitions: Sequence[Definition]) -> list[Finding]:
+def _across(definitions: Sequence[Definition]) -> list[LineProblem]:
     """Findings from comparing definitions: names and keys given twice."""
-    problems: list[Finding] = []
+    problems: list[LineProblem] = []
     names: dict[str, Definition] = {}
     keys: dict[int, Definition] = {}
     for d in definitions:
         other = names.setdefault(d.name, d) if d.name else d
         if other is not d and other.pkey != d.pkey:
             problems.append(
-                Finding(d.line, f"name {d.name!r} is also that of line {other.line}", d.ours or other.ours)
+                LineProblem(
+                    d.line, f"name {d.name!r} is also that of line {other.line}", d.ours or other.ours
+                )
             )
         if d.pkey is None:
             continue
@@ -236,14 +238,14 @@ def _across(definitions: Sequence[Definition]) -> list[Finding]:
                 "in weft's section and outside of it" if d.ours != other.ours else "twice in weft's section"
             )
             problems.append(
-                Finding(
+                LineProblem(
                     d.line, f"P_Key {format_pkey(d.pkey)} is defined {where} (also line {other.line})", True
                 )
             )
     return problems
 
 
-def _owned(reader: Reader, problems: list[Finding]) -> tuple[WeftPartition, ...]:
+def _owned(reader: Reader, problems: list[LineProblem]) -> tuple[WeftPartition, ...]:
     """weft's partitions; anything in its section that weft wouldn't write is a problem (a manual edit)."""
     owned: list[WeftPartition] = []
     for d in reader.definitions:
@@ -252,13 +254,13 @@ def _owned(reader: Reader, problems: list[Finding]) -> tuple[WeftPartition, ...]
         mark = reader.marks.get(d.line)
         if mark is None:
             problems.append(
-                Finding(d.line, f"{d.name or format_pkey(d.pkey)} in weft's section has no mark", False)
+                LineProblem(d.line, f"{d.name or format_pkey(d.pkey)} in weft's section has no mark", False)
             )
             continue
         strange = [f"{_who(w)}={m}" for w, m in d.members if not isinstance(w, int) or m is not Mode.FULL]
         if strange:
             problems.append(
-                Finding(
+                LineProblem(
                     d.line,
                     f"{d.name} in weft's section has members that weft doesn't write: {strange}",
                     False,

@@ -1,4 +1,4 @@
-"""partitions.conf read as OpenSM reads it, line by line, with a `Finding` for what it rejects or silently accepts.
+"""partitions.conf read as OpenSM reads it, line by line, with a `LineProblem` for what it rejects or silently accepts.
 
 Follows `opensm/osm_prtn_config.c` of OpenSM 3.3: `osm_prtn_config_parse_file` (lines, comments, `;`),
 `parse_part_conf` (header and members), `partition_add_flag` and `partition_add_port` (words compared by their
@@ -29,7 +29,7 @@ _SPACE = " \t\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LineProblem:
     """Something wrong in a file. `fatal`: nothing may be written until it is corrected."""
 
     line: int
@@ -57,7 +57,7 @@ class Reader:
 
     ours: range
     definitions: list[Definition] = field(default_factory=list[Definition])
-    problems: list[Finding] = field(default_factory=list[Finding])
+    problems: list[LineProblem] = field(default_factory=list[LineProblem])
     marks: dict[int, Mark] = field(default_factory=dict[int, Mark])
     open: bool = False
     last_mark: Mark | None = None
@@ -65,7 +65,7 @@ class Reader:
 
     def say(self, line: int, text: str, fatal: bool) -> None:
         """Note a finding; in weft's own section each is fatal."""
-        self.problems.append(Finding(line, text, fatal or line in self.ours))
+        self.problems.append(LineProblem(line, text, fatal or line in self.ours))
 
     def line(self, number: int, line: str) -> None:
         if len(line) + 1 > MAX_LINE:

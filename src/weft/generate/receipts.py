@@ -51,7 +51,7 @@ class Validity:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class ReceiptContents:
     """The contents of a signed receipt, apart from its signature.
 
     Attributes:
@@ -97,7 +97,7 @@ def _no_number(text: str) -> Any:
     raise InputError("receipt", text, "whole numbers: a receipt has no others")
 
 
-def contents(document: Mapping[str, Any]) -> Contents:
+def contents(document: Mapping[str, Any]) -> ReceiptContents:
     """The contents of a document from `read`. Raises `InputError` if they can't be determined."""
     receipt = _object(document, "receipt")
     version, clean = receipt.get("version"), receipt.get("clean")
@@ -121,7 +121,7 @@ def contents(document: Mapping[str, Any]) -> Contents:
         for one in corrections
         if not one.get("gone_at")
     ]
-    return Contents(clean and not against and not found, tuple(against) if clean else (), tuple(found))
+    return ReceiptContents(clean and not against and not found, tuple(against) if clean else (), tuple(found))
 
 
 def _object(document: Mapping[str, Any], name: str) -> dict[str, Any]:

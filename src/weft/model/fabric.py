@@ -250,7 +250,7 @@ class Clean:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class SegmentCheck:
     """Whether a segment is as desired on every plane of its fabric.
 
     Attributes:

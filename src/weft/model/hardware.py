@@ -24,7 +24,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class HardwareRecord:
     """One piece of hardware.
 
     Attributes:

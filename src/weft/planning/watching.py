@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from weft.ports.cleanings import Watched
+from weft.ports.cleanings import WatchedCleaning
 from weft.ports.occupants import SeenMachine
 
 GAP = timedelta(seconds=30)
@@ -22,7 +22,9 @@ WAITING = frozenset({"clean wait", "clean hold"})
 CLEANING = WAITING | {"cleaning"}
 
 
-def follow(watched: Watched | None, seen: SeenMachine, asked: datetime, now: datetime) -> Watched | None:
+def follow(
+    watched: WatchedCleaning | None, seen: SeenMachine, asked: datetime, now: datetime
+) -> WatchedCleaning | None:
     """What is known after an observation; None: no cleaning was watched.
 
     Args:
@@ -43,12 +45,12 @@ def follow(watched: Watched | None, seen: SeenMachine, asked: datetime, now: dat
     return watched if going is None and watched is not None and watched.ended else going
 
 
-def _cleaning(going: Watched | None, seen: SeenMachine, asked: datetime) -> Watched | None:
+def _cleaning(going: WatchedCleaning | None, seen: SeenMachine, asked: datetime) -> WatchedCleaning | None:
     if not seen.automated:
         return None
     if seen.plan is not None:
         same = going is not None and (going.plan, going.agent) == (seen.plan, seen.agent)
-        return Watched(seen.plan, seen.agent, going.since if going and same else asked, asked)
+        return WatchedCleaning(seen.plan, seen.agent, going.since if going and same else asked, asked)
     if going is None or seen.state in WAITING:
         return None
     return replace(going, looked=asked)  # its steps are over, or haven't begun

@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedCleaning:
     """The last automated cleaning of a machine whose steps weft saw, and that it watched without a gap.
 
     Attributes:
@@ -45,7 +45,7 @@ class LastClaim:
 class Cleanings(Protocol):
     """All raise `TemporaryError` or `PermanentError` if the database can't be queried now."""
 
-    def watched(self, machine: str) -> Watched | None:
+    def watched(self, machine: str) -> WatchedCleaning | None:
         """The last cleaning that weft watched; None: none."""
         ...
 
@@ -62,7 +62,7 @@ class Cleanings(Protocol):
 class NoCleanings:
     """For tools without pods: nothing was observed."""
 
-    def watched(self, machine: str) -> Watched | None:
+    def watched(self, machine: str) -> WatchedCleaning | None:
         return None
 
     def taken(self, machine: str) -> LastClaim | None:

@@ -13,9 +13,9 @@ from weft.model.resources import NOTHING, Graph
 from weft.model.site import Flavor, Storage
 from weft.model.storageorder import StorageOrder
 from weft.ports.existing import ExistingThings
-from weft.ports.networks import Networks
+from weft.ports.networks import CloudNetworks
 from weft.ports.occupants import Occupants
-from weft.ports.servers import Servers
+from weft.ports.servers import ServerActions
 from weft.ports.tenantnetworks import TenantNetworks
 from weft.ports.witness import Witnesses
 
@@ -102,7 +102,14 @@ class StorageOffers(Protocol):
 
 
 class CloudFacts(
-    Occupants, Networks, TenantNetworks, Witnesses, ExistingThings, Servers, StorageOffers, Protocol
+    Occupants,
+    CloudNetworks,
+    TenantNetworks,
+    Witnesses,
+    ExistingThings,
+    ServerActions,
+    StorageOffers,
+    Protocol,
 ):
     """What must be known about a cloud before anything is created, and about its hosts and networks at all times."""
 

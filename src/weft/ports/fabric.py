@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from weft.model.fabric import Capabilities, Check, Clean, Configured, FabricStatus, Snapshot, Usage
+from weft.model.fabric import Capabilities, Clean, Configured, FabricStatus, SegmentCheck, Snapshot, Usage
 from weft.model.linkreading import TimedRates, TimedRoutes
 from weft.model.linkstates import LinkStates
 from weft.model.livecheck import LiveCheck
@@ -59,7 +59,7 @@ class FabricDriver(ResourceDriver, Protocol):
         """What `find` would return for a segment, from a snapshot of this driver."""
         ...
 
-    def check(self, segment: SegmentSpec, snapshot: Snapshot) -> Check:
+    def check(self, segment: SegmentSpec, snapshot: Snapshot) -> SegmentCheck:
         """Whether exactly the members are in the segment, on every plane of the fabric."""
         ...
 

@@ -14,7 +14,7 @@ from weft.model.owner import Owner
 from weft.model.specs import SegmentSpec
 
 
-class Ledger(Protocol):
+class SegmentLedger(Protocol):
     """Segments of one fabric, by default none.
 
     Every call may raise `TemporaryError`: then nothing is changed on the fabric.
@@ -46,5 +46,5 @@ class Ledger(Protocol):
         return
 
 
-class NoLedger(Ledger):
+class NoLedger(SegmentLedger):
     """An empty ledger, for tools and tests without a database: only managers' configurations are known."""

@@ -12,7 +12,7 @@ USED = (Kind.SECURITY_GROUP, Kind.PORT, Kind.ROUTER)
 """Kinds besides networks whose resources others may use."""
 
 
-class Networks(Protocol):
+class CloudNetworks(Protocol):
     """Networks of a cloud, and uses of weft's resources there."""
 
     def segments(self, physical_networks: Collection[str]) -> Mapping[str, frozenset[int]]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from weft.model.fabric import Check, Clean
+from weft.model.fabric import Clean, SegmentCheck
 from weft.model.specs import SegmentSpec
 
 
@@ -14,7 +14,7 @@ from weft.model.specs import SegmentSpec
 class Tried:
     """The result of a test, and `ports`: the members that were tested completely."""
 
-    check: Check
+    check: SegmentCheck
     ports: frozenset[str]
 
 
@@ -28,7 +28,9 @@ class Prober(Protocol):
         """As `check`, before servers are started: adapters of future guests still belong to their hosts."""
         ...
 
-    def check(self, segment: SegmentSpec, addresses: Mapping[str, str], tried: Collection[str] = ()) -> Check:
+    def check(
+        self, segment: SegmentSpec, addresses: Mapping[str, str], tried: Collection[str] = ()
+    ) -> SegmentCheck:
         """Whether members hear each other, and neither hear others nor are heard by them.
 
         Args:

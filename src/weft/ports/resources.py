@@ -128,7 +128,7 @@ class ResourceDriver(Protocol):
 
 
 @runtime_checkable
-class Acceptance(Protocol):
+class HandoverTest(Protocol):
     """Optional part of a `ResourceDriver`: test what it created before the pod is handed over."""
 
     def prove(self, scope: Scope, resources: Sequence[Resource]) -> str:

@@ -22,7 +22,7 @@ class Action(StrEnum):
     UNRESCUE = "unrescue"
 
 
-class Servers(Protocol):
+class ServerActions(Protocol):
     """Raises `ConflictError` if the cloud refuses it for the server as it is, `TemporaryError` without an answer.
 
     `fence` is called right before each request that changes something, and raises what keeps it from being made.

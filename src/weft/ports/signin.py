@@ -39,7 +39,7 @@ class NeedsPasscode:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class TokenScope:
     """What a user may get a token for: a project, or the system (`project_id` None)."""
 
     project_id: str | None
@@ -66,7 +66,7 @@ class SignIn(Protocol):
         """A token without a project that Keystone itself gave to the browser, such as by WebSSO; it is checked."""
         ...
 
-    def scopes(self, token: str) -> list[Scope]:
+    def scopes(self, token: str) -> list[TokenScope]:
         """What the user may get a token for, by name."""
         ...
 

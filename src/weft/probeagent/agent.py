@@ -14,8 +14,8 @@ from weft.model.errors import TemporaryError
 from weft.model.probeapi import MOST_ENDS, EndResult, ProbeStatus, RoundEnd, RoundQuery, RoundResult
 from weft.probeagent.config import ProbeConfig
 from weft.probeagent.filter import program
-from weft.probeagent.interface import Interface, by_pci
-from weft.probeagent.packets import Heard, broadcast, ping, read, who_has
+from weft.probeagent.interface import RawInterface, by_pci
+from weft.probeagent.packets import HeardFrame, broadcast, ping, read, who_has
 
 EVERY = 0.1
 """Seconds between an end's broadcasts, of which some may get lost."""
@@ -69,17 +69,17 @@ class ProbeAgent:
             found |= {end.wanted.adapter: end.result() for end in ends}
         return RoundResult(name=self._config.name, ends=tuple(found[e.adapter] for e in query.ends))
 
-    def _open(self, wanted: RoundEnd, number: bytes) -> Interface:
+    def _open(self, wanted: RoundEnd, number: bytes) -> RawInterface:
         own, nodes = self._config.adapters.get(wanted.adapter), self._config.nodes
         if nodes and wanted.adapter.partition("/")[0] not in nodes:
             raise OSError(f"{wanted.adapter} is of none of the agent's nodes ({', '.join(nodes)})")
         takes = program(number, bool(wanted.asked or wanted.sought))
         if own is not None:
-            return Interface(own.interface, own.namespace, takes)
+            return RawInterface(own.interface, own.namespace, takes)
         if wanted.pci is None:
             raise OSError(f"{wanted.adapter} isn't among the agent's adapters, and has no PCI address")
         # Hosts of one model have the same PCI addresses.
-        return Interface(by_pci(wanted.pci), None, takes, wanted.mac)
+        return RawInterface(by_pci(wanted.pci), None, takes, wanted.mac)
 
 
 class _End:
@@ -89,7 +89,7 @@ class _End:
         failed: why it can't continue; empty if it can.
     """
 
-    def __init__(self, wanted: RoundEnd, query: RoundQuery, interface: Interface) -> None:
+    def __init__(self, wanted: RoundEnd, query: RoundQuery, interface: RawInterface) -> None:
         self.wanted, self._interface = wanted, interface
         self._number, self._mark = bytes.fromhex(query.number), bytes.fromhex(wanted.mark)
         self._name, self._size = int(wanted.mark[:4], 16), query.size
@@ -151,7 +151,7 @@ class _End:
             return True
         return False
 
-    def _take(self, seen: Heard) -> None:
+    def _take(self, seen: HeardFrame) -> None:
         if seen.mark and seen.mark != self._mark:
             self._heard.add(seen.mark)
         if seen.has is not None and seen.has in self._asked:

@@ -32,7 +32,7 @@ IPV6 = Path("/proc/sys/net/ipv6/conf")
 T = TypeVar("T")
 
 
-class Interface:
+class RawInterface:
     """Opened by its constructor, which brings it up if it is down, and leaves it up. Raises OSError.
     Promiscuous while open: an adapter may otherwise pass only frames of VLANs that its host knows.
 

@@ -49,7 +49,7 @@ def ping(
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class HeardFrame:
     """A parsed frame: a mark of the round, an answer to ARP (`has` and its `mac`), or an answer to a ping."""
 
     mark: bytes = b""
@@ -58,7 +58,7 @@ class Heard:
     pong: IPv4Address | None = None
 
 
-def read(frame: bytes, number: bytes, name: int) -> Heard | None:
+def read(frame: bytes, number: bytes, name: int) -> HeardFrame | None:
     """Parse a frame; None if it isn't of this round. Any number of tags in front are skipped."""
     at = 12
     while frame[at : at + 2] in TAGGED:
@@ -66,13 +66,13 @@ def read(frame: bytes, number: bytes, name: int) -> Heard | None:
     kind, body = frame[at : at + 2], frame[at + 2 :]
     if kind == struct.pack("!H", EXPERIMENT):
         whole = NAME + number
-        return Heard(mark=body[12:20]) if body.startswith(whole) and len(body) >= 20 else None
+        return HeardFrame(mark=body[12:20]) if body.startswith(whole) and len(body) >= 20 else None
     if kind == struct.pack("!H", ARP) and len(body) >= 28 and body[6:8] == b"\0\2":
-        return Heard(has=IPv4Address(body[14:18]), mac=body[8:14])
+        return HeardFrame(has=IPv4Address(body[14:18]), mac=body[8:14])
     if kind == struct.pack("!H", IPV4) and len(body) >= 28 and body[9] == 1:
         icmp = body[4 * (body[0] & 15) :]
         if len(icmp) >= 8 and icmp[0] == PONG and icmp[4:6] == struct.pack("!H", name):
-            return Heard(pong=IPv4Address(body[12:16]))
+            return HeardFrame(pong=IPv4Address(body[12:16]))
     return None
 
 

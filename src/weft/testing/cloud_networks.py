@@ -14,7 +14,7 @@ from weft.testing.cloud_uses import FakeUses
 
 
 class FakeNetworks(FakeUses):
-    """`Networks` and `TenantNetworks`."""
+    """`CloudNetworks` and `TenantNetworks`."""
 
     def segments(self, physical_networks: Collection[str]) -> Mapping[str, frozenset[int]]:
         self._call("segments", None)

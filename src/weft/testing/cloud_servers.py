@@ -19,7 +19,7 @@ RESCUE = "RESCUE"
 
 
 class FakeServers(FakeExisting):
-    """`Servers`; `acts` has what was asked for."""
+    """`ServerActions`; `acts` has what was asked for."""
 
     def act(self, project_id: str, server: str, action: Action, fence: Fence) -> str | None:
         fence()

@@ -15,7 +15,7 @@ _INTERFACE = "network:router_interface"
 
 
 class FakeUses(CloudStore):
-    """`Networks` without the segments.
+    """`CloudNetworks` without the segments.
 
     Someone's port has what uses it in `owner` and `device_id`, a floating IP its `port` and `router`, all as fields;
     a security group that is shared by RBAC says so in its fact `rbac`.

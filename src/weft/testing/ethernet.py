@@ -20,20 +20,20 @@ from dataclasses import dataclass, field, replace
 
 from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.fabric import EthernetFabric
-from weft.drivers.switches.interface import Asked, Switch
-from weft.drivers.switches.limits import Limits
+from weft.drivers.switches.interface import Asked, SwitchDriver
+from weft.drivers.switches.limits import SwitchLimits
 from weft.drivers.switches.looks import QosReading
 from weft.drivers.switches.neutrons import NeutronsFabric
 from weft.drivers.switches.parts import UndoneError
-from weft.drivers.switches.sessions import Edits, Sessions
-from weft.drivers.switches.switch import Session
+from weft.drivers.switches.sessions import Edits, SwitchSessions
+from weft.drivers.switches.switch import SwitchSession
 from weft.drivers.switches.vlans import Batch, PortVlans, SwitchState
 from weft.model.fabrictypes import Level, Mode
 from weft.model.site import Site
 from weft.model.specs import SegmentSpec
 from weft.planning.fabric.qos import SwitchQos
 from weft.ports.fences import Fence, unfenced
-from weft.ports.ledger import Ledger, NoLedger
+from weft.ports.ledger import NoLedger, SegmentLedger
 
 PARKING = 4000
 
@@ -60,7 +60,7 @@ class Config:
         return SwitchState(dict(self.vlans), ports, self.revision)
 
 
-class FakeSwitch(Session):
+class FakeSwitch(SwitchSession):
     """One switch, with faults.
 
     Attributes:
@@ -75,7 +75,7 @@ class FakeSwitch(Session):
         self,
         name: str,
         ports: Iterable[str],
-        limits: Limits,
+        limits: SwitchLimits,
         lost: Callable[[], bool],
         late: Callable[[], bool],
     ) -> None:
@@ -160,10 +160,10 @@ class FakeSwitch(Session):
         return super().change_all(asked)
 
 
-class _Answering(Sessions):
+class _Answering(SwitchSessions):
     """Args: done: called after each change, of however many switches."""
 
-    def __init__(self, fabric: str, switches: Sequence[Switch], done: Callable[[], None]) -> None:
+    def __init__(self, fabric: str, switches: Sequence[SwitchDriver], done: Callable[[], None]) -> None:
         super().__init__(fabric, switches, save_seconds=0.0)
         self._done = done
 
@@ -187,7 +187,9 @@ class _Answering(Sessions):
 class _Simulated(EthernetFabric):
     """The real driver on simulated switches. Args: linked: with the site's links between them."""
 
-    def __init__(self, site: Site, fabric: str, ledger: Ledger | None = None, linked: bool = False) -> None:
+    def __init__(
+        self, site: Site, fabric: str, ledger: SegmentLedger | None = None, linked: bool = False
+    ) -> None:
         cabling = Cabling.of(site, fabric, site.fabrics[fabric].manager.switching if linked else None)
         self.lose_answer = self.late = False
         vlans = site.fabrics[fabric].segments
@@ -195,7 +197,7 @@ class _Simulated(EthernetFabric):
         def switch(name: str) -> FakeSwitch:
             ports = cabling.ports(name)
             return FakeSwitch(
-                name, ports, Limits(vlans, ports, PARKING), lambda: self.lose_answer, lambda: self.late
+                name, ports, SwitchLimits(vlans, ports, PARKING), lambda: self.lose_answer, lambda: self.late
             )
 
         self.switches = {name: switch(name) for name in cabling.switches}

@@ -1,6 +1,6 @@
 """An InfiniBand fabric in memory behind the real OpenSM driver: agents that answer at once, managers that fail.
 
-    fabric = FakeFabric(site, "ib0", seed=1)                 # an `OpenSm`
+    fabric = FakeFabric(site, "ib0", seed=1)                 # a driver of a fabric with OpenSM
     fabric.manager("sm1").stop()                             # the standby takes over, with its own file
     fabric.manager("sm2").reachable = False                  # its agent doesn't answer
     fabric.manager("sm1").text = "no partition file"         # someone else's edit, then .sweep()
@@ -21,13 +21,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from weft.drivers.opensm import OpenSm
+from weft.drivers.opensm import OpenSmDriver
 from weft.model.fabric import Capabilities, Membership
 from weft.model.ids import format_guid
 from weft.model.site import Site
 from weft.model.specs import SegmentSpec
 from weft.planning.fabric.functions import guid_of, mac_of
-from weft.ports.ledger import Ledger, NoLedger
+from weft.ports.ledger import NoLedger, SegmentLedger
 from weft.testing.fabric_manager import FakeManager
 from weft.testing.fabric_wire import FakeWire
 
@@ -57,7 +57,7 @@ class Fault(StrEnum):
     """The subnet managers end right after the file is written."""
 
 
-class FakeFabric(OpenSm):
+class FakeFabric(OpenSmDriver):
     """`FabricDriver` of one fabric of a site. Thread-safe.
 
     Args:
@@ -74,7 +74,7 @@ class FakeFabric(OpenSm):
         seed: int = 0,
         latency: float = 0.0,
         capacity: int = 64,
-        ledger: Ledger | None = None,
+        ledger: SegmentLedger | None = None,
         virtual_functions: bool = False,
     ) -> None:
         functions = function_guids(site, fabric) if virtual_functions else ()

@@ -33,7 +33,7 @@ _ID_BYTES, _NONCE_BYTES = 32, 12
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class SessionContents:
     """What a session holds.
 
     Attributes:
@@ -59,7 +59,7 @@ class Session:
     """A session that hasn't ended. `key`: its id, the cookie's value."""
 
     key: str
-    contents: Contents
+    contents: SessionContents
     expires_at: datetime
 
     @property
@@ -74,7 +74,7 @@ class SessionBook:
     def __init__(self, rows: WebSessions) -> None:
         self._rows = rows
 
-    def begin(self, contents: Contents, ends: datetime, before: Session | None = None) -> Session:
+    def begin(self, contents: SessionContents, ends: datetime, before: Session | None = None) -> Session:
         """A session with a new id; the one before it ends.
 
         Args:
@@ -99,7 +99,7 @@ class SessionBook:
         nonce, sealed = row.sealed[:_NONCE_BYTES], row.sealed[_NONCE_BYTES:]
         try:
             plain = AESGCM(_sealing_key(key)).decrypt(nonce, sealed, digest)
-            return Session(key, Contents(**json.loads(plain)), row.expires_at)
+            return Session(key, SessionContents(**json.loads(plain)), row.expires_at)
         except (InvalidTag, ValueError, TypeError):  # of another row, or of another version of weft
             return None
 

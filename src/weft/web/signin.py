@@ -14,10 +14,10 @@ from starlette.responses import RedirectResponse
 
 from weft.api.bodies import KIB
 from weft.model.errors import InputError, UnauthenticatedError, WeftError
-from weft.ports.signin import NeedsPasscode, Scope, SignedIn, SignIn
+from weft.ports.signin import NeedsPasscode, SignedIn, SignIn, TokenScope
 from weft.web.guard import LARGEST_FORM, form_of
 from weft.web.pages import PREFIX, base_of, page
-from weft.web.sessions import Contents, Session
+from weft.web.sessions import Session, SessionContents
 from weft.web.visits import (
     SignInFirst,
     at_keystone,
@@ -111,7 +111,7 @@ async def sign_in(http: HttpRequest) -> Response:
         return forms(http, shown, 401, back, str(error), draft=draft)
     before = await session_of(http)
     if isinstance(found, NeedsPasscode):
-        first = Contents("passcode", found.receipt, found.user_id, draft=draft)
+        first = SessionContents("passcode", found.receipt, found.user_id, draft=draft)
         session = await run_in_threadpool(book_of(http).begin, first, found.expires_at, before)
     else:
         session = await begin(http, found, before, draft)
@@ -130,7 +130,7 @@ async def begin(http: HttpRequest, found: SignedIn, before: Session | None, draf
 
 
 def _keep(http: HttpRequest, found: SignedIn, unscoped: str, before: Session | None, draft: str) -> Session:
-    contents = Contents(
+    contents = SessionContents(
         "in" if found.project_id or found.system else "scope",
         found.token,
         found.user_id,
@@ -228,7 +228,7 @@ async def project(http: HttpRequest) -> Response:
     return _enter(http, made, back)
 
 
-async def _choice(http: HttpRequest) -> tuple[Session, list[Scope]]:
+async def _choice(http: HttpRequest) -> tuple[Session, list[TokenScope]]:
     session = await session_of(http)
     if session is None or not session.contents.unscoped:
         raise SignInFirst(session)

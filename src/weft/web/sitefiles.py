@@ -49,7 +49,7 @@ _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedText:
     """What a text would do.
 
     Attributes:
@@ -134,13 +134,13 @@ async def _active(visit: Visit) -> SiteView | None:
         return None
 
 
-def _check(verbs: Service, request: Request, active: SiteView | None, text: str) -> Checked:
+def _check(verbs: Service, request: Request, active: SiteView | None, text: str) -> CheckedText:
     """Raises `InputErrors` with everything that is wrong, with its lines."""
     after = _site(text)
     # Not checked again: what an earlier version let in must not keep its correction out.
     before = canonical(Site.model_validate(_document(verbs, request, active))) if active else None
     base = active.generation if active else 0
-    return Checked(after.name, base, site_differences(before, after), hints(after), _seen(text, active))
+    return CheckedText(after.name, base, site_differences(before, after), hints(after), _seen(text, active))
 
 
 def _activate(verbs: Service, request: Request, text: str, base: int) -> None:
@@ -225,7 +225,7 @@ def _page(
     visit: Visit,
     active: SiteView | None,
     text: str,
-    checked: Checked | None = None,
+    checked: CheckedText | None = None,
     lines: tuple[str, ...] = (),
     error: WeftError | None = None,
 ) -> Response:

@@ -46,7 +46,7 @@ By = Annotated[str, Query(max_length=20)]
 
 
 @dataclass(frozen=True)
-class Picture:
+class SitePicture:
     """The nodes as they were read, in boxes: the same object for as long as none changes. What is made of it is kept
     with it: it depends on nothing else, and least of all on who asks.
     """
@@ -66,7 +66,7 @@ class Picture:
         return {}
 
 
-_PICTURES = Latest[Picture](8)
+_PICTURES = Latest[SitePicture](8)
 _DRAWN = Latest[Kept](8)
 
 
@@ -151,7 +151,7 @@ async def picture_load(visit: Visitor) -> Response:
     return Response(await together(visit.http, request, ("load",), read), 200, media_type="application/json")
 
 
-def _drawn(found: Picture, healths: Mapping[str, HealthValue]) -> str:
+def _drawn(found: SitePicture, healths: Mapping[str, HealthValue]) -> str:
     marks, boxes = {one.name: one for one in found.nodes}, found.boxes
     names = [name for box in boxes for name, _ in box.nodes]
     of: dict[str, list[str]] = {
@@ -177,20 +177,20 @@ def _pod_of(node: NodeMark) -> str:
     return f"{node.pod} of {node.project_id}" if node.pod else ""
 
 
-async def _reading(visit: Visit, by: str) -> Callable[[], Awaitable[Picture]]:
+async def _reading(visit: Visit, by: str) -> Callable[[], Awaitable[SitePicture]]:
     """Reads the boxes, and the nodes for them; the caller may do that, as far as its token says."""
     if by not in KINDS:
         raise InputError("by", by, f"one of: {', '.join(KINDS)}")
     request = await visit.asker("GET", "/v1/nodes")
     again = await visit.asker("GET", "/v1/site/leaves")
 
-    def look() -> Picture:
+    def look() -> SitePicture:
         nodes = visit.verbs.nodes.marks(request)
         leaves = tuple(visit.verbs.fabrics.leaves(again)) if by == "leaf" else ()
         of = {leaf.name: leaf for leaf in leaves}
-        return _PICTURES.of((nodes,), (by, leaves), lambda: Picture(by, boxes_of(nodes, of, by), nodes))
+        return _PICTURES.of((nodes,), (by, leaves), lambda: SitePicture(by, boxes_of(nodes, of, by), nodes))
 
-    async def read() -> Picture:
+    async def read() -> SitePicture:
         return await run_outside(visit.http, request, look)
 
     return lambda: together(visit.http, request, ("boxes", by), read)

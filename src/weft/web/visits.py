@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse
 
 from weft.api.asking import address_of, asker_as, neighbourhood
 from weft.api.threadshares import READ_SECONDS, ThreadShares
-from weft.api.together import Together
+from weft.api.together import SharedReadings
 from weft.app.service import Service
 from weft.app.verbs import Request
 from weft.ports.signin import SignIn
@@ -32,7 +32,7 @@ class SessionsAsked:
     """Keys of sessions whose streams want to go on: one question to the database for all that ask at the same time."""
 
     def __init__(self) -> None:
-        self._together = Together()
+        self._together = SharedReadings()
         self._waiting: set[str] = set()
 
     async def goes_on(self, book: SessionBook, session: Session) -> bool:

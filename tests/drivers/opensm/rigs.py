@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tests.helpers.waiting import wait_for
-from weft.drivers.opensm import OpenSm
+from weft.drivers.opensm import OpenSmDriver
 from weft.model.errors import UnknownError
 from weft.model.fabric import ManagerState
 from weft.model.ids import parse_guid
@@ -16,7 +16,7 @@ from weft.model.owner import Owner
 from weft.model.resources import Observed, Resource
 from weft.model.site import Site
 from weft.model.specs import SegmentSpec
-from weft.ports.ledger import Ledger, NoLedger
+from weft.ports.ledger import NoLedger, SegmentLedger
 from weft.ports.resources import Scope
 from weft.testing.fabric import FakeFabric, segment
 from weftlab.fabric import Faults, fabric_jobs
@@ -31,7 +31,7 @@ class Rig(Protocol):
     """A fabric with its driver, and the hand that breaks things."""
 
     site: Site
-    driver: OpenSm
+    driver: OpenSmDriver
 
     def text(self, agent: str) -> str | None: ...
 
@@ -51,7 +51,9 @@ class Rig(Protocol):
 
     def switch_off(self, guid: int) -> None: ...
 
-    def another_driver(self, ledger: Ledger | None = None, site: Site | None = None) -> OpenSm: ...
+    def another_driver(
+        self, ledger: SegmentLedger | None = None, site: Site | None = None
+    ) -> OpenSmDriver: ...
 
 
 def scope(pod: int = 1) -> Scope:
@@ -102,7 +104,7 @@ class FakeRig:
     def __init__(self) -> None:
         layout = Layout(Path("/nowhere"), Path("/nowhere"), 23000)
         self.site = make_site(settings(nodes=8, leaves=2, hcas=1), layout)
-        self.driver: OpenSm = FakeFabric(self.site, FABRIC)
+        self.driver: OpenSmDriver = FakeFabric(self.site, FABRIC)
 
     @property
     def _fake(self) -> FakeFabric:
@@ -144,8 +146,8 @@ class FakeRig:
     def switch_off(self, guid: int) -> None:
         self._fake.switch_off(guid)
 
-    def another_driver(self, ledger: Ledger | None = None, site: Site | None = None) -> OpenSm:
-        return OpenSm(site or self.site, FABRIC, ledger or NoLedger(), agents=self._fake.managers)
+    def another_driver(self, ledger: SegmentLedger | None = None, site: Site | None = None) -> OpenSmDriver:
+        return OpenSmDriver(site or self.site, FABRIC, ledger or NoLedger(), agents=self._fake.managers)
 
 
 class RealRig:
@@ -173,8 +175,8 @@ class RealRig:
     def switch_off(self, guid: int) -> None:
         self.cut(guid)
 
-    def another_driver(self, ledger: Ledger | None = None, site: Site | None = None) -> OpenSm:
-        return OpenSm(site or self.site, FABRIC, ledger or NoLedger())
+    def another_driver(self, ledger: SegmentLedger | None = None, site: Site | None = None) -> OpenSmDriver:
+        return OpenSmDriver(site or self.site, FABRIC, ledger or NoLedger())
 
     def close(self) -> None:
         self._supervisor.stop()

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.drivers.opensm.rigs import FABRIC, FOREIGN, FakeRig, Rig, host_ports, partition, scope, seen, until
-from weft.drivers.opensm import OpenSm
+from weft.drivers.opensm import OpenSmDriver
 from weft.drivers.wire.items import Plane
 from weft.model.errors import PermanentError, UnknownError
 from weft.model.fabric import ManagerState
@@ -213,7 +213,7 @@ def test_fabric_without_agents_is_unknown() -> None:
     """A fabric without an agent is no news, and certainly not good news."""
     site = FakeRig().site
     fabric = site.fabrics[FABRIC].model_copy(update={"manager": FabricManager(driver="opensm")})
-    lonely = OpenSm(site.model_copy(update={"fabrics": {FABRIC: fabric}}), FABRIC, NoLedger())
+    lonely = OpenSmDriver(site.model_copy(update={"fabrics": {FABRIC: fabric}}), FABRIC, NoLedger())
     with pytest.raises(UnknownError, match="names no agent"):
         lonely.find(scope(), [partition(0x101, host_ports(site)[:2])], {})
     assert not lonely.status().known
@@ -253,7 +253,7 @@ def machines_site(rig: Rig, names: Collection[str]) -> Site:
     return rig.site.model_copy(update={"nodes": tuple(nodes)})
 
 
-def results(driver: OpenSm, former: Resource, plane: Plane) -> list[tuple[str, str]]:
+def results(driver: OpenSmDriver, former: Resource, plane: Plane) -> list[tuple[str, str]]:
     """Former members' results: result, and what was seen."""
     assert isinstance(former.spec, SegmentSpec)
     clean = driver.clean(former.spec, driver.snapshot())

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.drivers.opensm.rigs import FABRIC, RealRig, until
 from tests.helpers.waiting import wait_for
 from weft.model.linkreading import UNKNOWN_RATE, PortRate, TimedRates
-from weft.planning.fabric.linkuse import Adapter, User, cause, forwarding_of, is_congested, link_use
+from weft.planning.fabric.linkuse import LinkUser, PodAdapter, cause, forwarding_of, is_congested, link_use
 
 
 def rate(found: TimedRates, guid: int, port: int) -> PortRate:
@@ -102,7 +102,7 @@ def test_planted_noisy_neighbor_is_the_cause_on_the_real_routes(narrow: RealRig)
     leaf = {p.port_guid: p.switch_guid for p in reading.ports}
     there, beyond = ([g for g in hosts if leaf[g] == side] for side in sorted({leaf[g] for g in hosts}))
     users = [
-        User(name, tuple(Adapter(guid, i, 0) for i, guid in enumerate(guids)))
+        LinkUser(name, tuple(PodAdapter(guid, i, 0) for i, guid in enumerate(guids)))
         for name, guids in (("quiet", (there[0], beyond[0])), ("noisy", (*there[1:], *beyond[1:])))
     ]
     use = link_use(reading, tuple(users), "rail")

@@ -12,7 +12,7 @@ import pytest
 
 from tests.drivers.opensm.rigs import FABRIC, host_ports, partition, scope
 from tests.helpers.waiting import wait_for
-from weft.drivers.wire.repairs import REPAIRED_AT_ONCE, Repairs
+from weft.drivers.wire.repairs import REPAIRED_AT_ONCE, RepairQueue
 from weft.model.agentapi import RepairQuery, RepairResult
 from weft.model.errors import PermanentError, UnknownError
 from weft.model.ids import format_guid
@@ -39,7 +39,7 @@ class Agent:
         self.unable = dict[int, str]()
         self.begun, self.goes_on = threading.Event(), threading.Event()
         self._pool = ThreadPoolExecutor(64)
-        self.repairs = Repairs(self._send, "sm1", self._changed)
+        self.repairs = RepairQueue(self._send, "sm1", self._changed)
 
     def _send(self, query: RepairQuery) -> RepairResult:
         self.sent.append(query)

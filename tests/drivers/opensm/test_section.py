@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.drivers.opensm.agents import Agents, Files
+from weft.drivers.opensm.agents import FabricAgents, Files
 from weft.drivers.opensm.section import Base, base_section
 from weft.model.agentapi import AgentPartitions, ConfiguredPartition, WeftPartitionDocument
 from weft.model.errors import UnknownError
@@ -114,6 +114,6 @@ class Answering:
 def test_anything_but_one_master_is_unknown(states: tuple[str, str]) -> None:
     """Two masters are a split fabric, none is an unmanaged one: either way nothing is known."""
     found = [Answering(f"sm{i}", ManagerState(s)) for i, s in enumerate(states)]
-    agents = Agents("ib0", found)  # type: ignore[arg-type]
+    agents = FabricAgents("ib0", found)  # type: ignore[arg-type]
     with pytest.raises(UnknownError, match="are master"):
         agents.master(agents.files())

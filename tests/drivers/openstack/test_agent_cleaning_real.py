@@ -24,7 +24,7 @@ from weft.model.owner import Owner
 from weft.model.resources import Resource, Status
 from weft.model.specs import MachineSpec
 from weft.planning.watching import follow
-from weft.ports.cleanings import NoCleanings, Watched
+from weft.ports.cleanings import NoCleanings, WatchedCleaning
 from weft.ports.resources import Scope
 from weft.ports.servers import Action
 
@@ -48,10 +48,10 @@ class Watching(NoCleanings):
     """weft's looks, five seconds apart by a clock of their own: how fast this machine is doesn't matter."""
 
     def __init__(self) -> None:
-        self.known: Watched | None = None
+        self.known: WatchedCleaning | None = None
         self._at = datetime(2026, 11, 22, 21, tzinfo=UTC)
 
-    def watched(self, machine: str) -> Watched | None:
+    def watched(self, machine: str) -> WatchedCleaning | None:
         return self.known
 
     def look(self, facts: OpenStackFacts, node: str) -> None:

@@ -10,11 +10,11 @@ import pytest
 
 from tests.drivers.openstack.tinyironic import STEPS, cleaned, deployed, event
 from weft.drivers.openstack.cleaning import MEMBERS, UNSEEN, Cleaning, last_cleaning
-from weft.ports.cleanings import Watched
+from weft.ports.cleanings import WatchedCleaning
 
 AT, ENDED = "2026-11-22T21:30:00+00:00", "2026-11-22T21:30:01+00:00"
 NODE: dict[str, Any] = {"provision_updated_at": ENDED}
-WATCHED = Watched(
+WATCHED = WatchedCleaning(
     ("deploy.erase_devices",),
     "a1",
     datetime(2026, 11, 22, 21, 10, tzinfo=UTC),
@@ -72,7 +72,7 @@ def test_steps_of_ironic_itself_do_not_depend_on_raid() -> None:
 @pytest.mark.parametrize(
     "watched", [None, replace(WATCHED, ended=""), replace(WATCHED, ended="2026-11-22T21:29:59")]
 )
-def test_unwatched_cleaning_by_the_agent_proves_nothing(watched: Watched | None) -> None:
+def test_unwatched_cleaning_by_the_agent_proves_nothing(watched: WatchedCleaning | None) -> None:
     assert last_cleaning([*deployed(), *AGENTS], NODE, watched) == UNSEEN
 
 

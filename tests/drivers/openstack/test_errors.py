@@ -10,14 +10,14 @@ import pytest
 from keystoneauth1.exceptions import NotFound
 
 from weft.drivers.openstack import KeystoneIdentity, Sessions
-from weft.drivers.openstack.errors import Answer, DeniedError, error_of_answer, error_of_exception
+from weft.drivers.openstack.errors import CloudAnswer, DeniedError, error_of_answer, error_of_exception
 from weft.model.errors import InputError, PermanentError, TemporaryError, UnauthenticatedError, UnknownError
 
 NEUTRON = "network at http://neutron.example:9696"
 
 
-def answer(status: int, body: dict[str, object], **more: str) -> Answer:
-    return Answer(status, body, more.get("text", ""), "req-1", more.get("retry_after"))
+def answer(status: int, body: dict[str, object], **more: str) -> CloudAnswer:
+    return CloudAnswer(status, body, more.get("text", ""), "req-1", more.get("retry_after"))
 
 
 def neutron(kind: str, message: str) -> dict[str, object]:
@@ -94,7 +94,7 @@ def test_blocking_user_of_a_resource_is_named_and_waited_for(kind: str) -> None:
 def test_storage_quota_needs_a_person_and_a_rate_limit_does_not() -> None:
     """Cinder and Manila answer with 413 what Nova and Neutron do with 403 and 409."""
     body = {"overLimit": {"code": 413, "message": "VolumeSizeExceedsAvailableQuota: exceeds quota"}}
-    full = Answer(413, body, "", "req-1", retry_after="0")
+    full = CloudAnswer(413, body, "", "req-1", retry_after="0")
     error = error_of_answer("create volume v", "volume", full, False)
     assert type(error) is PermanentError and "raise the project's quota" in error.then
     limited = error_of_answer("create volume v", "volume", replace(full, retry_after="30"), False)
@@ -139,7 +139,7 @@ def test_html_page_is_cut_to_a_sentence() -> None:
 def test_retry_after_is_kept(header: str | None, delay: float) -> None:
     """A rate limit's Retry-After in seconds is the delay, up to five minutes; without one, or with what is no number
     of seconds, ten."""
-    limited = Answer(429, {}, "", "", header)
+    limited = CloudAnswer(429, {}, "", "", header)
     error = error_of_answer("create server s", "compute", limited, False)
     assert isinstance(error, TemporaryError)
     assert error.delay == delay

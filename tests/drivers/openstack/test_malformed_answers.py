@@ -14,7 +14,7 @@ import pytest
 from tests.drivers.openstack.test_absence import IDS, NETWORK, SCOPE, SERVER
 from tests.drivers.openstack.tinycloud import PROJECT, tiny_cloud
 from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions, service
-from weft.drivers.openstack.errors import Answer
+from weft.drivers.openstack.errors import CloudAnswer
 from weft.model.errors import OutsideError
 from weft.model.kinds import Kind
 
@@ -137,7 +137,7 @@ def test_damaged_answer_is_an_error_of_wefts(
     heard: list[Any] = []
     lie: list[tuple[int, Any]] = []
 
-    def answer(response: Any) -> Answer:
+    def answer(response: Any) -> CloudAnswer:
         found = honest(response)
         heard.append(found.body)
         return replace(found, body=lie[0][1]) if lie and lie[0][0] == len(heard) - 1 else found

@@ -21,7 +21,7 @@ from weft.drivers.openstack.lookups import Lookups
 from weft.drivers.openstack.silence import (
     SILENT_SECONDS,
     UNANSWERED_SECONDS,
-    Asking,
+    RequestInProgress,
     Silences,
     SilentError,
     service_of,
@@ -129,7 +129,7 @@ def clock() -> Clock:
     return Clock()
 
 
-def ask(silences: Silences, read: bool = True) -> Asking:
+def ask(silences: Silences, read: bool = True) -> RequestInProgress:
     return silences.ask(URL, read)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from weft.drivers.switches import EthernetFabric, open_fabric, turn
-from weft.drivers.switches.switch import Session
+from weft.drivers.switches.switch import SwitchSession
 from weft.drivers.switches.vlans import KEEP, PARK, Batch, PortEdit
 from weft.model.fabric import Membership
 from weft.model.fabrictypes import FabricKind, Mode
@@ -76,13 +76,13 @@ def one_of(folder: Path, speaks: Speaks) -> Iterator[One]:
         one.close()
 
 
-def session_of(fabric: EthernetFabric) -> Session:
+def session_of(fabric: EthernetFabric) -> SwitchSession:
     session = fabric.session("leaf1")
-    assert isinstance(session, Session)
+    assert isinstance(session, SwitchSession)
     return session
 
 
-def dying(one: One, monkeypatch: pytest.MonkeyPatch) -> Session:
+def dying(one: One, monkeypatch: pytest.MonkeyPatch) -> SwitchSession:
     """Another process's session, which is killed once the switch has what it sends."""
     session = session_of(one.another())
     real = session._send  # pyright: ignore[reportPrivateUsage]

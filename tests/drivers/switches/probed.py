@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tests.drivers.switches.rigs import RealSwitches, scope, vlan
 from weft.drivers.probes import FrameProber
 from weft.model.errors import UnknownError
-from weft.model.fabric import Check
+from weft.model.fabric import SegmentCheck
 from weft.model.fabrictypes import Mode
 from weft.model.probeapi import ProbeStatus, RoundQuery, RoundResult
 from weft.model.problem import ProblemKind
@@ -102,7 +102,7 @@ def settled(rig: RealSwitches, *pairs: tuple[str, str]) -> None:
     rig.hosts.await_reach(pairs, seconds=40)
 
 
-def quiet(prober: FrameProber, segment: SegmentSpec, addresses: Mapping[str, str]) -> Check:
+def quiet(prober: FrameProber, segment: SegmentSpec, addresses: Mapping[str, str]) -> SegmentCheck:
     """The first round that finds nothing, or the last of a few.
 
     A switch may move a bond, its datapath an old path or the spanning tree a link after hosts reached each other.
@@ -115,5 +115,5 @@ def quiet(prober: FrameProber, segment: SegmentSpec, addresses: Mapping[str, str
     return found
 
 
-def kinds(check: Check) -> set[ProblemKind]:
+def kinds(check: SegmentCheck) -> set[ProblemKind]:
     return {p.kind for p in check.problems}

@@ -9,12 +9,12 @@ import pytest
 
 from weft.app.livecheck import check_live
 from weft.drivers.switches import EthernetFabric, open_fabric
-from weft.drivers.switches.looks import Heard
+from weft.drivers.switches.looks import HeardNeighbours
 from weft.model.errors import UnknownError
 from weft.model.site import Site, Switching
 from weft.planning.fabric.qos import SwitchQos
 from weft.planning.fabric.topology import natural
-from weft.planning.site.neighbours import Names, Neighbour, neighbour
+from weft.planning.site.neighbours import LldpNeighbour, Names, neighbour
 from weft.ports.ledger import NoLedger
 from weftlab.site import FABRIC
 from weftlab.switches import leaf_spine
@@ -34,7 +34,7 @@ class Cabled:
         self.site: Site = ethernet_site(self.plan, self.fronts.urls, self.fronts.ca, self.fronts.credentials)
         self.driver: EthernetFabric = open_fabric(self.site, FABRIC, NoLedger(), confirm=0.6)
 
-    def heard(self) -> Heard:
+    def heard(self) -> HeardNeighbours:
         return self.driver.heard()
 
     def reported(self) -> list[str]:
@@ -167,7 +167,7 @@ def test_adapter_firmware_sending_lldp_is_not_a_stranger(cabled: Cabled) -> None
     """Two neighbours on one port: one of them is who should be there."""
     port = cabled.port("leaf1", 1)
     session = cabled.driver.session("leaf1")
-    said = [Neighbour(port, "mlx-firmware", "p0"), Neighbour(port, "host1", "eth0")]
+    said = [LldpNeighbour(port, "mlx-firmware", "p0"), LldpNeighbour(port, "host1", "eth0")]
     for neighbours in (said, said[::-1]):
         session.neighbours = lambda ports, heard=neighbours: heard  # type: ignore[method-assign]
         assert not [d for d in cabled.heard().differences if d.subject == f"leaf1/{port}"]
@@ -210,7 +210,7 @@ def test_unreachable_switch_is_a_problem_and_reports_no_cables(cabled: Cabled) -
 
 def test_neighbours_text_is_reduced_to_one_line() -> None:
     """A tenant on bare metal may say anything: no terminal shall take it for a command, and no sort shall fail."""
-    said = Neighbour("Ethernet1", "gpu1\x1b[2J\n", "²" + "9" * 5000)
+    said = LldpNeighbour("Ethernet1", "gpu1\x1b[2J\n", "²" + "9" * 5000)
     assert said.device == "gpu1?[2J?" and len(said.port) == 255
     in_order = sorted([said.port, "9" * 5000, "gpu10", "gpu9"], key=natural)
     assert [name for name in in_order if name.startswith("gpu")] == ["gpu9", "gpu10"]

@@ -24,7 +24,7 @@ from weft.drivers.switches.counters import (
     openconfig_counters,
     ovs_counters,
 )
-from weft.drivers.switches.interface import Switch
+from weft.drivers.switches.interface import SwitchDriver
 from weft.model.errors import UnknownError
 from weft.model.portcounters import PortCounters, count
 from weftlab.switches.front import Answer, Request
@@ -123,7 +123,7 @@ def test_switch_that_hangs_delays_no_other_and_is_asked_once() -> None:
         "c": SimpleNamespace(counters=fails),
         "d": SimpleNamespace(counters=lambda: "nothing to read"),
     }
-    reading = CounterReading("eth", cast(dict[str, Switch], switches), within=0.3)
+    reading = CounterReading("eth", cast(dict[str, SwitchDriver], switches), within=0.3)
     try:
         for _ in range(3):
             began = time.monotonic()
@@ -144,7 +144,7 @@ def test_switch_that_hangs_delays_no_other_and_is_asked_once() -> None:
 def reading_of(within: float, *counters: Callable[[], object], clock: Callable[[], float]) -> CounterReading:
     """Switches s0, s1, …"""
     switches = {f"s{i}": SimpleNamespace(counters=one) for i, one in enumerate(counters)}
-    return CounterReading("eth", cast(dict[str, Switch], switches), within, clock)
+    return CounterReading("eth", cast(dict[str, SwitchDriver], switches), within, clock)
 
 
 def counted() -> list[PortCounters]:

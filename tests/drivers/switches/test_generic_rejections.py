@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from weft.drivers.switches.access import Credentials
+from weft.drivers.switches.access import SwitchCredentials
 from weft.drivers.switches.genericdevice import GenericDevice, rejection
 from weft.drivers.switches.vlans import Batch
 from weft.model.errors import UnknownError
@@ -78,6 +78,6 @@ def send(monkeypatch: pytest.MonkeyPatch, output: str) -> None:
     access = SwitchAccess(
         name="leaf1", interface="generic", device_type="netmiko_cisco_ios", url="ssh://127.0.0.1"
     )
-    device = GenericDevice(access, 4000, (), lambda: Credentials("weft", "secret"), None)
+    device = GenericDevice(access, 4000, (), lambda: SwitchCredentials("weft", "secret"), None)
     monkeypatch.setattr(device, "_made", lambda: (Device(), ()))
     device.send([(101, Batch({101: "weft"}))])

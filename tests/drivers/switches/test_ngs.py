@@ -18,9 +18,9 @@ from networking_generic_switch.exceptions import GenericSwitchException
 
 from tests.drivers.switches.rigs import RealSwitches
 from weft.drivers.switches import ngs
-from weft.drivers.switches.limits import Limits
+from weft.drivers.switches.limits import SwitchLimits
 from weft.drivers.switches.opened import session_of
-from weft.drivers.switches.switch import Session
+from weft.drivers.switches.switch import SwitchSession
 from weft.drivers.switches.vlans import Batch, PortEdit, PortVlans
 from weft.model.ranges import Range
 from weft.model.site import SwitchAccess
@@ -56,11 +56,11 @@ class Neutrons:
             "ngs_physical_networks": "physnet1",
         }
         self.switch: Any = device_manager(dict(self.section), "leaf1")
-        limits = Limits(Range(first=2, last=4094), frozenset((*self.ports, self.link)), PARKING)
+        limits = SwitchLimits(Range(first=2, last=4094), frozenset((*self.ports, self.link)), PARKING)
         access = SwitchAccess.model_validate(
             {"name": "leaf1", "interface": speaks, "url": self.section["weft_url"]}
         )
-        self.eyes: Session = session_of(
+        self.eyes: SwitchSession = session_of(
             access, str(self.fronts.credentials), str(self.fronts.ca), limits, 1.0
         )
 

@@ -14,8 +14,8 @@ from tests.drivers.switches.onefront import CONFIRM, MAKES, OTHER, VLAN, One, or
 from tests.drivers.switches.rigs import Records, scope
 from weft.drivers.switches import open_fabric, parts
 from weft.drivers.switches.interface import Asked
-from weft.drivers.switches.limits import Limits
-from weft.drivers.switches.sessions import Sessions
+from weft.drivers.switches.limits import SwitchLimits
+from weft.drivers.switches.sessions import SwitchSessions
 from weft.drivers.switches.vlans import Batch, PortEdit, SwitchState
 from weft.model.errors import OutsideError, UnknownError
 from weft.model.ranges import Range
@@ -116,12 +116,12 @@ def test_slow_decision_rechecks_the_fence(one: One, monkeypatch: pytest.MonkeyPa
 
 def test_lost_owner_reports_what_may_still_take_effect() -> None:
     """One switch gave no answer; on another one the pod was already another worker's, or of a newer generation."""
-    limits = Limits(Range(first=VLAN, last=OTHER), frozenset({"p1"}), PARKING)
+    limits = SwitchLimits(Range(first=VLAN, last=OTHER), frozenset({"p1"}), PARKING)
     switches = [
         FakeSwitch(name, ["p1"], limits, lost=lambda: False, late=lambda: True)
         for name in ("leaf01", "leaf02")
     ]
-    sessions = Sessions("eth0", switches)
+    sessions = SwitchSessions("eth0", switches)
 
     def edits(switch: str, state: SwitchState) -> Batch:
         if switch == "leaf01":

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.drivers.switches.switchlab import SwitchLab
-from weft.drivers.switches.limits import Limits
+from weft.drivers.switches.limits import SwitchLimits
 from weft.drivers.switches.ovs import Ovs as OvsSession
 from weft.drivers.switches.ovs import OvsDatabase
 from weft.drivers.switches.vlans import PARK, Batch, PortEdit, SwitchState
@@ -201,7 +201,7 @@ def test_parked_port_without_protection_reaches_others(switches: SwitchLab) -> N
     """An operator who puts it into the parking VLAN, as weft says, must protect it, too; weft's own change does."""
     bridge, end = switches.bridges["leaf1"], switches.port("host1")
     port = bridge.plan.interface(end.number)
-    limits = Limits(Range(first=257, last=260), frozenset({port}), 4000)
+    limits = SwitchLimits(Range(first=257, last=260), frozenset({port}), 4000)
     session = OvsSession("leaf1", OvsDatabase(f"unix:{switches.ovs.socket}"), limits)
     switches.ovs.vsctl("set", "port", port, "tag=4000", "protected=false", "vlan_mode=access")
     bridge.forget()
@@ -217,7 +217,7 @@ def test_vlan_just_added_to_a_trunk_stays(switches: SwitchLab) -> None:
     meanwhile shows isn't this one's to remove."""
     bridge, end = switches.bridges["leaf1"], switches.port("host1")
     port = bridge.plan.interface(end.number)
-    limits = Limits(Range(first=257, last=260), frozenset({port}), 4000)
+    limits = SwitchLimits(Range(first=257, last=260), frozenset({port}), 4000)
     session = OvsSession("leaf1", OvsDatabase(f"unix:{switches.ovs.socket}"), limits)
     bridge.forget()
     tagged = frozenset({257, 258})

@@ -9,7 +9,7 @@ from typing import cast
 
 from weft.api.threadshares import READ_SECONDS
 from weft.drivers.switches.counters import CounterReading, TimedAnswer
-from weft.drivers.switches.interface import Switch
+from weft.drivers.switches.interface import SwitchDriver
 from weft.drivers.switches.possible import FIRST, SOON, SwitchRates
 from weft.model.agentlinks import SwitchCable
 from weft.model.linkreading import RouteReading
@@ -99,7 +99,7 @@ def test_fabric_with_a_switch_that_hangs_is_read_within_a_request() -> None:
         "leaf01": SimpleNamespace(counters=lambda: gate.wait(60)),
         "spine01": SimpleNamespace(counters=counts),
     }
-    reading = CounterReading("eth", cast(dict[str, Switch], switches))
+    reading = CounterReading("eth", cast(dict[str, SwitchDriver], switches))
     try:
         rates = SwitchRates(lambda: reading.timed(0.2), pause=lambda _: time.sleep(1.1))
         began = time.monotonic()

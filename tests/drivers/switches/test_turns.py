@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from weft.drivers.switches import ovs
-from weft.drivers.switches.limits import Limits
+from weft.drivers.switches.limits import SwitchLimits
 from weft.drivers.switches.ovs import Ovs, OvsDatabase
-from weft.drivers.switches.sessions import Sessions
+from weft.drivers.switches.sessions import SwitchSessions
 from weft.drivers.switches.turn import folder_of_turns
 from weft.model.ranges import Range
 
@@ -37,8 +37,11 @@ def test_fabric_reading_reads_each_database_once(monkeypatch: pytest.MonkeyPatch
         return tables(argv, **more)
 
     monkeypatch.setattr(ovs.subprocess, "run", run)
-    database, limits = OvsDatabase("unix:/nowhere"), Limits(Range(first=257, last=382), frozenset(), 4000)
-    sessions = Sessions("eth0", [Ovs(name, database, limits) for name in BRIDGES])
+    database, limits = (
+        OvsDatabase("unix:/nowhere"),
+        SwitchLimits(Range(first=257, last=382), frozenset(), 4000),
+    )
+    sessions = SwitchSessions("eth0", [Ovs(name, database, limits) for name in BRIDGES])
     try:
         states, unread = sessions.read(time.monotonic())
         assert states.keys() == {*BRIDGES} and not unread and len(asked) == 1

@@ -16,7 +16,7 @@ from weft.drivers.switches.genericdevice import GenericDevice
 from weft.drivers.switches.interface import Asked
 from weft.drivers.switches.names import vlan_name
 from weft.drivers.switches.vlans import PortVlans
-from weft.drivers.switches.wanted import Order, edit_for
+from weft.drivers.switches.wanted import WantedSegment, edit_for
 from weft.model.errors import PermanentError, UnknownError
 from weft.model.linkstates import LinkStates
 from weft.model.resources import Resource, Status
@@ -246,7 +246,9 @@ def asked(rig: WriteOnlyFabric, of: Scope, wanted: Resource) -> Asked:
     assert isinstance(wanted.spec, SegmentSpec)
     rig.records.write(of.mark(wanted.key), wanted.spec)
     cabling, vlans = rig.fabric.cabling, rig.site.fabrics[FABRIC].segments
-    order = Order(wanted.spec, vlan_name(of.mark(wanted.key)), cabling.spread(wanted.spec.ports), vlans)
+    order = WantedSegment(
+        wanted.spec, vlan_name(of.mark(wanted.key)), cabling.spread(wanted.spec.ports), vlans
+    )
     return Asked(lambda state: edit_for("leaf1", state, order, cabling), wanted.spec)
 
 

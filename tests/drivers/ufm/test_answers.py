@@ -13,7 +13,7 @@ import pytest
 
 from tests.drivers.opensm.rigs import FABRIC, scope
 from tests.drivers.ufm.rigs import ADDRESSES, PASSWORD, TOKEN, UfmRig, segment, spec
-from weft.drivers.ufm.credentials import Credentials, credentials_problems, read_credentials
+from weft.drivers.ufm.credentials import UfmCredentials, credentials_problems, read_credentials
 from weft.drivers.ufm.rest import Rest
 from weft.model.errors import PermanentError, TemporaryError, UnknownError
 from weft.model.fabric import ManagerState
@@ -154,7 +154,7 @@ def test_world_readable_credentials_are_a_problem(rig: UfmRig) -> None:
 
 def test_no_secret_is_shown(rig: UfmRig, caplog: pytest.LogCaptureFixture) -> None:
     """Not by repr, not in an error that quotes what UFM said, not in a log."""
-    own = Credentials("t0ken", "weft", "pa55word")
+    own = UfmCredentials("t0ken", "weft", "pa55word")
     assert "t0ken" not in repr(own) and "pa55word" not in repr(own)
     caplog.set_level(logging.DEBUG)
     rig.ufm.plant({"statuses": [], "texts": [f"you sent {TOKEN}, didn't you"]})

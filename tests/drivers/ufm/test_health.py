@@ -17,7 +17,7 @@ from tests.helpers.waiting import wait_for
 from weft.drivers.ufm import inventory as module
 from weft.drivers.ufm.besides import besides
 from weft.drivers.ufm.inventory import (
-    Inventory,
+    UfmInventory,
     VirtualPort,
     alarm_text,
     read_ports,
@@ -120,7 +120,7 @@ def test_list_with_fewer_ports_than_before_is_doubted_until_a_later_one_agrees(
     rig: UfmRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """UFM answers while it still discovers; a port that is down stays in its list."""
-    inventory, now = Inventory(rig.driver.rest, quiet=30.0), [0.0]
+    inventory, now = UfmInventory(rig.driver.rest, quiet=30.0), [0.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
     whole = inventory.ports()
     fewer = [p for p in whole if p.node != whole[0].node]
@@ -191,7 +191,7 @@ def test_list_that_changes_between_its_pages_is_read_again(
             ports.insert(3, new)
 
     of_page(2, rig, happens)
-    found = Inventory(rig.driver.rest).virtual().by_guid
+    found = UfmInventory(rig.driver.rest).virtual().by_guid
     assert set(found) >= {guids[2], *guids[3:]} and (9 in found) is (change != "less")
 
 
@@ -200,7 +200,7 @@ def test_constantly_changing_list_is_unknown(rig: UfmRig, monkeypatch: pytest.Mo
     virtual_ports(rig, 12)
     of_page(2, rig, rig.ufm.inventory.virtual.pop, times=9)
     with pytest.raises(UnknownError, match="the list changed during each of 4 readings"):
-        Inventory(rig.driver.rest).virtual()
+        UfmInventory(rig.driver.rest).virtual()
 
 
 @pytest.mark.parametrize("name", ["num_of_pages", "total_resources"])
@@ -214,7 +214,7 @@ def test_page_without_a_total_is_not_the_whole_list(
         + [{n: 1 for n in ("num_of_pages", "total_resources") if n != name} | {"data": []}]
     )
     monkeypatch.setattr(rig.driver.rest, "get", lambda *_, **__: next(answers))
-    inventory = Inventory(rig.driver.rest)
+    inventory = UfmInventory(rig.driver.rest)
     with pytest.raises(UnknownError, match="changed during"):
         inventory.virtual()
     with pytest.raises(UnknownError, match="doesn't say how many rows"):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.drivers.opensm.rigs import scope
 from tests.drivers.ufm.rigs import KEY, UfmRig, create, made, seen, segment, spec
-from weft.drivers.ufm.change import Changer
+from weft.drivers.ufm.change import UfmChanger
 from weft.drivers.ufm.jobs import LANDS_SECONDS
 from weft.model.errors import TemporaryError, UnknownError
 from weft.model.resources import Status
@@ -155,7 +155,7 @@ def test_slow_job_is_followed(tmp_path: Path) -> None:
 def test_job_whose_end_is_not_seen_may_take_effect_later(tmp_path: Path, silent: bool) -> None:
     """So a release reads back what is there only after that, and gives the number to no other pod before."""
     rig = UfmRig(tmp_path, dialect=Dialect(changes="job"))
-    rig.driver._changer = Changer(rig.driver.rest, 0.3, 0.1)  # pyright: ignore[reportPrivateUsage]
+    rig.driver._changer = UfmChanger(rig.driver.rest, 0.3, 0.1)  # pyright: ignore[reportPrivateUsage]
     rig.ufm.plant({"job_polls": 1000})
     wanted = segment(KEY, rig.ports()[:2])
 

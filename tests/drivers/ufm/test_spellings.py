@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from weft.drivers.ufm.inventory import Inventory, by_guid, read_ports, read_virtual
+from weft.drivers.ufm.inventory import UfmInventory, by_guid, read_ports, read_virtual
 from weft.drivers.ufm.partitions import read_listing
 from weft.drivers.ufm.rest import Rest
 from weft.model.errors import UnknownError
@@ -92,4 +92,4 @@ def test_alarms_of_another_shape_are_reported(answer: object) -> None:
             return answer
 
     with pytest.raises(UnknownError, match="no list of objects"):
-        Inventory(cast(Rest, Odd())).complaints(5)
+        UfmInventory(cast(Rest, Odd())).complaints(5)

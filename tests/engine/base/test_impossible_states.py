@@ -9,7 +9,7 @@ import pytest
 from tests.engine.hold.test_ownerclaims import sql
 from tests.engine.house import House
 from tests.engine.timehouse import make
-from weft.app.doctor.findings import CODES, Level
+from weft.app.doctor.findings import CODES, DoctorLevel
 from weft.engine.store.inspection import inspecting
 from weft.model.change import Replacement
 from weft.model.errors import NotFoundError
@@ -63,7 +63,7 @@ def test_impossible_state_is_found_by_its_code(house: House, code: str) -> None:
     sql(house, BROKEN[code])
     found = codes(house)
     assert found.pop(code) > 0 and set(found) <= {"PODS_HOLD_NOTHING"}
-    assert CODES[code].level is not Level.OK and CODES[code].page == "doctor.md#records"
+    assert CODES[code].level is not DoctorLevel.OK and CODES[code].page == "doctor.md#records"
 
 
 def test_quarantine_of_a_node_that_left_the_site_is_cleared(house: House) -> None:

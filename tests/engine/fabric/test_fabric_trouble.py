@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.house import ORDER, House
 from weft.app.metrics import StoreCollector
-from weft.drivers.opensm import OpenSm
+from weft.drivers.opensm import OpenSmDriver
 from weft.engine.rows.records import PodRecord
 from weft.engine.watch.fabrickeeper import FabricKeeper
 from weft.model.agentapi import Tables
@@ -208,7 +208,7 @@ def test_order_does_not_ask_other_fabrics(house: House) -> None:
     lonely = fabric.model_copy(update={"manager": FabricManager(driver="opensm")})
     site = house.site.model_copy(update={"fabrics": {**house.site.fabrics, "ib1": lonely}})
     house.store.activate_site(site, "test")
-    silent = OpenSm(site, "ib1", NoLedger())
+    silent = OpenSmDriver(site, "ib1", NoLedger())
     house.world = replace(
         house.world,
         fabrics={**house.world.fabrics, "ib1": silent},

@@ -14,7 +14,7 @@ from tests.engine.house import impatient
 from weft.engine.base.database import Database
 from weft.engine.rows.records import PodRecord
 from weft.engine.watch.fabrickeeper import FabricKeeper
-from weft.model.fabric import Check, Clean, EvidenceItem
+from weft.model.fabric import Clean, EvidenceItem, SegmentCheck
 from weft.model.kinds import Kind
 from weft.model.pod import PodState
 from weft.model.problem import Problem, ProblemKind
@@ -25,31 +25,31 @@ from weft.testing.cloud import Fault
 from weft.testing.ethernet import FakeEthernet
 
 
-def nothing() -> Check:
-    return Check((), {"adapters of ib0 that hear each other": 8})
+def nothing() -> SegmentCheck:
+    return SegmentCheck((), {"adapters of ib0 that hear each other": 8})
 
 
-def silence() -> Check:
+def silence() -> SegmentCheck:
     detail = {"segment": "VLAN 101", "who": "gpu02/mlx5_0"}
-    return Check((Problem(ProblemKind.NOT_HEARD, "gpu01/mlx5_0", "ib0", detail=detail),))
+    return SegmentCheck((Problem(ProblemKind.NOT_HEARD, "gpu01/mlx5_0", "ib0", detail=detail),))
 
 
-def untried() -> Check:
+def untried() -> SegmentCheck:
     why = Problem(
         ProblemKind.UNREAD, "gpu01/mlx5_0", "ib0", detail={"why": "frames of gpu01/mlx5_0 were not tested"}
     )
-    return Check((), {}, (why,))
+    return SegmentCheck((), {}, (why,))
 
 
 @dataclass
 class FakeProber:
     """Answers what the test says, and remembers what it was asked."""
 
-    says: Callable[[], Check] = nothing
+    says: Callable[[], SegmentCheck] = nothing
     left: tuple[EvidenceItem, ...] = (EvidenceItem("frames", "8 former members", "clean", "none was heard"),)
     untried: tuple[str, ...] = ()
     silent: tuple[str, ...] = ()
-    first: Callable[[], Check] = nothing
+    first: Callable[[], SegmentCheck] = nothing
     known: Callable[[SegmentSpec], frozenset[str]] = lambda segment: frozenset(segment.ports)
     begun: list[SegmentSpec] = field(default_factory=list[SegmentSpec])
     tried: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
@@ -62,7 +62,9 @@ class FakeProber:
         self.begun.append(segment)
         return Tried(self.first(), self.known(segment))
 
-    def check(self, segment: SegmentSpec, addresses: Mapping[str, str], tried: Collection[str] = ()) -> Check:
+    def check(
+        self, segment: SegmentSpec, addresses: Mapping[str, str], tried: Collection[str] = ()
+    ) -> SegmentCheck:
         self.checked.append((segment, addresses))
         self.tried.append(frozenset(tried))
         return self.says()

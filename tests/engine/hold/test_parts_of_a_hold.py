@@ -13,7 +13,7 @@ from weft.engine.base.database import Database
 from weft.engine.hold.fence import Fence
 from weft.engine.hold.heldnotes import HeldNotes
 from weft.engine.hold.holdings import Holdings
-from weft.engine.hold.status import News, Status
+from weft.engine.hold.status import News, OwnerStatus
 from weft.engine.hold.work import BETWEEN_PROCESSES, COUNTED_EVERY, Work
 from weft.engine.rows.records import PodRecord
 from weft.model.pod import Aspect, Cause, Phase, PodState, find
@@ -40,7 +40,7 @@ def pod(house: House) -> PodRecord:
 
 
 def test_status_keeps_what_is_not_new(pod: PodRecord) -> None:
-    status, later = Status(pod), pod.since + timedelta(seconds=5)
+    status, later = OwnerStatus(pod), pod.since + timedelta(seconds=5)
     assert status.differs([WIRED], status.phase, ())
     assert status.become([WIRED], Phase.BUILDING, (), later) is PodState.PLACED
     assert status.state is not PodState.PLACED and status.since == later
@@ -52,7 +52,7 @@ def test_status_keeps_what_is_not_new(pod: PodRecord) -> None:
 
 
 def test_status_of_a_ready_pod_without_progress_is_unknown(pod: PodRecord) -> None:
-    status = Status(pod)
+    status = OwnerStatus(pod)
     status.become([WIRED, News(Aspect.BOOTED, "true", Cause.DONE), READY], Phase.SERVING, (), pod.since)
     assert status.state is PodState.READY
     assert status.explained("it hangs", Cause.TRIED_AGAIN)[:2] == (Aspect.READY, "unknown")
@@ -60,7 +60,7 @@ def test_status_of_a_ready_pod_without_progress_is_unknown(pod: PodRecord) -> No
 
 def test_holdings_are_read_again_after_a_write(house: House, pod: PodRecord) -> None:
     fence = Fence(house.database, pod)
-    notes, holdings = HeldNotes(fence, Status(pod)), Holdings(fence)
+    notes, holdings = HeldNotes(fence, OwnerStatus(pod)), Holdings(fence)
     before = holdings.numbers()
     assert set(holdings.nodes()) == set(pod.nodes) and before
     space, number = min(before)
@@ -75,7 +75,7 @@ def test_holdings_are_read_again_after_a_write(house: House, pod: PodRecord) -> 
 def test_pause_between_two_processes_counts_as_work_for_a_limited_time(house: House, pod: PodRecord) -> None:
     changed = replace(pod, changed_at=pod.since)
     fence = Fence(house.database, changed)
-    notes = HeldNotes(fence, Status(changed))
+    notes = HeldNotes(fence, OwnerStatus(changed))
     work = Work(fence, notes)
     work.count("one", on=True)
     assert notes.unwritten.worked is not None and work.seconds == 0.0

@@ -25,7 +25,6 @@ from weft.generate.receipts import verify
 from weft.model.errors import InputErrors, UnknownError
 from weft.model.fabric import (
     Capabilities,
-    Check,
     Clean,
     Configured,
     EvidenceItem,
@@ -34,6 +33,7 @@ from weft.model.fabric import (
     ManagerStatus,
     Place,
     PortSeen,
+    SegmentCheck,
     Snapshot,
     Usage,
 )
@@ -48,7 +48,7 @@ from weft.model.site import Site
 from weft.model.specs import SegmentSpec
 from weft.planning.shapes.plantext import plan_text
 from weft.ports.fabric import FabricDriver
-from weft.ports.ledger import Ledger, NoLedger
+from weft.ports.ledger import NoLedger, SegmentLedger
 from weft.ports.resources import Scope
 
 CAN = Capabilities(virtual_functions=False, why_no_virtual_functions="a ring has no virtual functions")
@@ -78,7 +78,7 @@ class RingKind(AnyFabricKind):
 class Rings:
     """Driver of one fabric. `rings`: what the ring manager has; `away`: it doesn't answer."""
 
-    def __init__(self, site: Site, fabric: str, ledger: Ledger) -> None:
+    def __init__(self, site: Site, fabric: str, ledger: SegmentLedger) -> None:
         self._site, self._fabric, self._ledger = site, fabric, ledger
         self.rings: dict[int, tuple[Mark, frozenset[str]]] = {}
         self.away = self.closed = False
@@ -121,11 +121,11 @@ class Rings:
         differences = tuple(Difference(field=p, wanted="as ordered", observed="otherwise") for p in lacks)
         return Observed(segment.text, Status.PENDING if lacks else Status.SETTLED, "", differences)
 
-    def check(self, segment: SegmentSpec, snapshot: Snapshot) -> Check:
+    def check(self, segment: SegmentSpec, snapshot: Snapshot) -> SegmentCheck:
         lacks = sorted(segment.ports - snapshot.ports_in.get(segment.number, frozenset()))
         detail = {"mode": "full", "segment": segment.named, "limited": ""}
         problems = [Problem(ProblemKind.NOT_MEMBER, p, self._fabric, detail=detail) for p in lacks]
-        return Check(tuple(problems), {"stations": len(snapshot.ports)})
+        return SegmentCheck(tuple(problems), {"stations": len(snapshot.ports)})
 
     def clean(self, segment: SegmentSpec, snapshot: Snapshot) -> Clean:
         left = segment.number in snapshot.segments
@@ -293,7 +293,7 @@ def test_uncheckable_manager_hides_no_other_and_all_are_closed(error: Exception)
     site = site.model_copy(update={"fabrics": {"a0": fabric, "ib0": fabric}})
     made: list[Watched] = []
 
-    def opened(site: Site, fabric: str, ledger: Ledger) -> FabricDriver:
+    def opened(site: Site, fabric: str, ledger: SegmentLedger) -> FabricDriver:
         made.append(Watched(fabric, error if fabric == "a0" else None))
         return made[-1]
 
@@ -311,7 +311,7 @@ def test_managers_are_closed_if_one_cannot_be_opened() -> None:
     site = site.model_copy(update={"fabrics": {"a0": fabric, "ib0": fabric}})
     first = Watched("a0", None)
 
-    def opened(site: Site, fabric: str, ledger: Ledger) -> FabricDriver:
+    def opened(site: Site, fabric: str, ledger: SegmentLedger) -> FabricDriver:
         if fabric == "ib0":
             raise ValueError("a certificate")
         return first

@@ -13,7 +13,7 @@ from tests.engine.metalhouse import house as house
 from weft.engine.nodes.cleanings import CleaningsOf
 from weft.engine.nodes.machinekeeper import BRIEFLY, EVERY, SOONEST, WATCHING, MachineKeeper
 from weft.planning.watching import GAP
-from weft.ports.cleanings import LastClaim, Watched
+from weft.ports.cleanings import LastClaim, WatchedCleaning
 from weft.ports.occupants import SeenMachine
 from weft.testing.cloud import Fault
 
@@ -40,7 +40,7 @@ class Cleaned:
         self.house.cloud.offers.machines[self.machine] = seen
         self.keeper.look()
 
-    def know(self) -> Watched | None:
+    def know(self) -> WatchedCleaning | None:
         return CleaningsOf(self.house.database, str(self.node.cloud)).watched(self.machine)
 
     def wait(self, gap: timedelta) -> None:

@@ -19,7 +19,7 @@ from weft.engine.base.database import Database
 from weft.engine.book import capacity as module
 from weft.engine.book.capacity import Capacity, read_capacity
 from weft.model.errors import WeftError
-from weft.planning.fabric.subnets import Subnets
+from weft.planning.fabric.subnets import SubnetSet
 from weft.planning.place.sharing import Terms
 
 Connection = psycopg.Connection[DictRow]
@@ -94,7 +94,7 @@ def _same(found: Capacity, expected: Found) -> None:
     assert found.leases.asking == made.leases.asking and found.leases.in_parts == made.leases.in_parts
     for plane in (found.used.rdma_cidrs, found.used.management_cidrs):
         for subnets in plane.values():
-            assert isinstance(subnets, Subnets) and (subnets.keys == Subnets(subnets).keys).all()
+            assert isinstance(subnets, SubnetSet) and (subnets.keys == SubnetSet(subnets).keys).all()
 
 
 Change = tuple[str, dict[str, Any]]

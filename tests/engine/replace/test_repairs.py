@@ -17,7 +17,7 @@ from weft.app.desk import Desk
 from weft.app.explain import validate
 from weft.app.nodeverbs import NodeVerbs
 from weft.app.redact import redacted
-from weft.app.repairs import Repairs, Replacer
+from weft.app.repairs import NodeRepairs, Replacer
 from weft.app.verbs import Request
 from weft.app.yamltext import Positions
 from weft.engine.nodes.adapterwatch import AdapterWatch
@@ -44,8 +44,8 @@ def replacer(house: House) -> Replacer:
     return Replacer(Desk(house.store, house.keeper, policy(), house.time, house.listener, house.pulse))
 
 
-def repairs(house: House) -> Repairs:
-    return Repairs(replacer(house), house.database)
+def repairs(house: House) -> NodeRepairs:
+    return NodeRepairs(replacer(house), house.database)
 
 
 def limits(house: House, **fields: Any) -> None:

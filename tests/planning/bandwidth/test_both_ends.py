@@ -10,7 +10,7 @@ from weft.model.bandwidth import CertifiedCause, PlannedAdapter, PlannedNode
 from weft.model.fabric import PortErrors
 from weft.planning.bandwidth.bothends import by_the_site, ends_of_cause, errors_at, part_of
 from weft.planning.bandwidth.expected import Planned
-from weft.planning.bandwidth.values import Cause, Kind, Subject
+from weft.planning.bandwidth.values import SlowCause, SlowCauseKind, Subject
 
 PLANNED = Planned(
     (PlannedNode(name="gpu06", leaf="leaf03", adapters=(PlannedAdapter(rail=1, guid="0x1", gbps=200),)),),
@@ -19,8 +19,8 @@ PLANNED = Planned(
 )
 
 
-def cause(kind: Kind, name: str, rail: int | None = None) -> Cause:
-    return Cause(Subject(kind, name, rail), explains=4, slow=4, measured=4, gbps=100.0, others=())
+def cause(kind: SlowCauseKind, name: str, rail: int | None = None) -> SlowCause:
+    return SlowCause(Subject(kind, name, rail), explains=4, slow=4, measured=4, gbps=100.0, others=())
 
 
 def port(node: str, number: int, peer: str, *over: str) -> PortErrors:
@@ -45,21 +45,26 @@ LOOKALIKES = (
 @pytest.mark.parametrize(
     ("kind", "errors", "complete", "part"),
     [
-        (Kind.ADAPTER, (OWN, FAR), True, "cable"),
-        (Kind.ADAPTER, (OWN, FAR), False, "cable"),
-        (Kind.SENDER, (OWN, FAR), True, "cable"),
-        (Kind.ADAPTER, (OWN,), True, "adapter"),
-        (Kind.ADAPTER, (OWN,), False, ""),
-        (Kind.ADAPTER, (FAR,), True, ""),
-        (Kind.ADAPTER, (), True, ""),
-        (Kind.ADAPTER, LOOKALIKES, True, ""),
-        (Kind.ADAPTER, (OWN, port("leaf03", 4, "gpu06 mlx5_1[1]", "LinkDownedCounter")), True, "adapter"),
-        (Kind.ADAPTER, (port("gpu06 mlx5_1", 1, "leaf03[4]"),), True, ""),
-        (Kind.NODE, (OWN, FAR), True, ""),
+        (SlowCauseKind.ADAPTER, (OWN, FAR), True, "cable"),
+        (SlowCauseKind.ADAPTER, (OWN, FAR), False, "cable"),
+        (SlowCauseKind.SENDER, (OWN, FAR), True, "cable"),
+        (SlowCauseKind.ADAPTER, (OWN,), True, "adapter"),
+        (SlowCauseKind.ADAPTER, (OWN,), False, ""),
+        (SlowCauseKind.ADAPTER, (FAR,), True, ""),
+        (SlowCauseKind.ADAPTER, (), True, ""),
+        (SlowCauseKind.ADAPTER, LOOKALIKES, True, ""),
+        (
+            SlowCauseKind.ADAPTER,
+            (OWN, port("leaf03", 4, "gpu06 mlx5_1[1]", "LinkDownedCounter")),
+            True,
+            "adapter",
+        ),
+        (SlowCauseKind.ADAPTER, (port("gpu06 mlx5_1", 1, "leaf03[4]"),), True, ""),
+        (SlowCauseKind.NODE, (OWN, FAR), True, ""),
     ],
 )
 def test_errors_at_both_ends_name_the_cable_and_at_one_end_the_adapter(
-    kind: Kind, errors: tuple[PortErrors, ...], complete: bool, part: str
+    kind: SlowCauseKind, errors: tuple[PortErrors, ...], complete: bool, part: str
 ) -> None:
     """Both ends are a cable; the own end alone an adapter, if the other one was read; old or other errors nothing."""
     found = cause(kind, "gpu06", 1)
@@ -72,7 +77,7 @@ def test_errors_at_both_ends_name_the_cable_and_at_one_end_the_adapter(
 def test_cable_between_switches_has_errors_at_both_of_its_ports(
     errors: tuple[PortErrors, ...], part: str
 ) -> None:
-    found = cause(Kind.LINK, "leaf04:6 - spine01:10")
+    found = cause(SlowCauseKind.LINK, "leaf04:6 - spine01:10")
     ends = ends_of_cause(found, PLANNED, {})
     assert part_of(found, ends, errors, True) == part
     said = errors_at(ends, (*errors, *LOOKALIKES))
@@ -89,21 +94,21 @@ def full(one: PortErrors, grown: int = 0) -> PortErrors:
 @pytest.mark.parametrize(
     ("kind", "errors", "part"),
     [
-        (Kind.ADAPTER, (full(OWN), full(FAR)), ""),
-        (Kind.ADAPTER, (full(OWN),), ""),
-        (Kind.ADAPTER, (OWN, full(FAR)), ""),
-        (Kind.ADAPTER, (full(OWN), FAR), ""),
-        (Kind.ADAPTER, (OWN, full(FAR, 20)), "cable"),
-        (Kind.LINK, tuple(map(full, LINK)), ""),
-        (Kind.LINK, (LINK[0], full(LINK[1])), ""),
-        (Kind.LINK, (LINK[0], full(LINK[1], 3)), "cable"),
+        (SlowCauseKind.ADAPTER, (full(OWN), full(FAR)), ""),
+        (SlowCauseKind.ADAPTER, (full(OWN),), ""),
+        (SlowCauseKind.ADAPTER, (OWN, full(FAR)), ""),
+        (SlowCauseKind.ADAPTER, (full(OWN), FAR), ""),
+        (SlowCauseKind.ADAPTER, (OWN, full(FAR, 20)), "cable"),
+        (SlowCauseKind.LINK, tuple(map(full, LINK)), ""),
+        (SlowCauseKind.LINK, (LINK[0], full(LINK[1])), ""),
+        (SlowCauseKind.LINK, (LINK[0], full(LINK[1], 3)), "cable"),
     ],
 )
 def test_growth_of_a_counter_that_was_full_at_the_start_is_unknown(
-    kind: Kind, errors: tuple[PortErrors, ...], part: str
+    kind: SlowCauseKind, errors: tuple[PortErrors, ...], part: str
 ) -> None:
     """It may be years old, and what its port counts today isn't known either."""
-    found = cause(kind, "leaf04:6 - spine01:10" if kind is Kind.LINK else "gpu06", 1)
+    found = cause(kind, "leaf04:6 - spine01:10" if kind is SlowCauseKind.LINK else "gpu06", 1)
     ends = ends_of_cause(found, PLANNED, {"gpu06": "gpu06"})
     assert part_of(found, ends, errors, True) == part
     assert len(errors_at(ends, errors)) == len(errors), "the operator is shown that it is full"
@@ -134,21 +139,24 @@ def test_ports_are_known_by_guid_and_not_by_what_they_call_themselves() -> None:
     ]
     end = ((node.name, hca.name),)
     assert len(errors_at(end, found)) == 2
-    assert part_of(cause(Kind.ADAPTER, node.name, 0), end, found, True) == "cable"
-    assert part_of(cause(Kind.ADAPTER, node.name, 0), end, by_the_site(site, fabric, seen[2:]), True) == ""
+    assert part_of(cause(SlowCauseKind.ADAPTER, node.name, 0), end, found, True) == "cable"
+    assert (
+        part_of(cause(SlowCauseKind.ADAPTER, node.name, 0), end, by_the_site(site, fabric, seen[2:]), True)
+        == ""
+    )
 
 
 def test_errors_at_both_ends_are_reported_and_those_of_similar_names_are_not() -> None:
-    found = cause(Kind.ADAPTER, "gpu06", 1)
+    found = cause(SlowCauseKind.ADAPTER, "gpu06", 1)
     said = errors_at(ends_of_cause(found, PLANNED, {"gpu06": "gpu06"}), (OWN, FAR, *LINK, *LOOKALIKES))
     assert len(said) == 2 and said[0].startswith("gpu06 mlx5_1[1] to leaf03[4]")
-    leaf = cause(Kind.LEAF, "leaf04")
+    leaf = cause(SlowCauseKind.LEAF, "leaf04")
     assert len(errors_at(ends_of_cause(leaf, PLANNED, {}), (*LINK, OWN))) == 2
 
 
 def test_hidden_names_of_links_have_no_ends() -> None:
     """As a tenant's certificate has them."""
-    found = cause(Kind.LINK, "1, an uplink of leaf04")
+    found = cause(SlowCauseKind.LINK, "1, an uplink of leaf04")
     assert ends_of_cause(found, PLANNED, {}) == () and part_of(found, (), LINK, True) == ""
 
 

@@ -22,7 +22,16 @@ from tests.planning.bandwidth.simulated import (
 )
 from weft.planning.bandwidth.judge import judge
 from weft.planning.bandwidth.together import compare_stages
-from weft.planning.bandwidth.values import Kind, Measured, NotRun, Outcome, Pair, Result, Subject, Verdict
+from weft.planning.bandwidth.values import (
+    Measured,
+    NotRun,
+    Outcome,
+    Pair,
+    Result,
+    SlowCauseKind,
+    Subject,
+    TestVerdict,
+)
 
 CASES = 40
 
@@ -30,12 +39,12 @@ CASES = 40
 def _touches(pair: Pair, subject: Subject) -> bool:
     """Whether a subject is on a pair's way, said in another way than by `weft`."""
     name, rail = subject.name, subject.rail
-    if subject.kind is Kind.LEAF:
+    if subject.kind is SlowCauseKind.LEAF:
         ends = [leaf_of(node, pair.rail) for node in pair[:2]]
         return ends[0] != ends[1] and name in ends
-    if subject.kind is Kind.LINK:
+    if subject.kind is SlowCauseKind.LINK:
         return name in links_of(pair)
-    ends = {Kind.SENDER: pair[:1], Kind.RECEIVER: pair[1:2]}.get(subject.kind, pair[:2])
+    ends = {SlowCauseKind.SENDER: pair[:1], SlowCauseKind.RECEIVER: pair[1:2]}.get(subject.kind, pair[:2])
     return name in ends and rail in (None, pair.rail)
 
 
@@ -43,37 +52,37 @@ def _slowed(planted: Mapping[Subject, float]) -> Factor:
     return lambda pair: min((f for s, f in planted.items() if _touches(pair, s)), default=1.0)
 
 
-def _adapter(random: Random, kind: Kind = Kind.ADAPTER) -> Subject:
+def _adapter(random: Random, kind: SlowCauseKind = SlowCauseKind.ADAPTER) -> Subject:
     return Subject(kind, random.choice(NODES), random.choice(RAILS))
 
 
 def _two_adapters(random: Random) -> dict[Subject, float]:
     a, b = random.sample(NODES, 2)
     return {
-        Subject(Kind.ADAPTER, a, random.choice(RAILS)): 0.5,
-        Subject(Kind.ADAPTER, b, random.choice(RAILS)): 0.7,
+        Subject(SlowCauseKind.ADAPTER, a, random.choice(RAILS)): 0.5,
+        Subject(SlowCauseKind.ADAPTER, b, random.choice(RAILS)): 0.7,
     }
 
 
 def _link(random: Random) -> Subject:
-    return Subject(Kind.LINK, f"leaf{random.randrange(4)}-spine{random.randrange(4)}")
+    return Subject(SlowCauseKind.LINK, f"leaf{random.randrange(4)}-spine{random.randrange(4)}")
 
 
 PLANTED = {
     "nothing": lambda r: {},
     "adapter at 50 %": lambda r: {_adapter(r): 0.5},
     "adapter at 93 %": lambda r: {_adapter(r): 0.93},
-    "sender at 80 %": lambda r: {_adapter(r, Kind.SENDER): 0.8},
-    "receiver at 80 %": lambda r: {_adapter(r, Kind.RECEIVER): 0.8},
-    "node at 70 %": lambda r: {Subject(Kind.NODE, r.choice(NODES)): 0.7},
-    "uplinks of a leaf at 60 %": lambda r: {Subject(Kind.LEAF, f"leaf{r.randrange(4)}"): 0.6},
+    "sender at 80 %": lambda r: {_adapter(r, SlowCauseKind.SENDER): 0.8},
+    "receiver at 80 %": lambda r: {_adapter(r, SlowCauseKind.RECEIVER): 0.8},
+    "node at 70 %": lambda r: {Subject(SlowCauseKind.NODE, r.choice(NODES)): 0.7},
+    "uplinks of a leaf at 60 %": lambda r: {Subject(SlowCauseKind.LEAF, f"leaf{r.randrange(4)}"): 0.6},
     "one uplink of four at 50 %": lambda r: {_link(r): 0.5},
     "two adapters": _two_adapters,
-    "node and uplink": lambda r: {Subject(Kind.NODE, r.choice(NODES)): 0.7, _link(r): 0.5},
+    "node and uplink": lambda r: {Subject(SlowCauseKind.NODE, r.choice(NODES)): 0.7, _link(r): 0.5},
 }
 
 
-def _judge(outcomes: Mapping[Pair, Outcome]) -> Verdict:
+def _judge(outcomes: Mapping[Pair, Outcome]) -> TestVerdict:
     same = list(outcomes) == list(PAIRS) and all(isinstance(one, Measured) for one in outcomes.values())
     return judge(outcomes, lambda _: FLOOR, leaf_of, links_of, CANDIDATES if same else None)
 
@@ -101,7 +110,7 @@ def test_adapter_just_below_the_floor_is_never_named_but_near_the_floor() -> Non
 
 
 def test_dead_node_hides_no_slow_adapter() -> None:
-    dead, subject = NODES[3], Subject(Kind.ADAPTER, NODES[9], 2)
+    dead, subject = NODES[3], Subject(SlowCauseKind.ADAPTER, NODES[9], 2)
     outcomes = measure(Random(1), _slowed({subject: 0.5}), [p for p in PAIRS if dead in p[:2]])
     found = _judge(outcomes)
     assert [c.subject for c in found.causes] == [subject]
@@ -120,7 +129,7 @@ def test_test_without_figures_is_incomplete() -> None:
 
 
 def test_few_measured_pairs_name_nothing_but_are_unsure() -> None:
-    subject = Subject(Kind.SENDER, NODES[0], 0)
+    subject = Subject(SlowCauseKind.SENDER, NODES[0], 0)
     mine = [p for p in PAIRS if _touches(p, subject)]
     outcomes = measure(Random(3), _slowed({subject: 0.5}), mine[:8])
     found = _judge(outcomes)
@@ -132,8 +141,8 @@ def test_two_nodes_cannot_tell_whose_adapter_it_is() -> None:
     slow: dict[Pair, Outcome] = {p: Measured(100.0) for p in pairs if p.rail == 1}
     found = judge({**pairs, **slow}, lambda _: 380.0)
     (cause,) = found.causes
-    adapters = {Subject(Kind.ADAPTER, n, 1) for n in "xy"}
-    assert {cause.subject, *cause.others} == {*adapters, Subject(Kind.RAIL, "", 1)}
+    adapters = {Subject(SlowCauseKind.ADAPTER, n, 1) for n in "xy"}
+    assert {cause.subject, *cause.others} == {*adapters, Subject(SlowCauseKind.RAIL, "", 1)}
 
 
 def test_node_alone_behind_its_leaf_and_its_uplinks_are_both_named() -> None:
@@ -142,11 +151,14 @@ def test_node_alone_behind_its_leaf_and_its_uplinks_are_both_named() -> None:
     pairs = [Pair(a, b, r) for a in leaves for b in leaves for r in (0, 1) if a != b]
     outcomes: dict[Pair, Outcome] = {p: Measured(200.0 if "a" in p[:2] else 400.0) for p in pairs}
     (cause,) = judge(outcomes, lambda _: 380.0, lambda node, rail: leaves[node]).causes
-    assert {cause.subject, *cause.others} >= {Subject(Kind.NODE, "a"), Subject(Kind.LEAF, "leaf1")}
+    assert {cause.subject, *cause.others} >= {
+        Subject(SlowCauseKind.NODE, "a"),
+        Subject(SlowCauseKind.LEAF, "leaf1"),
+    }
 
 
-@pytest.mark.parametrize(("rails", "kind"), [((5,), Kind.RAIL), (tuple(RAILS), Kind.ALL)])
-def test_slow_rail_or_site_is_named_as_a_single_cause(rails: tuple[int, ...], kind: Kind) -> None:
+@pytest.mark.parametrize(("rails", "kind"), [((5,), SlowCauseKind.RAIL), (tuple(RAILS), SlowCauseKind.ALL)])
+def test_slow_rail_or_site_is_named_as_a_single_cause(rails: tuple[int, ...], kind: SlowCauseKind) -> None:
     found = _judge(measure(Random(4), lambda pair: 0.5 if pair.rail in rails else 1.0))
     assert [c.subject.kind for c in found.causes] == [kind]
 

@@ -22,7 +22,7 @@ from weft.planning.fabric.segments import (
     rdma_address,
     rdma_size,
 )
-from weft.planning.fabric.subnets import Subnets, cut, prefix_for
+from weft.planning.fabric.subnets import SubnetSet, cut, prefix_for
 
 
 def numbers(
@@ -169,8 +169,8 @@ def test_cut_subnet_is_the_lowest_that_overlaps_nothing(taken: set[int], prefix:
     texts = [str(n) for n in used]
     assert cut(block, prefix, 2, frozenset(texts)) == expected
     assert cut(block, prefix, 2, frozenset(texts[::2]), used[1::2]) == expected
-    changed = Subnets(texts[::2]).with_changes(texts[:3:2], [*texts[1::2], *texts[:3:2]])
-    assert changed == frozenset(texts) and (changed.keys == Subnets(texts).keys).all()
+    changed = SubnetSet(texts[::2]).with_changes(texts[:3:2], [*texts[1::2], *texts[:3:2]])
+    assert changed == frozenset(texts) and (changed.keys == SubnetSet(texts).keys).all()
     assert cut(block, prefix, 2, changed) == expected
 
 

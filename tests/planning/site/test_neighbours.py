@@ -15,7 +15,7 @@ from weft.cli.main import main
 from weft.model.errors import InputErrors
 from weft.model.site import Site
 from weft.planning.site.lldpfiles import neighbours_of
-from weft.planning.site.neighbours import Neighbour, PortNames, cable_differences
+from weft.planning.site.neighbours import LldpNeighbour, PortNames, cable_differences
 from weftlab.switches import leaf_spine
 from weftlab.switches.site import ethernet_site
 
@@ -148,18 +148,23 @@ def test_bond_links_match_their_aggregation(tmp_path: Path) -> None:
     """The site names aggregations of two leaves, LLDP their links: which is in which isn't known, but the host is."""
     plan = leaf_spine("eos", hosts_each=2, mlag=True)
     made = ethernet_site(plan, dict.fromkeys(plan.by_name, "https://127.0.0.1"), None, None)
-    both = [Neighbour("eth0", "leaf1.dc.example", "Ethernet3"), Neighbour("eth1", "leaf2", "Ethernet3")]
+    both = [
+        LldpNeighbour("eth0", "leaf1.dc.example", "Ethernet3"),
+        LldpNeighbour("eth1", "leaf2", "Ethernet3"),
+    ]
     assert cable_differences(made, {"bonded": both}) == ()
     assert [d.what for d in cable_differences(made, {"bonded": both[:1]})] == [
         "bonded/mlx5_0 isn't seen on port Port-Channel3 of leaf2"
     ]
     failover = [
-        Neighbour("eth0", "leaf1", "Port-Channel3"),
+        LldpNeighbour("eth0", "leaf1", "Port-Channel3"),
         *both[1:],
-        Neighbour("eth7", "leaf1", "Ethernet9"),
+        LldpNeighbour("eth7", "leaf1", "Ethernet9"),
     ]
     assert [d.kind for d in cable_differences(made, {"bonded": failover})] == ["unknown cable"]
-    heard = {"leaf1": [Neighbour("Ethernet3", "bonded", "eth0"), Neighbour("Ethernet1", "host1", "eth0")]}
+    heard = {
+        "leaf1": [LldpNeighbour("Ethernet3", "bonded", "eth0"), LldpNeighbour("Ethernet1", "host1", "eth0")]
+    }
     assert [d.what for d in cable_differences(made, heard)] == [
         "host2/mlx5_0 isn't seen on port Ethernet2 of leaf1"
     ]
@@ -231,9 +236,12 @@ def test_lldpcli_json_format_is_read(tmp_path: Path) -> None:
     }
     nameless = {"via": "LLDP", "chassis": {"id": mac}, "port": {"id": mac}}
     other = {"via": "CDPv2", "chassis": {"id": mac}, "port": {"id": mac}}
-    assert neighbours_of(json.loads(lldpctl(ens1f0=named))) == (Neighbour("ens1f0", "tor1.dc", "swp9"),)
+    assert neighbours_of(json.loads(lldpctl(ens1f0=named))) == (LldpNeighbour("ens1f0", "tor1.dc", "swp9"),)
     found = neighbours_of(json.loads(lldpctl(swp9=named, swp10=nameless, swp11=other)))
-    assert found == (Neighbour("swp9", "tor1.dc", "swp9"), Neighbour("swp10", "", mac["value"], mac["value"]))
+    assert found == (
+        LldpNeighbour("swp9", "tor1.dc", "swp9"),
+        LldpNeighbour("swp10", "", mac["value"], mac["value"]),
+    )
 
 
 def test_unnamed_neighbour_is_identified_by_mac(hardware: HardwareList, tmp_path: Path) -> None:
@@ -262,15 +270,15 @@ def test_unnamed_neighbour_is_identified_by_mac(hardware: HardwareList, tmp_path
 def test_ports_are_identified_by_id_or_description(said: str, described: str | None, port: str) -> None:
     """A description counts only where the id is no port's name in the form of the site's."""
     names = PortNames([("leaf1", "Ethernet16"), ("leaf1", "Ethernet20")])
-    assert names.find("leaf1", Neighbour("eno1", "leaf1", said, None, described)) == port
-    assert names.find("leaf2", Neighbour("eno1", "leaf2", said, None, described)) == said
+    assert names.find("leaf1", LldpNeighbour("eno1", "leaf1", said, None, described)) == port
+    assert names.find("leaf2", LldpNeighbour("eno1", "leaf2", said, None, described)) == said
 
 
 def test_each_link_of_a_bond_is_a_cable(hardware: HardwareList) -> None:
     """All of them are its host's, and one that isn't heard is missing."""
     hardware.spoil("gpu1", eth0_bond_ports="tor1/swp20")
     made = site(hardware)
-    heard = [Neighbour("ens1f0", "tor1", "swp9"), Neighbour("ens1f1", "TOR1", "swp20")]
+    heard = [LldpNeighbour("ens1f0", "tor1", "swp9"), LldpNeighbour("ens1f1", "TOR1", "swp20")]
     assert cable_differences(made, {"gpu1": heard}) == ()
     (missing,) = cable_differences(made, {"gpu1": heard[:1]})
     assert missing.what == "gpu1/eth0 isn't seen on port swp20 of tor1"

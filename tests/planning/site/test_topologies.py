@@ -18,7 +18,7 @@ from weft.model.placement import Occupancy
 from weft.model.site import AcceleratorCount
 from weft.planning.fabric.topology import Topology
 from weft.planning.place.sources import from_cables, from_observed, from_table, from_ufm
-from weft.planning.place.state import Kind
+from weft.planning.place.state import NodeNeeds
 from weft.planning.queue.book import Book
 from weft.planning.queue.capacity import capacity
 from weft.planning.site.check import canonical, check_site
@@ -96,7 +96,7 @@ def test_duplicate_host_in_table_is_refused_with_its_line() -> None:
 
 def test_itp_traces_are_read() -> None:
     """Times count from the first order."""
-    orders = read_orders(BENCH_DATA / "itp" / "cluster01.csv", Kind())
+    orders = read_orders(BENCH_DATA / "itp" / "cluster01.csv", NodeNeeds())
     assert len(orders) == 1595
     assert min(o.submitted for o in orders) == 0
     assert {o.ask.count for o in orders} == {1, 2, 4, 8, 16, 32, 64}
@@ -134,7 +134,7 @@ def test_invalid_trace_orders_are_refused_with_their_line(tmp_path: Path, text: 
     path = tmp_path / "orders.csv"
     path.write_text(text)
     with pytest.raises(InputError, match=sentence):
-        read_orders(path, Kind())
+        read_orders(path, NodeNeeds())
 
 
 def test_durations_are_parsed_with_units() -> None:

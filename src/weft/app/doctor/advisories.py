@@ -18,7 +18,7 @@ from typing import Annotated
 import yaml
 from pydantic import AfterValidator, Field, ValidationError
 
-from weft.app.doctor.findings import Finding, finding
+from weft.app.doctor.findings import DoctorFinding, finding
 from weft.model.base import Document
 from weft.model.errors import InputError
 
@@ -158,13 +158,13 @@ class Advisories:
         """The same for a cloud's services."""
         return replace(self, cloud=name)
 
-    def age(self) -> Iterator[Finding]:
+    def age(self) -> Iterator[DoctorFinding]:
         """Whether the table is too old to say much."""
         if datetime.now(UTC).date() - self.table.until > OLD:
             said = f"the table of advisories ends at {self.table.until}: get a newer one (--advisories)"
             yield finding("ADVISORIES_OLD", "advisories", said)
 
-    def of(self, label: str, service: str, newest: str) -> Iterator[Finding]:
+    def of(self, label: str, service: str, newest: str) -> Iterator[DoctorFinding]:
         """Findings about one service of a cloud.
 
         Args:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from weft.app.certificatekeeper import SiteAgent, agents_of
-from weft.app.doctor.findings import Finding, finding
+from weft.app.doctor.findings import DoctorFinding, finding
 from weft.app.settings import ServeSettings
 from weft.config.secretfiles import readable_by_others
 from weft.drivers.wire.agentcertificates import CertificateClient, ExpiredError
@@ -24,12 +24,12 @@ URGENT = timedelta(days=7)
 """What ends sooner is an error."""
 
 
-def certificates(site: Site, seconds: float) -> Iterator[Finding]:
+def certificates(site: Site, seconds: float) -> Iterator[DoctorFinding]:
     """One finding for each agent whose certificate ends, has ended or can't be seen; one for all others."""
     agents = list(agents_of(site))
     deadline = time.monotonic() + seconds * 0.7
 
-    def look(agent: SiteAgent) -> Finding | None:
+    def look(agent: SiteAgent) -> DoctorFinding | None:
         of = f"{agent.sort} {agent.address.name}"
         if time.monotonic() > deadline:
             return finding("AGENT_CERTIFICATE_UNSEEN", of, "there was no time left to check it")
@@ -57,7 +57,7 @@ def certificates(site: Site, seconds: float) -> Iterator[Finding]:
         yield finding("AGENT_CERTIFICATES_VALID", "agents", f"valid for a while: those of {fine} agents")
 
 
-def renewal(site: Site, settings: ServeSettings) -> Iterator[Finding]:
+def renewal(site: Site, settings: ServeSettings) -> Iterator[DoctorFinding]:
     """Whether this host can renew agents' certificates."""
     agents, of, file = list(agents_of(site)), "agents", settings.authority_key
     if not agents:

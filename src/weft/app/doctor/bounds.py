@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from weft.app.doctor.findings import Finding, finding
+from weft.app.doctor.findings import DoctorFinding, finding
 from weft.model.errors import WeftError
 from weft.ports.patience import waiting_at_most
 
@@ -19,7 +19,7 @@ SHARE = 0.8
 
 
 @dataclass(slots=True)
-class Check:
+class DoctorCheck:
     """A check; it yields what it finds.
 
     Attributes:
@@ -27,11 +27,11 @@ class Check:
     """
 
     of: str
-    look: Callable[[], Iterable[Finding]]
-    found: list[Finding] = field(default_factory=list[Finding])
+    look: Callable[[], Iterable[DoctorFinding]]
+    found: list[DoctorFinding] = field(default_factory=list[DoctorFinding])
 
 
-def carried_out(checks: Sequence[Check], seconds: float) -> list[Finding]:
+def carried_out(checks: Sequence[DoctorCheck], seconds: float) -> list[DoctorFinding]:
     """What the checks find, in their order, after at most `seconds`: they run at the same time.
 
     What a check found before it failed or was late counts, with a finding that says so.
@@ -42,7 +42,7 @@ def carried_out(checks: Sequence[Check], seconds: float) -> list[Finding]:
         thread.start()
         threads.append(thread)
     deadline = time.monotonic() + seconds
-    found: list[Finding] = []
+    found: list[DoctorFinding] = []
     for check, thread in zip(checks, threads, strict=True):
         thread.join(max(0.0, deadline - time.monotonic()))
         late = thread.is_alive()
@@ -52,7 +52,7 @@ def carried_out(checks: Sequence[Check], seconds: float) -> list[Finding]:
     return found
 
 
-def _run(check: Check, seconds: float) -> None:
+def _run(check: DoctorCheck, seconds: float) -> None:
     try:
         with waiting_at_most(seconds * SHARE):
             for one in check.look():

@@ -8,8 +8,8 @@ from functools import partial
 from urllib.parse import urlsplit
 
 from weft.app.doctor.advisories import Advisories
-from weft.app.doctor.bounds import Check
-from weft.app.doctor.findings import Finding, finding
+from weft.app.doctor.bounds import DoctorCheck
+from weft.app.doctor.findings import DoctorFinding, finding
 from weft.app.livecheck import UNCHECKED, check_aggregates, policy_notes
 from weft.config.kinds import is_loopback
 from weft.drivers.openstack import Sessions
@@ -34,10 +34,10 @@ def services_of(site: Site, cloud: str) -> tuple[str, ...]:
     return (*ALWAYS, *more, *(["block-storage"] if storage.volumes else []))
 
 
-def keystone_check(sessions: Sessions, label: str, seconds: float, advisories: Advisories) -> Check:
+def keystone_check(sessions: Sessions, label: str, seconds: float, advisories: Advisories) -> DoctorCheck:
     """Whether weft's user gets a token, with the roles that it needs. First: the others need the token."""
 
-    def look() -> Iterator[Finding]:
+    def look() -> Iterator[DoctorFinding]:
         of = f"{label}: identity"
         try:
             ahead = keystone_ahead(sessions)
@@ -52,15 +52,15 @@ def keystone_check(sessions: Sessions, label: str, seconds: float, advisories: A
             user, project = sessions.account
             yield finding("ROLES_PRESENT", of, f"{user} has its roles in {project} and in tenants' projects")
 
-    return Check(f"{label}: identity", look)
+    return DoctorCheck(f"{label}: identity", look)
 
 
 def service_checks(
     sessions: Sessions, services: Iterable[str], label: str, seconds: float, advisories: Advisories
-) -> list[Check]:
+) -> list[DoctorCheck]:
     """A check for each further service, so that a silent one delays no other."""
     return [
-        Check(f"{label}: {name}", partial(_service, sessions, label, name, seconds, advisories))
+        DoctorCheck(f"{label}: {name}", partial(_service, sessions, label, name, seconds, advisories))
         for name in services
     ]
 
@@ -72,7 +72,7 @@ def _service(
     seconds: float,
     advisories: Advisories,
     ahead: float | None = None,
-) -> Iterator[Finding]:
+) -> Iterator[DoctorFinding]:
     """Args: ahead: of its clock, if that is known better than by its answers."""
     of = f"{label}: {name}"
     try:
@@ -102,14 +102,14 @@ def _service(
         yield finding("READS_ALLOWED", of, "weft's user may read what it needs")
 
 
-def _clock(of: str, ahead: float) -> Finding:
+def _clock(of: str, ahead: float) -> DoctorFinding:
     if abs(ahead) <= CLOCKS:
         return finding("CLOCK_AGREES", of, "its clock agrees with this host's")
     word = "ahead of" if ahead > 0 else "behind"
     return finding("CLOCK_DIFFERS", of, f"its clock is {abs(ahead):.0f} s {word} this host's")
 
 
-def _tls(of: str, url: str, seconds: float) -> Finding:
+def _tls(of: str, url: str, seconds: float) -> DoctorFinding:
     parts = urlsplit(url)
     where = f"{parts.scheme}://{parts.netloc}"
     if parts.scheme != "https":
@@ -125,23 +125,23 @@ def _tls(of: str, url: str, seconds: float) -> Finding:
     return finding("TLS_ENDS" if left < SOON else "TLS_VALID", of, said)
 
 
-def site_checks(site: Site, profile: str | None) -> list[Check]:
+def site_checks(site: Site, profile: str | None) -> list[DoctorCheck]:
     """Host aggregates, and policies that can't be read."""
 
-    def aggregates() -> Iterator[Finding]:
+    def aggregates() -> Iterator[DoctorFinding]:
         found = check_aggregates(site, profile)
         yield from _problems(found.problems, "AGGREGATES_DIFFER", "host aggregates")
         kept = [name for name, one in site.clouds.items() if one.hosts_kept_free == "aggregate"]
         if found.good and any(virtual_hosts(site, name) for name in kept):
             yield finding("AGGREGATES_SOUND", "host aggregates", "other flavors are kept off pods' hosts")
 
-    def policies() -> Iterator[Finding]:
+    def policies() -> Iterator[DoctorFinding]:
         for note in policy_notes(site):
             yield finding("POLICY_UNREAD", "policies", note)
 
-    return [Check("host aggregates", aggregates), Check("policies", policies)]
+    return [DoctorCheck("host aggregates", aggregates), DoctorCheck("policies", policies)]
 
 
-def _problems(problems: tuple[str, ...], code: str, of: str) -> Iterator[Finding]:
+def _problems(problems: tuple[str, ...], code: str, of: str) -> Iterator[DoctorFinding]:
     for problem in problems:
         yield finding("CHECK_FAILED" if UNCHECKED in problem else code, of, problem)

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from weft import __version__
-from weft.app.doctor.findings import Finding, finding
+from weft.app.doctor.findings import DoctorFinding, finding
 from weft.app.settings import ServeSettings
 from weft.engine.base.schema import State
 from weft.engine.base.sealing import read_keys
@@ -33,7 +33,7 @@ class DatabaseCheck:
         self.site: Site | None = None
         self.url: str | None = None
 
-    def look(self) -> Iterator[Finding]:
+    def look(self) -> Iterator[DoctorFinding]:
         """All that is found; nothing is started, migrated or written."""
         url = self._settings.database
         if url is None:
@@ -46,7 +46,7 @@ class DatabaseCheck:
         except OutsideError as error:
             yield finding("DATABASE_UNREACHABLE", OF, error)
 
-    def _embedded(self, state: Path) -> Generator[Finding, None, str | None]:
+    def _embedded(self, state: Path) -> Generator[DoctorFinding, None, str | None]:
         """URL of the server in the state directory; None: it can't be used."""
         from weft.engine.base.embedded import (
             running_in,  # those with a server of their own don't need the wheel
@@ -73,7 +73,7 @@ class DatabaseCheck:
             yield finding("SOCKET_OPEN", OF, said)
         return url
 
-    def _inspected(self, inspection: Inspection, url: str) -> Iterator[Finding]:
+    def _inspected(self, inspection: Inspection, url: str) -> Iterator[DoctorFinding]:
         yield finding("DATABASE_ANSWERS", OF, f"PostgreSQL {inspection.version} answers")
         if inspection.standby:
             said = "it is a standby: add target_session_attrs=read-write to the URL, and name the primary"
@@ -101,7 +101,7 @@ class DatabaseCheck:
             yield from self._in_use(inspection)
 
     @staticmethod
-    def _halves(schema: State) -> Iterator[Finding]:
+    def _halves(schema: State) -> Iterator[DoctorFinding]:
         """What of an upgrade isn't made yet."""
         if schema.newer:
             said = f"a newer weft has migrated it ({schema.newer[-1]}): this version works beside that until its end"
@@ -113,7 +113,7 @@ class DatabaseCheck:
         if not schema.newer and not schema.unfinished:
             yield finding("SCHEMA_CURRENT", OF, "the schema is that of this version")
 
-    def _secrets(self, inspection: Inspection) -> Iterator[Finding]:
+    def _secrets(self, inspection: Inspection) -> Iterator[DoctorFinding]:
         """Whether the keys open them; nothing where none is encrypted and none shall be."""
         of = "secrets of the database"
         try:
@@ -131,7 +131,7 @@ class DatabaseCheck:
         elif seal.seals:
             yield finding("SECRETS_SEALED", of, "all are encrypted with the first key of weft.secrets_key")
 
-    def _in_use(self, inspection: Inspection) -> Iterator[Finding]:
+    def _in_use(self, inspection: Inspection) -> Iterator[DoctorFinding]:
         yield from self._secrets(inspection)
         workers = inspection.workers()
         others = [
@@ -159,7 +159,7 @@ class DatabaseCheck:
             yield finding("SITE_ACTIVE", "site", f"{self.site.name}: {len(self.site.nodes)} nodes")
         yield from self._states(inspection)
 
-    def _states(self, inspection: Inspection) -> Iterator[Finding]:
+    def _states(self, inspection: Inspection) -> Iterator[DoctorFinding]:
         """What weft never writes: by hand, by a defect, or a broken disk."""
         rows = inspection.impossible(None if self.site is None else self.site.units)
         for row in rows:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from weft.app.doctor import agents, cloud, fabric, gate, host
 from weft.app.doctor.advisories import Advisories, read_table
-from weft.app.doctor.bounds import Check, carried_out
+from weft.app.doctor.bounds import DoctorCheck, carried_out
 from weft.app.doctor.database import DatabaseCheck
-from weft.app.doctor.findings import Finding, finding
+from weft.app.doctor.findings import DoctorFinding, finding
 from weft.app.settings import ServeSettings
 from weft.app.sitefile import load_site
 from weft.app.wiring import profile_of
@@ -22,7 +22,9 @@ from weft.model.errors import WeftError
 from weft.model.site import Site
 
 
-def examine(settings: ServeSettings, seconds: float, advisories: Advisories | None = None) -> list[Finding]:
+def examine(
+    settings: ServeSettings, seconds: float, advisories: Advisories | None = None
+) -> list[DoctorFinding]:
     """Look at everything; nothing is changed. Takes at most three times `seconds`.
 
     Args:
@@ -33,10 +35,10 @@ def examine(settings: ServeSettings, seconds: float, advisories: Advisories | No
     database = DatabaseCheck(settings, seconds)
     found = carried_out(
         [
-            Check("secrets", partial(host.secrets, settings)),
-            Check("serve", partial(host.listening, settings)),
-            Check("policy", partial(host.rules, settings)),
-            Check("database", database.look),
+            DoctorCheck("secrets", partial(host.secrets, settings)),
+            DoctorCheck("serve", partial(host.listening, settings)),
+            DoctorCheck("policy", partial(host.rules, settings)),
+            DoctorCheck("database", database.look),
         ],
         seconds,
     )
@@ -49,7 +51,7 @@ def examine(settings: ServeSettings, seconds: float, advisories: Advisories | No
     return found
 
 
-def _site_of_file(path: Path | None) -> tuple[Site | None, Finding]:
+def _site_of_file(path: Path | None) -> tuple[Site | None, DoctorFinding]:
     """The site of the settings' file, where the database can't say."""
     if path is None:
         said = "the database wasn't readable, and the settings name no site file: fabrics weren't checked"
@@ -69,14 +71,14 @@ def _outside(
     stack: ExitStack,
     url: str | None,
     advisories: Advisories,
-) -> Iterator[Finding]:
+) -> Iterator[DoctorFinding]:
     """Keystone of each cloud first, whose token the other checks need; then everything at once.
 
     Args:
         url: of the database, if it can be read.
     """
     yield from advisories.age()
-    first, accounts, later = list[Check](), list[tuple[_Account, Sessions]](), list[Check]()
+    first, accounts, later = list[DoctorCheck](), list[tuple[_Account, Sessions]](), list[DoctorCheck]()
     for account in _accounts(settings, site):
         try:
             sessions = stack.enter_context(closing(Sessions(account.profile)))
@@ -105,14 +107,14 @@ def _outside(
             clouds = {name: signed_in.get(name) for name in site.clouds}
             later.append(gate.gate_check(url, site.name, clouds, seconds))
         later += [
-            Check("extras", partial(host.extras, site)),
-            Check("agents", partial(agents.certificates, site, seconds)),
-            Check("renewal", partial(agents.renewal, site, settings)),
-            Check("secrets of the site", partial(host.site_secrets, site)),
+            DoctorCheck("extras", partial(host.extras, site)),
+            DoctorCheck("agents", partial(agents.certificates, site, seconds)),
+            DoctorCheck("renewal", partial(agents.renewal, site, settings)),
+            DoctorCheck("secrets of the site", partial(host.site_secrets, site)),
         ]
         later += cloud.site_checks(site, settings.cloud_profile)
         later += [
-            Check(f"fabric {name}", partial(fabric.fabric, site, name)) for name in sorted(site.fabrics)
+            DoctorCheck(f"fabric {name}", partial(fabric.fabric, site, name)) for name in sorted(site.fabrics)
         ]
     yield from carried_out(later, seconds)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weft.app.doctor.findings import Finding, finding
+from weft.app.doctor.findings import DoctorFinding, finding
 from weft.app.livecheck import UNCHECKED, check_live
 from weft.model.site import Site
 
 
-def fabric(site: Site, name: str) -> Iterator[Finding]:
+def fabric(site: Site, name: str) -> Iterator[DoctorFinding]:
     """One fabric of the site."""
     of = f"fabric {name}"
     if site.fabrics[name].manager.driver == "none":

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import cast
 
-from weft.app.doctor.bounds import Check
-from weft.app.doctor.findings import Finding, finding
+from weft.app.doctor.bounds import DoctorCheck
+from weft.app.doctor.findings import DoctorFinding, finding
 from weft.drivers.openstack import Sessions
 from weft.drivers.openstack.witness import OpenStackWitness
 from weft.engine.base.database import Database
@@ -19,16 +19,18 @@ OF = "changes outside"
 _REMEDY = "review weft audit, then weft audit --accept"
 
 
-def gate_check(url: str, site: str, clouds: Mapping[str, Sessions | None], seconds: float) -> Check:
+def gate_check(url: str, site: str, clouds: Mapping[str, Sessions | None], seconds: float) -> DoctorCheck:
     """A check of the gate (`weft.engine.base.gate`); nothing is noted.
 
     Args:
         clouds: all of the site; None: weft's user got no token there.
     """
-    return Check(OF, partial(_look, url, site, clouds, seconds))
+    return DoctorCheck(OF, partial(_look, url, site, clouds, seconds))
 
 
-def _look(url: str, site: str, clouds: Mapping[str, Sessions | None], seconds: float) -> Iterator[Finding]:
+def _look(
+    url: str, site: str, clouds: Mapping[str, Sessions | None], seconds: float
+) -> Iterator[DoctorFinding]:
     with inspecting(url, seconds / 2) as inspection:
         if row := inspection.restored():
             said = (

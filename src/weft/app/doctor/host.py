@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from weft.app.doctor.findings import Finding, finding
+from weft.app.doctor.findings import DoctorFinding, finding
 from weft.app.drivers import missing_extras
 from weft.app.policy import Policy
 from weft.app.servecertificate import check_certificate
@@ -22,7 +22,7 @@ from weft.model.site import Site
 _CLOUDS = ("clouds.yaml", "clouds.yml", "secure.yaml", "secure.yml")
 
 
-def secrets(settings: ServeSettings) -> Iterator[Finding]:
+def secrets(settings: ServeSettings) -> Iterator[DoctorFinding]:
     """Modes of the files with secrets that the processes read."""
     named = [
         settings.certificate[1] if settings.certificate else None,
@@ -34,7 +34,7 @@ def secrets(settings: ServeSettings) -> Iterator[Finding]:
     yield from _modes("secrets", [*filter(None, named), *_clouds_files()])
 
 
-def site_secrets(site: Site) -> Iterator[Finding]:
+def site_secrets(site: Site) -> Iterator[DoctorFinding]:
     """The same of the files that the site names: keys, and passwords of managers and switches."""
     named: list[str | None] = []
     for fabric in site.fabrics.values():
@@ -44,7 +44,7 @@ def site_secrets(site: Site) -> Iterator[Finding]:
     yield from _modes("secrets of the site", [Path(path) for path in dict.fromkeys(filter(None, named))])
 
 
-def _modes(of: str, paths: Sequence[Path]) -> Iterator[Finding]:
+def _modes(of: str, paths: Sequence[Path]) -> Iterator[DoctorFinding]:
     bad = False
     for path in paths:
         if why := _unread(path):
@@ -78,7 +78,7 @@ def _clouds_files() -> Iterator[Path]:
         yield from (folder / name for name in _CLOUDS if os.path.lexists(folder / name))
 
 
-def listening(settings: ServeSettings) -> Iterator[Finding]:
+def listening(settings: ServeSettings) -> Iterator[DoctorFinding]:
     """The API's own address and certificate."""
     if settings.certificate is None:
         if not is_loopback(settings.host):
@@ -102,7 +102,7 @@ def listening(settings: ServeSettings) -> Iterator[Finding]:
         yield finding("CERTIFICATES_VALID", "serve", f"the API's certificate {chain} is valid")
 
 
-def rules(settings: ServeSettings) -> Iterator[Finding]:
+def rules(settings: ServeSettings) -> Iterator[DoctorFinding]:
     """The operator's policy file."""
     if settings.policy is None:
         return
@@ -114,7 +114,7 @@ def rules(settings: ServeSettings) -> Iterator[Finding]:
         yield finding("RULES_VALID", "policy", f"{settings.policy} has rules that weft knows")
 
 
-def extras(site: Site) -> Iterator[Finding]:
+def extras(site: Site) -> Iterator[DoctorFinding]:
     """Drivers that the site needs."""
     lacking = missing_extras(site)
     yield from (finding("EXTRA_MISSING", "extras", sentence) for sentence in lacking)

@@ -1,5 +1,5 @@
 """OpenSM, through the fabric agents next to it."""
 
-from weft.drivers.opensm.driver import OpenSm
+from weft.drivers.opensm.driver import OpenSmDriver
 
-__all__ = ["OpenSm"]
+__all__ = ["OpenSmDriver"]

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from weft.drivers.wire.agents import Agent, HttpAgent
+from weft.drivers.wire.agents import HttpAgent, RemoteFabricAgent
 from weft.model.agentapi import AgentPartitions
 from weft.model.errors import UnknownError, WeftError
 from weft.model.fabric import ManagerState
@@ -16,7 +16,7 @@ from weft.model.ids import DEFAULT_PKEY
 T = TypeVar("T")
 
 
-def _partitions(agent: Agent) -> AgentPartitions:
+def _partitions(agent: RemoteFabricAgent) -> AgentPartitions:
     """Its file. OpenSM always has the default partition, whatever the file says: a response without it is invalid."""
     file = agent.partitions()
     if not any(p.pkey == DEFAULT_PKEY for p in file.configured):
@@ -33,10 +33,10 @@ class Files:
     unread: Mapping[str, WeftError]
 
 
-class Agents:
+class FabricAgents:
     """All agents of one fabric."""
 
-    def __init__(self, fabric: str, agents: Sequence[Agent]) -> None:
+    def __init__(self, fabric: str, agents: Sequence[RemoteFabricAgent]) -> None:
         self._fabric = fabric
         self.all = tuple(agents)
         self._pool = ThreadPoolExecutor(
@@ -51,11 +51,11 @@ class Agents:
                 agent.close()
 
     def each(
-        self, ask: Callable[[Agent], T], agents: Sequence[Agent] | None = None
+        self, ask: Callable[[RemoteFabricAgent], T], agents: Sequence[RemoteFabricAgent] | None = None
     ) -> dict[str, T | WeftError]:
         """Query several concurrently; a `WeftError` is that agent's result."""
 
-        def one(agent: Agent) -> T | WeftError:
+        def one(agent: RemoteFabricAgent) -> T | WeftError:
             try:
                 return ask(agent)
             except WeftError as error:
@@ -74,7 +74,7 @@ class Agents:
             {n: a for n, a in answers.items() if isinstance(a, WeftError)},
         )
 
-    def master(self, files: Files) -> Agent:
+    def master(self, files: Files) -> RemoteFabricAgent:
         """The agent of the master. Raises `UnknownError` if there is not exactly one."""
         masters = [n for n, f in files.read.items() if f.state is ManagerState.MASTER]
         if len(masters) != 1:
@@ -88,10 +88,10 @@ class Agents:
             )
         return self.named(masters[0])
 
-    def of_master(self, ask: Callable[[Agent], T], /) -> T:
+    def of_master(self, ask: Callable[[RemoteFabricAgent], T], /) -> T:
         """What the master's agent says. Raises as `master`."""
         return ask(self.master(self.files()))
 
-    def named(self, name: str) -> Agent:
+    def named(self, name: str) -> RemoteFabricAgent:
         """The agent of this name, which the site has."""
         return next(a for a in self.all if a.name == name)

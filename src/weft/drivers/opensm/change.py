@@ -14,14 +14,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.drivers.joined import Queued, Submission, make_all, still_asked
-from weft.drivers.opensm.agents import Agents, Files
+from weft.drivers.opensm.agents import FabricAgents, Files
 from weft.drivers.opensm.section import Base, Section, base_section, marks_of, section_of
 from weft.model.agentapi import PartitionsChange, PortMismatch, WeftPartitionDocument
 from weft.model.errors import ConflictError, PermanentError, TemporaryError, UnknownError, WeftError
 from weft.model.ids import FULL_MEMBER, format_pkey
 from weft.model.mark import Mark
 from weft.ports.fences import Fence
-from weft.ports.ledger import Ledger
+from weft.ports.ledger import SegmentLedger
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class _Asked(Submission[Edit]):
     changed: Changed | None = None
 
 
-class Changer(Queued[_Asked]):
+class OpenSmChanger(Queued[_Asked]):
     """Changes one fabric. Thread-safe: edits that wait for each other are combined into one change.
 
     Args:
@@ -86,8 +86,8 @@ class Changer(Queued[_Asked]):
     def __init__(
         self,
         site: str,
-        agents: Agents,
-        ledger: Ledger,
+        agents: FabricAgents,
+        ledger: SegmentLedger,
         changed: Callable[[], None] = lambda: None,
         takes: float = 0.0,
     ) -> None:

@@ -7,21 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from weft.drivers.opensm.agents import Agents, Files
+from weft.drivers.opensm.agents import FabricAgents, Files
 from weft.drivers.opensm.capabilities import CAPABILITIES
-from weft.drivers.opensm.change import Changed, Changer, lost
+from weft.drivers.opensm.change import Changed, OpenSmChanger, lost
 from weft.drivers.opensm.evidence import OpenSmSnapshot, clean, configured
 from weft.drivers.opensm.looks import Looks
 from weft.drivers.opensm.marked import marked_segments
-from weft.drivers.opensm.observe import FabricReading, observe
+from weft.drivers.opensm.observe import IndexedReading, observe
 from weft.drivers.opensm.section import Base, DesiredPartition, Section
 from weft.drivers.opensm.status import fabric_status
 from weft.drivers.segments import SegmentDriver, segment_of
-from weft.drivers.wire.agents import Agent, HttpAgent, certificate_problems
+from weft.drivers.wire.agents import HttpAgent, RemoteFabricAgent, certificate_problems
 from weft.drivers.wire.items import port_table
 from weft.drivers.wire.places import machine_places
 from weft.drivers.wire.readingjudge import ReadingJudge
-from weft.drivers.wire.repairs import Repairs
+from weft.drivers.wire.repairs import RepairQueue
 from weft.drivers.wire.routes import RateKeeper, RouteKeeper
 from weft.model.agentapi import (
     PathsQuery,
@@ -29,7 +29,7 @@ from weft.model.agentapi import (
     WeftPartitionDocument,
 )
 from weft.model.errors import WeftError
-from weft.model.fabric import Capabilities, Check, Clean, Configured, FabricStatus, Snapshot, Usage
+from weft.model.fabric import Capabilities, Clean, Configured, FabricStatus, SegmentCheck, Snapshot, Usage
 from weft.model.ids import parse_guid, parse_pkey
 from weft.model.linkreading import TimedRates, TimedRoutes
 from weft.model.livecheck import LiveCheck
@@ -43,7 +43,7 @@ from weft.planning.fabric.check import check_paths, check_tables, probe_pairs
 from weft.planning.fabric.hardening import weaknesses
 from weft.planning.fabric.portkeys import crowded
 from weft.ports.fences import Fence, unfenced
-from weft.ports.ledger import Ledger
+from weft.ports.ledger import SegmentLedger
 from weft.ports.resources import Ids, Outcomes, Scope
 
 TAKES_SECONDS = 5.0
@@ -56,7 +56,7 @@ ENTRIES_SECONDS = 3600.0
 """How long the size of a port's table is cached: it only changes with the adapter's firmware."""
 
 
-class OpenSm(SegmentDriver[OpenSmSnapshot]):
+class OpenSmDriver(SegmentDriver[OpenSmSnapshot]):
     """`FabricDriver` of one fabric of the site. Opens no connection yet.
 
     Args:
@@ -70,8 +70,8 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         self,
         site: Site,
         fabric: str,
-        ledger: Ledger,
-        agents: Sequence[Agent] | None = None,
+        ledger: SegmentLedger,
+        agents: Sequence[RemoteFabricAgent] | None = None,
         takes: float = TAKES_SECONDS,
     ) -> None:
         manager = site.fabrics[fabric].manager
@@ -79,11 +79,12 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         self._ports = site.ports_on(fabric)
         chosen = [HttpAgent(a, manager) for a in manager.agents] if agents is None else list(agents)
         self._certificates = manager if agents is None else None
-        self._agents = Agents(fabric, chosen)
+        self._agents = FabricAgents(fabric, chosen)
         self._judge = ReadingJudge(fabric, self._ports)
-        self._changer = Changer(site.name, self._agents, ledger, self._reading.changed, takes)
+        self._changer = OpenSmChanger(site.name, self._agents, ledger, self._reading.changed, takes)
         self._repairs = {
-            a.name: Repairs(lambda query, a=a: a.repair(query), a.name, self._reading.changed) for a in chosen
+            a.name: RepairQueue(lambda query, a=a: a.repair(query), a.name, self._reading.changed)
+            for a in chosen
         }
         self._looks = Looks(fabric, self._look)
         self._routes, self._rates = RouteKeeper(self._agents.of_master), RateKeeper(self._agents.of_master)
@@ -137,7 +138,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         seen = self._own(snapshot).seen
         return self._repairs[seen.master].explain(observe(DesiredPartition.of(segment), mark, seen))
 
-    def check(self, segment: SegmentSpec, snapshot: Snapshot) -> Check:
+    def check(self, segment: SegmentSpec, snapshot: Snapshot) -> SegmentCheck:
         """Problems of a manager concern the audit and the operator; a pod is judged by the fabric itself."""
         mine, site, name = self._own(snapshot), self._site, self._fabric
         wanted = DesiredPartition.of(segment)
@@ -146,7 +147,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         inside, outside = probe_pairs(wanted.members, mine.outsiders)
         probes = self._paths(mine.configured.active, [*inside, *outside])
         problems += check_paths(site, name, wanted.pkey, probes[: len(inside)], probes[len(inside) :])
-        return Check(tuple(problems), {f"host ports of {name}": mine.seen.ports_read})
+        return SegmentCheck(tuple(problems), {f"host ports of {name}": mine.seen.ports_read})
 
     def clean(self, segment: SegmentSpec, snapshot: Snapshot) -> Clean:
         return clean(DesiredPartition.of(segment), self._own(snapshot))
@@ -280,7 +281,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         files = self._agents.files()
         master = self._agents.master(files)
         tables = self._judge.all(master.tables(TablesQuery()), master.name)
-        seen = FabricReading(
+        seen = IndexedReading(
             master.name,
             files.read,
             files.unread,
@@ -304,14 +305,14 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
             key: self._observed(spec, mark, seen, scope.leaving) for key, (spec, mark) in partitions.items()
         }
 
-    def _observed(self, spec: DesiredPartition, mark: Mark, seen: FabricReading, leaving: bool) -> Observed:
+    def _observed(self, spec: DesiredPartition, mark: Mark, seen: IndexedReading, leaving: bool) -> Observed:
         return self._repairs[seen.master].explain(observe(spec, mark, seen, leaving, self._takes))
 
-    def _look(self, ports: tuple[int, ...]) -> FabricReading:
+    def _look(self, ports: tuple[int, ...]) -> IndexedReading:
         files = self._agents.files()
         master = self._agents.master(files)
         tables = self._judge.some(master.tables(TablesQuery(port_guids=ports)), ports, master.name)
-        return FabricReading(master.name, files.read, files.unread, tables, self._ports)
+        return IndexedReading(master.name, files.read, files.unread, tables, self._ports)
 
     def _put(
         self, scope: Scope, wanted: Sequence[Resource], vacate: frozenset[int] = frozenset()

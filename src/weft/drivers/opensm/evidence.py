@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from weft.drivers.opensm.observe import FabricReading
+from weft.drivers.opensm.observe import IndexedReading
 from weft.drivers.opensm.section import DesiredPartition
 from weft.drivers.wire.items import Plane, PortTables, WireReading, port_seen, wire_items
-from weft.drivers.wire.places import Where, seen_at
+from weft.drivers.wire.places import AdapterPlaces, seen_at
 from weft.model.agentapi import AgentPartitions
 from weft.model.errors import OutsideError, WeftError
 from weft.model.fabric import Clean, Configured, EvidenceItem, PortSeen, Snapshot
@@ -20,7 +20,7 @@ from weft.planning.fabric.check import Outsiders, manager_ports
 class OpenSmSnapshot(Snapshot):
     """The managers' files and every host port's tables, read in this order."""
 
-    def __init__(self, site: Site, fabric: str, began: float, seen: FabricReading) -> None:
+    def __init__(self, site: Site, fabric: str, began: float, seen: IndexedReading) -> None:
         self.site, self.seen = site, seen
         super().__init__(fabric, began, configured(seen.files, seen.unread, seen.master), self._ports)
 
@@ -34,7 +34,7 @@ class OpenSmSnapshot(Snapshot):
         """The ports' tables with the places of machines' adapters, as evidence."""
         seen = self.seen
         # Only machines' adapters have places: of the ports of all others none is asked for.
-        where = Where(seen.machines, seen.idle, seen_at(seen.ports.values()) if seen.machines else {})
+        where = AdapterPlaces(seen.machines, seen.idle, seen_at(seen.ports.values()) if seen.machines else {})
         return WireReading(
             self.site, self.fabric, self.tables, seen.on_wire, seen.master, where, seen.tables.partial
         )

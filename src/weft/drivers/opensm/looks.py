@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from weft.drivers.joined import Queued, Submission, make_all
-from weft.drivers.opensm.observe import FabricReading
+from weft.drivers.opensm.observe import IndexedReading
 
 
 @dataclass(slots=True, eq=False)
 class _Look(Submission[tuple[int, ...]]):
     """Ports (GUIDs) that one caller asks about, and the reading that shows them and others'."""
 
-    seen: FabricReading | None = field(default=None, kw_only=True)
+    seen: IndexedReading | None = field(default=None, kw_only=True)
 
 
 class Looks(Queued[_Look]):
@@ -23,11 +23,11 @@ class Looks(Queued[_Look]):
         read: reads the managers' files and the tables of these ports, in bounded time.
     """
 
-    def __init__(self, fabric: str, read: Callable[[tuple[int, ...]], FabricReading]) -> None:
+    def __init__(self, fabric: str, read: Callable[[tuple[int, ...]], IndexedReading]) -> None:
         super().__init__(self._make, "looks", "read ports' tables", f"the agents of {fabric}", paced=True)
         self._read = read
 
-    def look(self, ports: tuple[int, ...], patient: bool = False) -> FabricReading:
+    def look(self, ports: tuple[int, ...], patient: bool = False) -> IndexedReading:
         """A reading of these ports that began after the call.
 
         Args:

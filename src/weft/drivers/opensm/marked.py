@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.drivers.opensm.observe import FabricReading
+from weft.drivers.opensm.observe import IndexedReading
 from weft.model.agentapi import Tables, WeftPartitionDocument
 from weft.model.ids import FULL_MEMBER, format_guid, format_pkey
 from weft.model.mark import Mark
@@ -12,7 +12,7 @@ from weft.model.ranges import Range
 from weft.model.resources import Kind, Marked
 
 
-def marked_segments(fabric: str, ours: Range, seen: FabricReading) -> Sequence[Marked]:
+def marked_segments(fabric: str, ours: Range, seen: IndexedReading) -> Sequence[Marked]:
     """Everything in weft's section of any manager, and keys in weft's range without a partition."""
     out: dict[int, Marked] = {}
     for name in sorted(seen.files, key=lambda n: n != seen.master):

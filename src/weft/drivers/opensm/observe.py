@@ -27,7 +27,7 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True)
-class FabricReading:
+class IndexedReading:
     """One reading of a fabric, indexed, since many pods are judged by it.
 
     Attributes:
@@ -81,7 +81,7 @@ class FabricReading:
 
 
 def observe(
-    spec: DesiredPartition, mark: Mark, seen: FabricReading, leaving: bool = False, takes: float = 0.0
+    spec: DesiredPartition, mark: Mark, seen: IndexedReading, leaving: bool = False, takes: float = 0.0
 ) -> Observed:
     """What was observed of one desired partition.
 
@@ -118,7 +118,7 @@ def observe(
     )
 
 
-def _if_absent(spec: DesiredPartition, seen: FabricReading, standbys: Sequence[str]) -> Observed:
+def _if_absent(spec: DesiredPartition, seen: IndexedReading, standbys: Sequence[str]) -> Observed:
     """Neither the master's file nor the fabric shows it: absent, unless something that could show it was not read.
 
     Standbys that still have it, or don't respond, are named in the proof; the release decides about the P_Key then.
@@ -152,7 +152,7 @@ def _if_absent(spec: DesiredPartition, seen: FabricReading, standbys: Sequence[s
     )
 
 
-def _other_members(pkey: int, seen: FabricReading) -> frozenset[int]:
+def _other_members(pkey: int, seen: IndexedReading) -> frozenset[int]:
     """Members of a foreign partition with the same key, if ours is gone: its ports aren't our remains."""
     configured = seen.files[seen.master].configured
     return frozenset(int(g, 16) for p in configured if p.pkey == pkey for g in p.members)
@@ -180,7 +180,9 @@ def _in_files(
             )
 
 
-def _on_ports(spec: DesiredPartition, seen: FabricReading, of_others: frozenset[int]) -> Iterator[Difference]:
+def _on_ports(
+    spec: DesiredPartition, seen: IndexedReading, of_others: frozenset[int]
+) -> Iterator[Difference]:
     ports = seen.ports
     for guid in spec.members:
         port = ports.get(guid)
@@ -210,7 +212,7 @@ def _member(pkey: int, port: PortReading) -> Iterator[Difference]:
             yield Difference(field=where, wanted="full", observed=observed)
 
 
-def _facts(spec: DesiredPartition, seen: FabricReading) -> dict[str, object]:
+def _facts(spec: DesiredPartition, seen: IndexedReading) -> dict[str, object]:
     keys = {spec.pkey, spec.pkey | FULL_MEMBER}
     ports = [seen.ports[g] for g in sorted(seen.on_wire.get(spec.pkey, ()))]
     on_hosts = [format_guid(p.port_guid) for p in ports if keys & set(p.keys)]

@@ -99,7 +99,7 @@ def marks_of(files: Files) -> set[Mark]:
 def base_section(
     files: Files, master: str, wanted: Mapping[Mark, SegmentSpec], known: Mapping[Mark, bool]
 ) -> Base:
-    """See the module's docstring; `wanted` and `known` are those of `Ledger`, read after the files were."""
+    """See the module's docstring; `wanted` and `known` are those of `SegmentLedger`, read after the files were."""
     over = {m.text() for m, ended in known.items() if ended}
     asked = {m.text(): spec for m, spec in wanted.items()}
     mine = section_of(files.read[master])

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from weft.drivers.openstack.base import Call, Fence, KindDriver, ListedResource, outcomes_of
 from weft.drivers.openstack.nova import compute_control, unlock_server
-from weft.drivers.openstack.service import Json, Service
+from weft.drivers.openstack.service import CloudService, Json
 from weft.drivers.openstack.session import Project
 from weft.drivers.openstack.storage import StorageKind
 from weft.drivers.openstack.storageuses import of_volume
@@ -31,7 +31,7 @@ class Volumes(StorageKind):
     item, collection = "volume", "volumes"
     settled = frozenset({"available", "in-use", "reserved", "attaching", "detaching", "backing-up"})
 
-    def service(self, project: Project) -> Service:
+    def service(self, project: Project) -> CloudService:
         return project.volume
 
     def body(self, call: Call, resource: Resource) -> Json:

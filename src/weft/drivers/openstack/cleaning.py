@@ -31,7 +31,7 @@ from typing import Any, cast
 
 from weft.model.ids import moment_of
 from weft.model.site import Cloud
-from weft.ports.cleanings import LastClaim, Watched
+from weft.ports.cleanings import LastClaim, WatchedCleaning
 
 CLEANING = "automated_cleaning"
 FLOWS = frozenset({"deployment", "servicing", "manual_cleaning"})
@@ -116,7 +116,7 @@ class Cleaning:
 def last_cleaning(
     history: Sequence[Mapping[str, Any]],
     node: Mapping[str, Any],
-    watched: Watched | None = None,
+    watched: WatchedCleaning | None = None,
     demanded: Collection[str] = (),
 ) -> Cleaning | str:
     """The cleaning that came after everything else that ran on the machine, or why there is none.
@@ -193,7 +193,7 @@ def _last_end(
     return found
 
 
-def _is_its(watched: Watched | None, changed: str) -> bool:
+def _is_its(watched: WatchedCleaning | None, changed: str) -> bool:
     """Whether the machine became available at the end of the cleaning that was watched, and nothing else since."""
     then, now = moment_of(watched.ended if watched else ""), moment_of(changed)
     return then is not None and then == now
@@ -202,7 +202,7 @@ def _is_its(watched: Watched | None, changed: str) -> bool:
 def _cleaning(
     start: Mapping[str, Any] | None,
     end: Mapping[str, Any],
-    watched: Watched | None,
+    watched: WatchedCleaning | None,
     node: Mapping[str, Any],
 ) -> Cleaning | str:
     began, ended = str(start.get("created_at") if start else ""), str(end.get("created_at"))

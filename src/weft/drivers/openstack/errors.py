@@ -62,7 +62,7 @@ QUOTA = frozenset({"OverQuota", "QuotaExceeded"})
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CloudAnswer:
     """An answer.
 
     Attributes:
@@ -133,7 +133,7 @@ class DeniedError(UnknownError):
 
 
 def error_of_answer(
-    asked: str, of: str, answer: Answer, reading: bool, version: str | None = None
+    asked: str, of: str, answer: CloudAnswer, reading: bool, version: str | None = None
 ) -> OutsideError:
     """The error for an unexpected answer.
 
@@ -187,7 +187,7 @@ def known(text: str) -> Message | None:
     return outside.NO_VALID_HOST() if "No valid host was found" in text else None
 
 
-def _over_quota(answer: Answer) -> bool:
+def _over_quota(answer: CloudAnswer) -> bool:
     return answer.error_type in QUOTA or "quota" in answer.message.lower()
 
 
@@ -241,7 +241,7 @@ def _seconds(text: str | None, default: float) -> float:
     return min(float(text[:9]), LONGEST_DELAY)
 
 
-def check_done(asked: str, answer: Answer) -> None:
+def check_done(asked: str, answer: CloudAnswer) -> None:
     """Raise `ConflictError` if the service has refused."""
     if not answer.fine:
         raise ConflictError(orders.CLOUD_REFUSES(what=asked, why=answer.sentence()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from weft.drivers.openstack.service import Service
+from weft.drivers.openstack.service import CloudService
 from weft.model.errors import UnknownError
 
 FRESH = 300.0
@@ -17,7 +17,7 @@ class Extensions:
     def __init__(self) -> None:
         self._read: tuple[float, frozenset[str]] | None = None
 
-    def of(self, network: Service) -> frozenset[str]:
+    def of(self, network: CloudService) -> frozenset[str]:
         """Those listed within `FRESH` seconds; asks if that is longer ago. Raises `UnknownError`."""
         read, now = self._read, time.monotonic()
         if read is None or now - read[0] > FRESH:
@@ -25,7 +25,7 @@ class Extensions:
         return read[1]
 
 
-def _listed(network: Service) -> frozenset[str]:
+def _listed(network: CloudService) -> frozenset[str]:
     asked = "list Neutron's extensions"
     rows = network.listing(asked, "/extensions", "extensions")
     known = frozenset(alias for row in rows if isinstance(alias := row.get("alias"), str))

@@ -19,7 +19,7 @@ from weft.drivers.openstack.networks import OpenStackNetworks
 from weft.drivers.openstack.nodes import changed_machines, seen_machines
 from weft.drivers.openstack.occupants import OpenStackOccupants
 from weft.drivers.openstack.servers import OpenStackServers
-from weft.drivers.openstack.service import Json, Service
+from weft.drivers.openstack.service import CloudService, Json
 from weft.drivers.openstack.session import Project, Sessions
 from weft.drivers.openstack.storagefacts import OpenStackStorage
 from weft.drivers.openstack.tenantnetworks import OpenStackTenantNetworks
@@ -281,7 +281,7 @@ class OpenStackFacts(
         return int(limits.get("maxTotalKeypairs", -1)), len(used)
 
 
-def _absolute(compute: Service, asked: str) -> Json:
+def _absolute(compute: CloudService, asked: str) -> Json:
     limits = compute.item(asked, "/limits", "limits").get("absolute")
     if not isinstance(limits, dict):
         raise UnknownError(asked, "compute", "no object 'absolute' in the limits")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from weft.drivers.openstack.errors import Answer
+from weft.drivers.openstack.errors import CloudAnswer
 
 SECRET_FIELDS = frozenset({"user_data", "configdrive", "adminPass", "rescue_password", "password", "secret"})
 """Fields of requests whose values must not appear in any error, log or reason."""
@@ -16,7 +16,7 @@ _BEGINNING, _SHORTEST = 24, 4
 nothing."""
 
 
-def without_secrets(answer: Answer, sent: object, token: str | bytes | None) -> Answer:
+def without_secrets(answer: CloudAnswer, sent: object, token: str | bytes | None) -> CloudAnswer:
     """The answer without any quotation of the request's secrets.
 
     Args:

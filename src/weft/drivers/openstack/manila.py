@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, ListedResource, outcomes_of
-from weft.drivers.openstack.service import Json, Service
+from weft.drivers.openstack.service import CloudService, Json
 from weft.drivers.openstack.session import Project
 from weft.drivers.openstack.sharerules import (
     ADDRESSES,
@@ -48,7 +48,7 @@ class Shares(StorageKind):
     settled = frozenset({"available"})
     updatable = frozenset({"mark", "others", "public"})
 
-    def service(self, project: Project) -> Service:
+    def service(self, project: Project) -> CloudService:
         return project.share
 
     def body(self, call: Call, resource: Resource) -> Json:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ipaddress import IPv4Network
 
 from weft.drivers.openstack.base import Call, Fence, Fields, ListedResource
-from weft.drivers.openstack.errors import Answer
+from weft.drivers.openstack.errors import CloudAnswer
 from weft.drivers.openstack.networks import EVERYBODYS, add_share, set_shares, shared_projects
 from weft.drivers.openstack.neutron import NeutronKind
 from weft.drivers.openstack.service import Json
@@ -180,7 +180,7 @@ class Networks(NeutronKind):
             set_shares(call.project, "network", row.id, resource.name, _shared_with(spec))
         super().repair(call, resource, row, fields)
 
-    def _made_before(self, call: Call, resource: Resource, asked: str, answer: Answer) -> str:
+    def _made_before(self, call: Call, resource: Resource, asked: str, answer: CloudAnswer) -> str:
         spec = resource.spec_as(NetworkSpec)
         if answer.status == 400 and spec.mtu is not None and "mtu" in answer.message.lower():
             then = "raise global_physnet_mtu, path_mtu or physical_network_mtus in Neutron, or lower mtu in the site"

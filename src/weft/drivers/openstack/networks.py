@@ -23,7 +23,7 @@ EVERYBODYS = f"{EVERYBODY}{EXTERNAL}"
 
 
 class OpenStackNetworks:
-    """`Networks`. Thread-safe."""
+    """`CloudNetworks`. Thread-safe."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._networks_of = sessions

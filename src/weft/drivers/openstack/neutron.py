@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from weft.drivers.openstack.base import Call, Fence, KindDriver, ListedResource, ours, outcomes_of
-from weft.drivers.openstack.errors import QUOTA, Answer
+from weft.drivers.openstack.errors import QUOTA, CloudAnswer
 from weft.drivers.openstack.filters import Filters
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
@@ -98,7 +98,7 @@ class NeutronKind(KindDriver):
             call.scope.fence()
             return self._made(call, wanted, self._ask_bulk(call, wanted))
 
-        def ask(batch: Sequence[Resource]) -> Answer | WeftError:
+        def ask(batch: Sequence[Resource]) -> CloudAnswer | WeftError:
             call.scope.fence()
             try:
                 return self._ask_bulk(call, batch)
@@ -177,14 +177,14 @@ class NeutronKind(KindDriver):
             **self.body(call, resource),
         }
 
-    def _ask_bulk(self, call: Call, wanted: Sequence[Resource]) -> Answer:
+    def _ask_bulk(self, call: Call, wanted: Sequence[Resource]) -> CloudAnswer:
         body = {self.collection: [self._full_body(call, r) for r in wanted]}
         return call.project.network.ask(self._asked(call, wanted), "POST", self.path, json=body, ok=_REFUSED)
 
     def _asked(self, call: Call, wanted: Sequence[Resource]) -> str:
         return f"create {len(wanted)} {self.collection} of {call.scope.owner.kind} {call.scope.name}"
 
-    def _made(self, call: Call, wanted: Sequence[Resource], answer: Answer) -> dict[str, Outcome]:
+    def _made(self, call: Call, wanted: Sequence[Resource], answer: CloudAnswer) -> dict[str, Outcome]:
         if answer.fine:
             # Neutron answers in the order of the request; the mark verifies that. What isn't in the answer
             # has no outcome, and will be searched for.
@@ -223,7 +223,7 @@ class NeutronKind(KindDriver):
 
         return outcomes_of(call, wanted, one) if wanted else {}
 
-    def _made_before(self, call: Call, resource: Resource, asked: str, answer: Answer) -> str:
+    def _made_before(self, call: Call, resource: Resource, asked: str, answer: CloudAnswer) -> str:
         """A conflict with a resource whose answer was lost is no conflict; any other is an error."""
         if answer.status == 409:
             there = ours(self.rows(call, [resource]), call.scope, [resource], call.ids)

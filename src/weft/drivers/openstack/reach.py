@@ -16,7 +16,7 @@ import requests
 from cryptography import x509
 from keystoneauth1.exceptions import ClientException
 
-from weft.drivers.openstack.service import Params, Service
+from weft.drivers.openstack.service import CloudService, Params
 from weft.drivers.openstack.session import Sessions
 from weft.model.errors import UnknownError, without_password
 
@@ -60,7 +60,7 @@ class Met:
     ahead: float | None
 
 
-def service_of(sessions: Sessions, name: str) -> Service:
+def service_of(sessions: Sessions, name: str) -> CloudService:
     """A service as weft's user sees it in its own project."""
     own = sessions.own()
     every = (own.identity, own.network, own.compute, own.image, own.placement)

@@ -35,7 +35,7 @@ REFUSED = (400, 404, 409, 501)
 
 
 class OpenStackServers:
-    """`Servers`. Thread-safe.
+    """`ServerActions`. Thread-safe.
 
     Args:
         without_nova: the cloud has machines of which Nova knows nothing (`weft.drivers.openstack.metalfacts`).

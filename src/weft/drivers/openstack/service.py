@@ -15,7 +15,7 @@ from keystoneauth1.identity.base import BaseIdentityPlugin
 from openstack.config.cloud_region import CloudRegion
 from openstack.exceptions import ConfigException
 
-from weft.drivers.openstack.errors import Answer, error_of_answer, error_of_exception
+from weft.drivers.openstack.errors import CloudAnswer, error_of_answer, error_of_exception
 from weft.drivers.openstack.filters import Filters, in_urls, texts_of
 from weft.drivers.openstack.hiding import without_secrets
 from weft.model.errors import OutsideError, TemporaryError, UnknownError
@@ -46,7 +46,7 @@ _KNOWN = (HttpError, NotConnected, requests.RequestException, OSError, ConfigExc
 _BY_OFFSET = frozenset({"shared-file-system"})
 
 
-class Service:
+class CloudService:
     """One service of the cloud, seen from one project. Thread-safe."""
 
     def __init__(
@@ -101,14 +101,14 @@ class Service:
             raise self._misshapen(asked, answer, f"another {name}'s {shown}, {str(part.get(shown))[:80]!r},")
         return part
 
-    def part(self, asked: str, answer: Answer, name: str, reading: bool = True) -> Json:
+    def part(self, asked: str, answer: CloudAnswer, name: str, reading: bool = True) -> Json:
         """The object `name` of an answer's body. Raises `UnknownError`; `TemporaryError` if it was no read."""
         part = answer.body.get(name)
         if not isinstance(part, dict):
             raise self._misshapen(asked, answer, f"no object {name!r}", reading)
         return cast(Json, part)
 
-    def rows(self, asked: str, answer: Answer, collection: str) -> list[Json]:
+    def rows(self, asked: str, answer: CloudAnswer, collection: str) -> list[Json]:
         """The list `collection` of an answer's body. Raises `UnknownError`."""
         found = answer.body.get(collection)
         if not isinstance(found, list) or not all(isinstance(row, dict) for row in cast(list[object], found)):
@@ -171,7 +171,7 @@ class Service:
 
     def _followed(
         self, asked: str, path: str, collection: str, params: Params | None
-    ) -> tuple[list[Json], Answer, bool]:
+    ) -> tuple[list[Json], CloudAnswer, bool]:
         """The rows that links lead to, the last answer, and whether the listing looks complete.
 
         The next page is in `{collection}_links` (Nova, Neutron) or is `next` of the body (Ironic, Glance).
@@ -233,7 +233,7 @@ class Service:
         headers: Mapping[str, str] | None = None,
         ok: Collection[int] = (),
         microversion: str | None = None,
-    ) -> Answer:
+    ) -> CloudAnswer:
         """One request.
 
         Args:
@@ -292,7 +292,7 @@ class Service:
             self._doubt(False)
             raise error_of_exception("sign in", self._of(), error, True) from error
 
-    def error(self, asked: str, answer: Answer, reading: bool = False) -> OutsideError:
+    def error(self, asked: str, answer: CloudAnswer, reading: bool = False) -> OutsideError:
         """The error of an answer whose status was passed to `ask` as `ok`."""
         if not answer.request_id or answer.status in (401, 403):
             self._doubt(False)
@@ -348,7 +348,7 @@ class Service:
         then = "check weft's policies (docs/operating-roles.md), the service's filters and any proxy in front of it"
         return UnknownError(asked, self._of(), seen, then)
 
-    def _misshapen(self, asked: str, answer: Answer, what: str, reading: bool = True) -> OutsideError:
+    def _misshapen(self, asked: str, answer: CloudAnswer, what: str, reading: bool = True) -> OutsideError:
         if not answer.request_id:
             self._doubt(False)
         seen = f"{answer.sentence()}: {what} in it ({', '.join(map(str, answer.body)) or 'nothing'})"[:300]
@@ -386,7 +386,7 @@ class CallCounter:
         return calls
 
 
-def _answer(response: requests.Response) -> Answer:
+def _answer(response: requests.Response) -> CloudAnswer:
     strange = ""
     try:
         body = response.json() if response.content else None
@@ -395,7 +395,7 @@ def _answer(response: requests.Response) -> Answer:
     if not isinstance(body, dict):
         strange = strange or ("nothing" if body is None else type(body).__name__)
         body = {}
-    return Answer(
+    return CloudAnswer(
         status=response.status_code,
         body=body,
         text=response.text if strange or response.status_code >= 400 else "",

@@ -25,7 +25,7 @@ from openstack.config.loader import CONFIG_FILES, SECURE_FILES
 from weft.drivers.openstack.cleaning import Demands
 from weft.drivers.openstack.errors import OUTSIDE, error_of_exception
 from weft.drivers.openstack.extensions import Extensions
-from weft.drivers.openstack.service import CallCounter, Service
+from weft.drivers.openstack.service import CallCounter, CloudService
 from weft.drivers.openstack.transport import TIMEOUT, BoundedAdapter
 from weft.model.errors import InputError
 from weft.planning.cloudsfile import check_clouds, check_profile
@@ -47,14 +47,14 @@ class Project:
     """
 
     project_id: str | None
-    network: Service
-    compute: Service
-    image: Service
-    identity: Service
-    placement: Service
-    baremetal: Service
-    share: Service
-    volume: Service
+    network: CloudService
+    compute: CloudService
+    image: CloudService
+    identity: CloudService
+    placement: CloudService
+    baremetal: CloudService
+    share: CloudService
+    volume: CloudService
     own: Callable[[], Project]
     cleaning: Demands = field(default_factory=Demands)
     cleanings: Cleanings = field(default_factory=NoCleanings)
@@ -174,8 +174,8 @@ class Sessions:
         def doubt(nowhere: bool) -> None:
             self._forget(project_id, nowhere)
 
-        def service(service_type: str, version: str | None) -> Service:
-            return Service(region, service_type, version, self.counter, doubt)
+        def service(service_type: str, version: str | None) -> CloudService:
+            return CloudService(region, service_type, version, self.counter, doubt)
 
         return Project(
             project_id=project_id,

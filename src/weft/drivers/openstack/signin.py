@@ -18,7 +18,7 @@ from weft.drivers.openstack.identity import LONGEST_TOKEN, caller_of, wrong_fiel
 from weft.drivers.openstack.session import Sessions
 from weft.model.errors import UnauthenticatedError, UnknownError
 from weft.model.messages import outside
-from weft.ports.signin import NeedsPasscode, Scope, SignedIn
+from weft.ports.signin import NeedsPasscode, SignedIn, TokenScope
 
 LONGEST_GIVEN = 4096
 """Characters of a name, password or secret; longer ones aren't forwarded to Keystone."""
@@ -96,7 +96,7 @@ class KeystoneSignIn:
             raise UnauthenticatedError("not signed in: a token without a project is wanted")
         return found
 
-    def scopes(self, token: str) -> list[Scope]:
+    def scopes(self, token: str) -> list[TokenScope]:
         headers = {"X-Auth-Token": token}
         answer = self._ask("GET", "/auth/projects", headers)
         if answer.status_code == 401:
@@ -108,7 +108,7 @@ class KeystoneSignIn:
         except ValidationError as error:
             raise self._strange(f"no list of projects ({wrong_fields(error)})") from None
         projects = sorted(
-            (Scope(p.id, p.name, p.domain_id) for p in found if p.enabled),
+            (TokenScope(p.id, p.name, p.domain_id) for p in found if p.enabled),
             key=lambda s: (s.name, s.domain_id),
         )
         # Keystone fails with 500 for tokens of federated users, whose groups it can't look up there.
@@ -118,7 +118,7 @@ class KeystoneSignIn:
             isinstance(row, dict) and cast(Mapping[str, object], row).get("all") is True
             for row in cast(list[object], rows)
         )
-        return [*projects[:MOST_SCOPES], *([Scope(None, "system")] if everywhere else [])]
+        return [*projects[:MOST_SCOPES], *([TokenScope(None, "system")] if everywhere else [])]
 
     def scoped(self, token: str, project_id: str | None) -> SignedIn:
         scope = {"system": {"all": True}} if project_id is None else {"project": {"id": _short(project_id)}}

@@ -74,7 +74,7 @@ class _Heard:
         self.missed = {}
 
 
-class Asking:
+class RequestInProgress:
     """One request in progress. Exactly one of `answered` and `failed` ends it.
 
     Attributes:
@@ -125,7 +125,7 @@ class Silences:
         self.lock = threading.Lock()
         self._services: dict[str, _Heard] = {}
 
-    def ask(self, url: str, read: bool, who: str = "") -> Asking:
+    def ask(self, url: str, read: bool, who: str = "") -> RequestInProgress:
         """Before a request. Raises `SilentError`.
 
         Args:
@@ -141,7 +141,7 @@ class Silences:
                 if not read or heard.trying or now - heard.tried < SILENT_SECONDS:
                     raise SilentError(f"it has given no answer for {now - heard.silent:.0f} s; not asked")
                 heard.trying, heard.tried = True, now
-            asking = Asking(self, heard, now, tries, who)
+            asking = RequestInProgress(self, heard, now, tries, who)
             if read:
                 heard.reads[asking] = (now, who)
             return asking

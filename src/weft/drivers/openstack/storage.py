@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from weft.drivers.openstack.base import Call, Fence, KindDriver, ListedResource, ours, outcomes_of
-from weft.drivers.openstack.service import Json, Service
+from weft.drivers.openstack.service import CloudService, Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import WeftError
 from weft.model.mark import Mark
@@ -32,7 +32,7 @@ class StorageKind(KindDriver):
     updatable: ClassVar[frozenset[str]] = frozenset({"mark"})
 
     @abstractmethod
-    def service(self, project: Project) -> Service:
+    def service(self, project: Project) -> CloudService:
         """The API that has it."""
         ...
 
@@ -160,7 +160,7 @@ class StorageKind(KindDriver):
         self.service(project).ask(asked, "PUT", f"/{self.collection}/{row.id}", json=body)
 
 
-def types_seen(service: Service, item: str) -> str:
+def types_seen(service: CloudService, item: str) -> str:
     """See the service's types: every project sees at least one. Raises `UnknownError`."""
     asked, collection = f"list {item} types", "share_types" if item == "share" else "volume_types"
     types = service.listing(asked, "/types", collection)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 
-from weft.drivers.openstack.service import Json, Service
+from weft.drivers.openstack.service import CloudService, Json
 from weft.drivers.openstack.session import Project, Sessions
 from weft.model.errors import InputError, UnknownError
 from weft.model.messages import outside
@@ -129,11 +129,11 @@ def _existing(there: _There, number: int, entry: StorageOrder, name: str, mine: 
     return str(row["id"])
 
 
-def _service(project: Project, entry: StorageOrder) -> tuple[Service, str]:
+def _service(project: Project, entry: StorageOrder) -> tuple[CloudService, str]:
     return (project.share, "share_types") if entry.kind == "share" else (project.volume, "volume_types")
 
 
-def _absolute(service: Service, asked: str) -> Json:
+def _absolute(service: CloudService, asked: str) -> Json:
     limits = service.item(asked, "/limits", "limits").get("absolute")
     if not isinstance(limits, dict):
         raise UnknownError(asked, service.name, "no object 'absolute' in the limits")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.drivers.openstack.service import Json, Service
+from weft.drivers.openstack.service import CloudService, Json
 from weft.drivers.openstack.session import Project
 from weft.drivers.openstack.uses import with_server
 from weft.model.kinds import Kind
@@ -66,7 +66,7 @@ def of_share(project: Project, share: str) -> list[Use]:
     return [*found, *_group(base, "share_group", raw.get("share_group_id"))]
 
 
-def _listed(service: Service, base: Use, collection: str, path: str, only: dict[str, str]) -> list[Use]:
+def _listed(service: CloudService, base: Use, collection: str, path: str, only: dict[str, str]) -> list[Use]:
     asked = f"list {collection} of {base.of.row.one} {base.on}"
     rows: list[Json] = service.listing(asked, path, collection, only=only)
     return [

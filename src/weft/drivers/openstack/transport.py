@@ -10,7 +10,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
-from weft.drivers.openstack.silence import SILENCES, SILENT_SECONDS, Asking, Silences
+from weft.drivers.openstack.silence import SILENCES, SILENT_SECONDS, RequestInProgress, Silences
 from weft.ports.patience import impatient, patience
 
 TIMEOUT = 180.0
@@ -47,7 +47,12 @@ class BoundedAdapter(HTTPAdapter):
         return response
 
     def _answered(
-        self, request: requests.PreparedRequest, asking: Asking, read: bool, *given: Any, **named: Any
+        self,
+        request: requests.PreparedRequest,
+        asking: RequestInProgress,
+        read: bool,
+        *given: Any,
+        **named: Any,
     ) -> requests.Response:
         seconds = _seconds(read, asking.tries, named.pop("timeout", None))
         deadline = time.monotonic() + seconds

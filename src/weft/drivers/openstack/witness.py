@@ -12,7 +12,7 @@ from uuid import UUID
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from weft.drivers.openstack.service import Service
+from weft.drivers.openstack.service import CloudService
 from weft.drivers.openstack.session import Sessions
 from weft.ports.witness import Witness
 
@@ -58,7 +58,7 @@ class OpenStackWitness:
         return _notes(self._sessions.own().compute, site)
 
 
-def _notes(compute: Service, site: str) -> dict[str, Witness]:
+def _notes(compute: CloudService, site: str) -> dict[str, Witness]:
     """Name of the key pair -> note."""
     found: dict[str, Witness] = {}
     for row in compute.listing("read the database's epoch", "/os-keypairs", "keypairs"):

@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from weft.drivers.probes.client import Agent
+from weft.drivers.probes.client import RemoteProbeAgent
 from weft.drivers.probes.forging import tags_of
-from weft.drivers.probes.rounds import End, Round
+from weft.drivers.probes.rounds import ProbedPort, Round
 from weft.model.errors import OutsideError, WeftError
 from weft.model.probeapi import MOST_ASKED, EndResult, RoundEnd, RoundQuery, Sought
 from weft.model.specs import SegmentSpec
@@ -27,7 +27,7 @@ before they answer, so any two of them overlapped for the rest of the round."""
 class Asker:
     """Args: seconds: duration of a round; size: of pings, in bytes."""
 
-    agents: Mapping[str, Agent]
+    agents: Mapping[str, RemoteProbeAgent]
     seconds: float
     size: int
 
@@ -35,9 +35,9 @@ class Asker:
         self,
         segment: SegmentSpec,
         addresses: Mapping[str, str],
-        inside: Sequence[End],
-        others: Sequence[End],
-        apart: Sequence[End],
+        inside: Sequence[ProbedPort],
+        others: Sequence[ProbedPort],
+        apart: Sequence[ProbedPort],
         forged: Sequence[SegmentSpec] = (),
     ) -> Round:
         """Run a round. Args: addresses: port -> address; inside: members with an agent; apart: members
@@ -67,7 +67,7 @@ class Asker:
         )
 
     def _ask(
-        self, wanted: Mapping[str, list[RoundEnd]], ends: Sequence[End]
+        self, wanted: Mapping[str, list[RoundEnd]], ends: Sequence[ProbedPort]
     ) -> tuple[dict[str, EndResult], dict[str, str]]:
         """The agents' results by end, and why silence of some ends proves nothing; all are asked
         concurrently."""
@@ -98,9 +98,9 @@ class Asker:
 def _wanted(
     tags: Mapping[str, tuple[tuple[int, ...], ...]],
     addresses: Mapping[str, str],
-    inside: Sequence[End],
-    others: Sequence[End],
-    apart: Sequence[End],
+    inside: Sequence[ProbedPort],
+    others: Sequence[ProbedPort],
+    apart: Sequence[ProbedPort],
     marks: Mapping[str, str],
 ) -> Mapping[str, list[RoundEnd]]:
     """Agent -> its ends."""
@@ -147,7 +147,7 @@ def _twice(results: Collection[EndResult]) -> Iterator[tuple[str, str]]:
             yield name, f"its interface has the MAC address {mac}, and so has that of {others}"
 
 
-def without_agent(end: End) -> str:
+def without_agent(end: ProbedPort) -> str:
     """Why an end without an agent can't be tested."""
     asked = ", and it answers no member's ARP request" if end.address and end.mac else ""
     return f"no probe agent is beside {end.node}{asked}"

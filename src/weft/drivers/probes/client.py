@@ -15,7 +15,7 @@ MORE_SECONDS = 10.0
 A = TypeVar("A", ProbeStatus, RoundResult)
 
 
-class Agent(Protocol):
+class RemoteProbeAgent(Protocol):
     """Raises `UnknownError` or `PermanentError`."""
 
     @property

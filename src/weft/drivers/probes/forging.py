@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from weft.drivers.probes.rounds import End
+from weft.drivers.probes.rounds import ProbedPort
 from weft.model.fabrictypes import Mode
 from weft.model.specs import SegmentSpec
 
@@ -29,7 +29,7 @@ def ambiguous(segment: SegmentSpec, recorded: Collection[SegmentSpec]) -> frozen
 
 
 def forged(
-    segment: SegmentSpec, settled: Collection[SegmentSpec], strangers: Sequence[End]
+    segment: SegmentSpec, settled: Collection[SegmentSpec], strangers: Sequence[ProbedPort]
 ) -> tuple[SegmentSpec, ...]:
     """The segments whose tags are forged: those on members' own leaves first, and only if a port of theirs
     can listen.
@@ -44,10 +44,10 @@ def forged(
     return tuple(sorted(found, key=lambda s: (leaves.isdisjoint(map(leaf, s.ports)), s.number))[:MOST_FORGED])
 
 
-def listeners_first(strangers: Sequence[End], others: Sequence[SegmentSpec]) -> list[End]:
+def listeners_first(strangers: Sequence[ProbedPort], others: Sequence[SegmentSpec]) -> list[ProbedPort]:
     """Some ports of each of these VLANs, then all others. Shared ports come first, since their hosts still
     have them."""
-    first: list[End] = []
+    first: list[ProbedPort] = []
     for segment in others:
         modes = {m.port: m.mode for m in segment.members}
         its = [e for e in strangers if e.port in modes and e not in first]

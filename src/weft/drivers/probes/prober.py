@@ -14,18 +14,18 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from weft.drivers.probes.asking import Asker, without_agent
-from weft.drivers.probes.client import Agent, HttpProbeAgent
+from weft.drivers.probes.client import HttpProbeAgent, RemoteProbeAgent
 from weft.drivers.probes.forging import ambiguous, forged, leaf, listeners_first
-from weft.drivers.probes.rounds import MOST_GROUPS, MOST_MEMBERS, OTHERS, End, Round, parts
+from weft.drivers.probes.rounds import MOST_GROUPS, MOST_MEMBERS, OTHERS, ProbedPort, Round, parts
 from weft.drivers.wire.agents import certificate_problems
 from weft.model.errors import WeftError
-from weft.model.fabric import Check, Clean, EvidenceItem
+from weft.model.fabric import Clean, EvidenceItem, SegmentCheck
 from weft.model.fabrictypes import Mode
 from weft.model.probeapi import MOST_ASKED
 from weft.model.problem import Problem, ProblemKind
 from weft.model.site import Site, Traffic
 from weft.model.specs import SegmentSpec
-from weft.ports.ledger import Ledger, NoLedger
+from weft.ports.ledger import NoLedger, SegmentLedger
 from weft.ports.prober import Tried
 
 PLANE = "frames"
@@ -45,19 +45,21 @@ class FrameProber:
         site: Site,
         fabric: str,
         traffic: Traffic,
-        agents: Sequence[Agent] | None = None,
+        agents: Sequence[RemoteProbeAgent] | None = None,
         in_use: Callable[[], Collection[str]] = frozenset,
-        ledger: Ledger | None = None,
+        ledger: SegmentLedger | None = None,
     ) -> None:
         self._site, self._fabric, self._traffic, self._in_use = site, fabric, traffic, in_use
         self._ledger = ledger or NoLedger()
         made = [HttpProbeAgent(a, traffic) for a in traffic.agents] if agents is None else agents
-        self._agents: Mapping[str, Agent] = {a.name: a for a in made}
+        self._agents: Mapping[str, RemoteProbeAgent] = {a.name: a for a in made}
         self._asker = Asker(self._agents, traffic.seconds, site.fabrics[fabric].network_mtu or 84)
         of_node = {node: a for a in traffic.agents for node in a.nodes}
         machines = [m for (on, _), m in site.machine_by_port.items() if on == fabric]
-        ends = [End.of_adapter(n, h, of_node.get(n.name)) for n in site.nodes for h in n.hcas_on(fabric)]
-        self._ends = {e.port: e for e in (*ends, *map(End.of_machine, machines))}
+        ends = [
+            ProbedPort.of_adapter(n, h, of_node.get(n.name)) for n in site.nodes for h in n.hcas_on(fabric)
+        ]
+        self._ends = {e.port: e for e in (*ends, *map(ProbedPort.of_machine, machines))}
 
     def close(self) -> None:
         for agent in self._agents.values():
@@ -73,9 +75,11 @@ class FrameProber:
         seen = self._rounds(segment, {}, _doubtful)
         tried = (*seen.known, *seen.answering) if _anybody(seen) else ()
         problems, notes = self._weighed(segment, seen)
-        return Tried(Check(problems, self._looked(seen), notes), frozenset(e.port for e in tried))
+        return Tried(SegmentCheck(problems, self._looked(seen), notes), frozenset(e.port for e in tried))
 
-    def check(self, segment: SegmentSpec, addresses: Mapping[str, str], tried: Collection[str] = ()) -> Check:
+    def check(
+        self, segment: SegmentSpec, addresses: Mapping[str, str], tried: Collection[str] = ()
+    ) -> SegmentCheck:
         before = {self._ends[p].name for p in tried if p in self._ends}
         seen = self._rounds(segment, addresses, lambda seen: _doubtful(seen, before))
         passed = before & seen.unknown.keys()
@@ -88,7 +92,7 @@ class FrameProber:
             looked[f"pings on {self._fabric} without an answer"] = asked
         if mute := [e for e in seen.known if e.port in addresses and e.port not in seen.asked]:
             looked[f"adapters of {self._fabric} that can't ping, for lack of an address"] = len(mute)
-        return Check(problems, looked, (*notes, *self._unanswered(seen)))
+        return SegmentCheck(problems, looked, (*notes, *self._unanswered(seen)))
 
     def _weighed(
         self, segment: SegmentSpec, seen: Round, passed: Collection[str] = ()
@@ -152,7 +156,7 @@ class FrameProber:
         self,
         segment: SegmentSpec,
         seen: Round,
-        loud: Sequence[tuple[End, list[End]]],
+        loud: Sequence[tuple[ProbedPort, list[ProbedPort]]],
         untried: tuple[str, ...],
     ) -> EvidenceItem:
         ends = f"{len(seen.known)} former members of {segment.named}, {len(seen.listening)} others"
@@ -187,7 +191,7 @@ class FrameProber:
         inside = [e for e in ends if e.agent]
         most = MOST_MEMBERS // 2 * MOST_GROUPS if len(inside) > MOST_MEMBERS else MOST_MEMBERS
         unknown = {e.name: f"{most} members are tested at most" for e in inside[most:]}
-        found = list[End]()
+        found = list[ProbedPort]()
         for end in (e for e in ends if not e.agent):
             known = replace(end, address=end.address or addresses.get(end.port, ""))
             if known.address and known.mac and inside:
@@ -213,9 +217,9 @@ class FrameProber:
         self,
         segment: SegmentSpec,
         addresses: Mapping[str, str],
-        part: Sequence[End],
-        strangers: Sequence[End],
-        sought: Sequence[End],
+        part: Sequence[ProbedPort],
+        strangers: Sequence[ProbedPort],
+        sought: Sequence[ProbedPort],
         others: Sequence[SegmentSpec],
     ) -> Round:
         """Run one round. If a forged VLAN was changed meanwhile, its tag may have become a member's own:
@@ -231,8 +235,8 @@ class FrameProber:
         return all(now.get(s.number) == s.members for s in others)
 
     def _strangers(
-        self, segment: SegmentSpec, inside: Sequence[End]
-    ) -> tuple[list[End], tuple[SegmentSpec, ...]]:
+        self, segment: SegmentSpec, inside: Sequence[ProbedPort]
+    ) -> tuple[list[ProbedPort], tuple[SegmentSpec, ...]]:
         """Ends that aren't members, and VLANs whose tags are forged. First come some ends of these VLANs,
         then those that no pod has, and those on members' own leaves."""
         leaves, in_use = {leaf(e.port) for e in inside}, self._in_use()
@@ -263,12 +267,14 @@ class FrameProber:
                     ProblemKind.NO_ECHO, end.name, self._fabric, id=end.port, nodes=(end.node,), detail=detail
                 )
 
-    def _problem(self, kind: ProblemKind, end: End, segment: SegmentSpec, who: Sequence[str]) -> Problem:
+    def _problem(
+        self, kind: ProblemKind, end: ProbedPort, segment: SegmentSpec, who: Sequence[str]
+    ) -> Problem:
         detail = {"segment": segment.named, "who": _some(who)}
         return Problem(kind, end.name, self._fabric, id=end.port, nodes=(end.node,), detail=detail)
 
 
-def _silence(agent: Agent) -> str:
+def _silence(agent: RemoteProbeAgent) -> str:
     try:
         agent.status()
     except WeftError as error:
@@ -295,7 +301,7 @@ def _anybody(seen: Round) -> bool:
     return len(seen.known) + len(seen.listening) + len(seen.answering) > 1
 
 
-def _names(ends: Sequence[End]) -> list[str]:
+def _names(ends: Sequence[ProbedPort]) -> list[str]:
     return [e.name for e in ends]
 
 

@@ -21,7 +21,7 @@ Ports = Mapping[str, frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class ProbedPort:
     """A port of the fabric that may take part.
 
     Attributes:
@@ -42,14 +42,14 @@ class End:
     is_machine: bool = False
 
     @classmethod
-    def of_adapter(cls, node: Node, hca: Hca, agent: ProbeAgent | None) -> End:
+    def of_adapter(cls, node: Node, hca: Hca, agent: ProbeAgent | None) -> ProbedPort:
         """For a bond no MAC address is set, since it may have either of its two."""
         name, mac = f"{node.name}/{hca.name}", "" if hca.bond_pci else (hca.mac or "")
         beside, guest = (agent.name, agent.guest) if agent else ("", False)
         return cls(hca.port_id, name, node.name, str(hca.pci), beside, guest, mac=mac)
 
     @classmethod
-    def of_machine(cls, machine: IpuMachine) -> End:
+    def of_machine(cls, machine: IpuMachine) -> ProbedPort:
         """An IPU-Machine's end, whose address is the same in every pod."""
         name, address = f"{machine.name}/rnic", str(machine.rnic_address)
         return cls(
@@ -71,9 +71,9 @@ class Round:
         forged: other VLANs whose tags members sent, unless they are in them.
     """
 
-    members: tuple[End, ...] = ()
-    others: tuple[End, ...] = ()
-    apart: tuple[End, ...] = ()
+    members: tuple[ProbedPort, ...] = ()
+    others: tuple[ProbedPort, ...] = ()
+    apart: tuple[ProbedPort, ...] = ()
     heard: Ports = field(default_factory=dict[str, frozenset[str]])
     asked: Ports = field(default_factory=dict[str, frozenset[str]])
     echoed: Ports = field(default_factory=dict[str, frozenset[str]])
@@ -87,17 +87,17 @@ class Round:
         return tuple(s for s in self.forged if s.ports & there and known - s.ports)
 
     @property
-    def known(self) -> tuple[End, ...]:
+    def known(self) -> tuple[ProbedPort, ...]:
         """Members that sent and listened in each round."""
         return self._sure(self.members)
 
     @property
-    def listening(self) -> tuple[End, ...]:
+    def listening(self) -> tuple[ProbedPort, ...]:
         """Others that sent and listened in each round."""
         return self._sure(self.others)
 
     @property
-    def answering(self) -> tuple[End, ...]:
+    def answering(self) -> tuple[ProbedPort, ...]:
         """Members without an agent that answered another member."""
         return self._sure(self.apart)
 
@@ -115,7 +115,7 @@ class Round:
         why = next((f"{e.name}: {self.unknown[e.name]}" for e in self.others), "")
         return why or "no probe agent is beside any other adapter"
 
-    def _sure(self, ends: Sequence[End]) -> tuple[End, ...]:
+    def _sure(self, ends: Sequence[ProbedPort]) -> tuple[ProbedPort, ...]:
         return tuple(e for e in ends if e.name not in self.unknown)
 
     @property
@@ -124,26 +124,26 @@ class Round:
         ports = {e.port for e in self.known} & self.asked.keys()
         return {p: tuple(sorted(self.asked[p] - self.echoed.get(p, frozenset()))) for p in ports}
 
-    def missing(self) -> Iterator[tuple[End, list[str]]]:
+    def missing(self) -> Iterator[tuple[ProbedPort, list[str]]]:
         """Members, each with the others that it doesn't hear."""
         for listener in self.known:
             heard = self.heard.get(listener.port, frozenset())
             if missing := [s.name for s in self.known if s != listener and s.port not in heard]:
                 yield listener, missing
 
-    def crossing(self) -> Iterator[tuple[End, list[End]]]:
+    def crossing(self) -> Iterator[tuple[ProbedPort, list[ProbedPort]]]:
         """Ends that hear others although only one of the two is a member, each with those it hears."""
         pairs = [(e, self._hears(e, self.members)) for e in self.others]
         pairs += [(e, self._hears(e, self.others)) for e in self.members]
         return ((e, heard) for e, heard in pairs if heard)
 
-    def loud(self) -> Iterator[tuple[End, list[End]]]:
+    def loud(self) -> Iterator[tuple[ProbedPort, list[ProbedPort]]]:
         """Ends that hear a former member, or are one and hear anything, each with those it hears."""
         pairs = [(e, self._hears(e, (*self.members, *self.others, *self.apart))) for e in self.members]
         pairs += [(e, self._hears(e, self.members)) for e in self.others]
         return ((e, heard) for e, heard in pairs if heard)
 
-    def _hears(self, listener: End, senders: Iterable[End]) -> list[End]:
+    def _hears(self, listener: ProbedPort, senders: Iterable[ProbedPort]) -> list[ProbedPort]:
         heard = self.heard.get(listener.port, frozenset())
         return [s for s in senders if s.port in heard and s != listener]
 
@@ -172,7 +172,7 @@ class Round:
         )
 
 
-def parts(members: Sequence[End], most: int) -> list[tuple[End, ...]]:
+def parts(members: Sequence[ProbedPort], most: int) -> list[tuple[ProbedPort, ...]]:
     """Members of each round, so that any two of them meet in one. Args: most: members of a round."""
     if len(members) <= most:
         return [tuple(members)]
@@ -181,7 +181,7 @@ def parts(members: Sequence[End], most: int) -> list[tuple[End, ...]]:
     return [(*one, *other) for one, other in combinations(groups, 2)]
 
 
-def _union(first: Sequence[End], then: Sequence[End]) -> tuple[End, ...]:
+def _union(first: Sequence[ProbedPort], then: Sequence[ProbedPort]) -> tuple[ProbedPort, ...]:
     return tuple(dict.fromkeys((*first, *then)))
 
 

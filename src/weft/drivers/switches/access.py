@@ -36,7 +36,7 @@ Stamps = tuple[tuple[int, int, int] | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class SwitchCredentials:
     """Credentials for one switch; `repr` shows no password."""
 
     user: str
@@ -47,7 +47,7 @@ class Credentials:
 
 def credentials_for(
     switch: str, path: str | None, environment: Mapping[str, str] = os.environ
-) -> Credentials:
+) -> SwitchCredentials:
     """From the file (`{"default": {"user": …, "password": …}, "leaf01": {…}}`), or from the environment without one.
 
     Raises `PermanentError` if there are none, or if others may read the file (root's group may be weft's).
@@ -58,7 +58,7 @@ def credentials_for(
         if not user or not password:
             said = f"neither a file nor {USER_VARIABLE} and {PASSWORD_VARIABLE} are given"
             raise PermanentError(asked, of, said, "give one of them")
-        return Credentials(user, password)
+        return SwitchCredentials(user, password)
     try:
         Path(path).stat()
         if why := readable_by_others(Path(path)):
@@ -68,7 +68,7 @@ def credentials_for(
         texts = mine["user"], mine["password"], mine.get("secret", "")
         if not all(isinstance(text, str) for text in texts):  # such as a password of digits without quotes
             raise TypeError
-        return Credentials(*texts)
+        return SwitchCredentials(*texts)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         said = f"{path} can't be read, or has neither {switch} nor default with user and password as strings"
         raise PermanentError(asked, of, said, "correct the file") from None  # the cause may quote the file
@@ -91,7 +91,7 @@ class Api:
         self,
         switch: str,
         url: str,
-        credentials: Callable[[], Credentials],
+        credentials: Callable[[], SwitchCredentials],
         ca: str | None,
         file: str | None = None,
         timeout: float = ANSWER_SECONDS,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
-from weft.drivers.switches.interface import Switch
+from weft.drivers.switches.interface import SwitchDriver
 from weft.model.errors import WeftError
 from weft.model.portcounters import PortCounters, count
 
@@ -142,7 +142,7 @@ class CounterReading:
     def __init__(
         self,
         fabric: str,
-        switches: Mapping[str, Switch],
+        switches: Mapping[str, SwitchDriver],
         within: float = WITHIN,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -190,7 +190,7 @@ class CounterReading:
     def _is_old(self, answer: Future[TimedAnswer]) -> bool:
         return not answer.cancelled() and self._monotonic() - answer.result()[0] > MOST_AGE
 
-    def _ask(self, switch: Switch) -> TimedAnswer:
+    def _ask(self, switch: SwitchDriver) -> TimedAnswer:
         found = _counters_of(switch)
         return self._monotonic(), found
 
@@ -198,7 +198,7 @@ class CounterReading:
         return (self._monotonic(), CLOSED) if answer.cancelled() else answer.result()
 
 
-def _counters_of(switch: Switch) -> Sequence[PortCounters] | str:
+def _counters_of(switch: SwitchDriver) -> Sequence[PortCounters] | str:
     """Whatever goes wrong with one switch is its own: the others' counters are read all the same."""
     try:
         found = switch.counters()

@@ -17,16 +17,16 @@ from typing import Any
 from weft.drivers.switches.access import Api, UnheardError
 from weft.drivers.switches.counters import eos_counters, some_port
 from weft.drivers.switches.eosqos import eos_qos
-from weft.drivers.switches.limits import Limits
+from weft.drivers.switches.limits import SwitchLimits
 from weft.drivers.switches.linkstates import Links, eos_links
 from weft.drivers.switches.parts import UndoneError
-from weft.drivers.switches.switch import CONFIRM_SECONDS, Session
+from weft.drivers.switches.switch import CONFIRM_SECONDS, SwitchSession
 from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState, from_ranges, ranges, vlan_of
 from weft.model.errors import OutsideError, PermanentError, UnknownError
 from weft.model.fabrictypes import Level
 from weft.model.portcounters import PortCounters
 from weft.planning.fabric.qos import SwitchQos
-from weft.planning.site.neighbours import Neighbour, neighbour
+from weft.planning.site.neighbours import LldpNeighbour, neighbour
 
 INVALID = (1002, 1004)
 """eAPI: invalid command, incompatible command; other errors don't say what was done."""
@@ -37,10 +37,10 @@ MODES = frozenset({"access", "trunk", "dot1q-tunnel", "dot1qTunnel"})
 """Switchport modes that define a port's VLANs; a tunnel's is its access VLAN. Mirrors (tap, tool) don't."""
 
 
-class Eos(Session):
+class Eos(SwitchSession):
     """One switch."""
 
-    def __init__(self, name: str, api: Api, limits: Limits, confirm: float = CONFIRM_SECONDS) -> None:
+    def __init__(self, name: str, api: Api, limits: SwitchLimits, confirm: float = CONFIRM_SECONDS) -> None:
         super().__init__(name, limits, api.url, confirm)
         self._api = api
 
@@ -120,7 +120,7 @@ class Eos(Session):
         with self.reading("read the settings for RoCE"):
             return eos_qos(running["output"], interfaces["interfaces"])
 
-    def neighbours(self, ports: Sequence[str]) -> Sequence[Neighbour]:
+    def neighbours(self, ports: Sequence[str]) -> Sequence[LldpNeighbour]:
         (answer,) = self._run(["show lldp neighbors detail"], "read LLDP neighbours")
         with self.reading("read LLDP neighbours"):
             return [

@@ -11,7 +11,7 @@ from weft.drivers.switches.looks import SettingsSeen, Silent
 from weft.drivers.switches.names import vlan_name
 from weft.drivers.switches.snapshot import EthernetSnapshot
 from weft.drivers.switches.vlans import ranges
-from weft.model.fabric import Check, Clean, EvidenceItem
+from weft.model.fabric import Clean, EvidenceItem, SegmentCheck
 from weft.model.fabrictypes import Level, Mode
 from weft.model.mark import Mark
 from weft.model.problem import Problem, ProblemKind
@@ -86,7 +86,7 @@ def _differences(segment: SegmentSpec, seen: EthernetSnapshot, mine: set[str]) -
         yield Difference(field=f"link {end}", wanted="without the VLAN", observed="with it")
 
 
-def check(segment: SegmentSpec, seen: EthernetSnapshot) -> Check:
+def check(segment: SegmentSpec, seen: EthernetSnapshot) -> SegmentCheck:
     """Exactly the members, each as desired and in no other VLAN; every link on a path carries it."""
     problems: list[Problem] = []
     for member in segment.members:
@@ -111,12 +111,12 @@ def check(segment: SegmentSpec, seen: EthernetSnapshot) -> Check:
     }
     wanted = seen.site.fabrics[seen.fabric].qos
     if wanted is None or seen.settings is None:
-        return Check(tuple(problems), looked)
+        return SegmentCheck(tuple(problems), looked)
     ends, unlike = _settings(segment, seen, wanted, seen.settings)
     looked[f"ports' settings for RoCE of {seen.fabric}"] = ends
     if wanted.policy == "refuse":
-        return Check((*problems, *unlike), looked)
-    return Check(tuple(problems), looked, unlike)
+        return SegmentCheck((*problems, *unlike), looked)
+    return SegmentCheck(tuple(problems), looked, unlike)
 
 
 @dataclass(frozen=True, slots=True)

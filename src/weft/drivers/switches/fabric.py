@@ -13,26 +13,26 @@ from weft.drivers.switches.counters import Counted, CounterReading
 from weft.drivers.switches.evidence import check, clean, observe
 from weft.drivers.switches.generic import Generic
 from weft.drivers.switches.hostports import missing_ports, parking_notes, port_troubles
-from weft.drivers.switches.interface import Switch
+from weft.drivers.switches.interface import SwitchDriver
 from weft.drivers.switches.linkstates import links_of, states_of
-from weft.drivers.switches.looks import Heard, QosReading, listen, qos_check
+from weft.drivers.switches.looks import HeardNeighbours, QosReading, listen, qos_check
 from weft.drivers.switches.names import read_name, vlan_name
 from weft.drivers.switches.own import Own
 from weft.drivers.switches.ownevidence import check_own, clean_own, observe_own
 from weft.drivers.switches.ownsegments import OwnSegments, own_of
 from weft.drivers.switches.possible import SOON, SwitchRates, possible_routes
-from weft.drivers.switches.sessions import Edits, Sessions
+from weft.drivers.switches.sessions import Edits, SwitchSessions
 from weft.drivers.switches.snapshot import EthernetSnapshot
 from weft.drivers.switches.vlans import Batch, SwitchState
-from weft.drivers.switches.wanted import Order, edit_for, refusal, removal_for
+from weft.drivers.switches.wanted import WantedSegment, edit_for, refusal, removal_for
 from weft.model.errors import PermanentError, UnknownError
 from weft.model.fabric import (
-    Check,
     Clean,
     Configured,
     FabricStatus,
     ManagerState,
     ManagerStatus,
+    SegmentCheck,
     Snapshot,
     Usage,
 )
@@ -46,7 +46,7 @@ from weft.model.site import Site
 from weft.model.specs import SegmentSpec
 from weft.ports.existing import Existing
 from weft.ports.fences import Fence, unfenced
-from weft.ports.ledger import Ledger
+from weft.ports.ledger import SegmentLedger
 from weft.ports.resources import Ids, Observations, Outcomes, Scope
 
 STATUS_SECONDS = 5.0
@@ -62,10 +62,15 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
     """
 
     def __init__(
-        self, site: Site, fabric: str, cabling: Cabling, switches: Sequence[Switch], ledger: Ledger
+        self,
+        site: Site,
+        fabric: str,
+        cabling: Cabling,
+        switches: Sequence[SwitchDriver],
+        ledger: SegmentLedger,
     ) -> None:
         super().__init__(site, fabric, ledger, EthernetSnapshot, "the switches")
-        self.cabling, self._sessions = cabling, Sessions(fabric, switches)
+        self.cabling, self._sessions = cabling, SwitchSessions(fabric, switches)
         self.capabilities = capabilities_of(site, fabric)
         self._nameless = any(not s.keeps_names for s in switches)
         self._write_only = {s.name: s for s in switches if isinstance(s, Generic)}
@@ -78,11 +83,11 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         self._counters.close()
         self._sessions.close()
 
-    def session(self, switch: str) -> Switch:
+    def session(self, switch: str) -> SwitchDriver:
         """The session of one switch, for tools and tests."""
         return self._sessions.by_name[switch]
 
-    def heard(self) -> Heard:
+    def heard(self) -> HeardNeighbours:
         """The fabric's cables as its switches report them by LLDP."""
         sessions = self._sessions
         return listen(self._site, self._fabric, self.cabling, sessions.by_name, sessions.readers)
@@ -143,7 +148,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
             return observe_own(Own(segment, vlan_name(mark), ours=True), self._own(snapshot), leaving=False)
         return observe(mark, segment, self._own(snapshot))
 
-    def check(self, segment: SegmentSpec, snapshot: Snapshot) -> Check:
+    def check(self, segment: SegmentSpec, snapshot: Snapshot) -> SegmentCheck:
         if segment.shared:
             return check_own(segment, self._own(snapshot))
         return check(segment, self._own(snapshot))
@@ -252,7 +257,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         self._check_possible(spec)
         seen, name = self.snapshot(), vlan_name(mark)
         over = self._over(spec.number, name, seen)
-        order = Order(spec, name, self.cabling.spread(spec.ports), self._range, over)
+        order = WantedSegment(spec, name, self.cabling.spread(spec.ports), self._range, over)
         if why := refusal(order, seen, self._site.name):
             raise self._taken(spec.number, why)
         self._sessions.change(

@@ -11,7 +11,7 @@ BACK_SECONDS = 60.0
 don't."""
 
 
-class Floor:
+class OldestAnswer:
     """Thread-safe; `now` is monotonic seconds.
 
     Args:

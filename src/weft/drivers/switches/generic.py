@@ -16,12 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from weft.drivers.switches.access import Credentials
+from weft.drivers.switches.access import SwitchCredentials
 from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.genericdevice import GenericDevice
 from weft.drivers.switches.interface import Asked
-from weft.drivers.switches.limits import Limits
-from weft.drivers.switches.parts import SwitchPart, Together
+from weft.drivers.switches.limits import SwitchLimits
+from weft.drivers.switches.parts import ChangedTogether, SwitchPart
 from weft.drivers.switches.turn import turn
 from weft.drivers.switches.vlans import Batch, PortEdit, PortVlans, SwitchState
 from weft.model.fabrictypes import Mode
@@ -78,8 +78,8 @@ class _Change:
     gone: Ports
 
 
-class Generic(Together):
-    """One switch: `Switch` without reading back. Thread-safe; processes of one host take turns, too.
+class Generic(ChangedTogether):
+    """One switch: `SwitchDriver` without reading back. Thread-safe; processes of one host take turns, too.
 
     Args:
         ever: what another process may have put into a VLAN; only called for changes.
@@ -92,11 +92,11 @@ class Generic(Together):
     def __init__(
         self,
         access: SwitchAccess,
-        limits: Limits,
+        limits: SwitchLimits,
         cabling: Cabling,
         wanted: DesiredSegments,
         ever: Ever,
-        credentials: Callable[[], Credentials],
+        credentials: Callable[[], SwitchCredentials],
         known_hosts: str | None,
     ) -> None:
         super().__init__(access.name, time.monotonic)

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from weft.drivers.switches.access import Credentials
+from weft.drivers.switches.access import SwitchCredentials
 from weft.drivers.switches.vlans import KEEP, PARK, Batch, PortEdit
 from weft.model.errors import PermanentError, UnknownError
 from weft.model.extras import installation
@@ -62,7 +62,7 @@ class GenericDevice:
         access: SwitchAccess,
         parking: int,
         bonds: Collection[str],
-        credentials: Callable[[], Credentials],
+        credentials: Callable[[], SwitchCredentials],
         known_hosts: str | None,
     ) -> None:
         self.name, self._access, self._parking, self._bonds = access.name, access, parking, bonds

@@ -10,7 +10,7 @@ from weft.drivers.switches.vlans import Batch, SwitchState
 from weft.model.portcounters import PortCounters
 from weft.model.specs import SegmentSpec
 from weft.planning.fabric.qos import SwitchQos
-from weft.planning.site.neighbours import Neighbour
+from weft.planning.site.neighbours import LldpNeighbour
 from weft.ports.fences import Fence, unfenced
 
 Edit = Callable[[SwitchState], Batch]
@@ -39,7 +39,7 @@ class Asked:
     fence: Fence = unfenced
 
 
-class Switch(Protocol):
+class SwitchDriver(Protocol):
     """What the fabric's driver needs from a switch. Every call may raise `UnknownError` or `PermanentError`."""
 
     @property
@@ -70,7 +70,7 @@ class Switch(Protocol):
         """Its ports' settings for RoCE; or text: why it can't report them."""
         ...
 
-    def neighbours(self, ports: Sequence[str]) -> Sequence[Neighbour] | str:
+    def neighbours(self, ports: Sequence[str]) -> Sequence[LldpNeighbour] | str:
         """Its LLDP neighbours on these ports; or text: why it can't report them."""
         ...
 

@@ -12,7 +12,7 @@ from weft.model.specs import SegmentSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SwitchLimits:
     """What may be changed on a switch: VLANs, and ports by the vendor's names.
 
     Attributes:

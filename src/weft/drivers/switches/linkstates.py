@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from weft.drivers.switches.cabling import Cabling
-from weft.drivers.switches.interface import Switch
+from weft.drivers.switches.interface import SwitchDriver
 from weft.model.errors import WeftError
 from weft.model.linkstates import LinkStates
 
@@ -70,7 +70,7 @@ def ovs_links(rows: Iterable[Sequence[Any]], mine: frozenset[str]) -> Links:
     return found
 
 
-def links_of(switch: Switch) -> Links:
+def links_of(switch: SwitchDriver) -> Links:
     """Links of one switch; empty if it can't be read for any reason."""
     try:
         found = switch.links()

@@ -9,14 +9,14 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 
 from weft.drivers.switches.cabling import Cabling
-from weft.drivers.switches.interface import Switch
+from weft.drivers.switches.interface import SwitchDriver
 from weft.model.errors import OutsideError
 from weft.model.livecheck import LiveCheck
 from weft.model.observedfabric import FabricDifference
 from weft.model.site import Site
 from weft.planning.fabric.qos import SwitchQos, differences
 from weft.planning.site.livecables import live_differences
-from weft.planning.site.neighbours import Neighbour
+from weft.planning.site.neighbours import LldpNeighbour
 
 QOS_SECONDS = 60.0
 """Maximum age of a reading of settings: operators change them, not weft."""
@@ -55,7 +55,7 @@ class QosReading:
 
     def __init__(
         self,
-        sessions: Sequence[Switch],
+        sessions: Sequence[SwitchDriver],
         pool: Executor,
         seconds: float = QOS_SECONDS,
         monotonic: Callable[[], float] = time.monotonic,
@@ -91,7 +91,7 @@ class QosReading:
             most = min(most, AGAIN_SECONDS)
         return now - when >= most
 
-    def _ask(self, session: Switch) -> QosAnswer:
+    def _ask(self, session: SwitchDriver) -> QosAnswer:
         answer: QosAnswer = Silent("it could not be asked", True)
         try:
             answer = _settings(session)
@@ -109,7 +109,7 @@ class QosReading:
         return answer
 
 
-def _settings(session: Switch) -> QosAnswer:
+def _settings(session: SwitchDriver) -> QosAnswer:
     try:
         answer = session.qos()
     except OutsideError as error:
@@ -159,7 +159,7 @@ def _silent_sentences(seen: SettingsSeen) -> Iterator[tuple[str, bool]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class HeardNeighbours:
     """LLDP neighbours of a fabric's switches.
 
     Attributes:
@@ -174,16 +174,16 @@ class Heard:
 
 
 def listen(
-    site: Site, fabric: str, cabling: Cabling, sessions: Mapping[str, Switch], pool: Executor
-) -> Heard:
+    site: Site, fabric: str, cabling: Cabling, sessions: Mapping[str, SwitchDriver], pool: Executor
+) -> HeardNeighbours:
     """Ask every switch for its neighbours and its aggregations, without which its neighbours can't be
     compared."""
-    heard: dict[str, Sequence[Neighbour]] = {}
+    heard: dict[str, Sequence[LldpNeighbour]] = {}
     members: dict[str, Mapping[str, tuple[str, ...]]] = {}
     problems: list[str] = []
     notes: list[str] = []
 
-    def one(item: tuple[str, Switch]) -> tuple[QosAnswer, Sequence[Neighbour] | str | OutsideError]:
+    def one(item: tuple[str, SwitchDriver]) -> tuple[QosAnswer, Sequence[LldpNeighbour] | str | OutsideError]:
         switch, session = item
         answer, named = _settings(session), cabling.ports(switch)
         inside = {} if isinstance(answer, Silent) else answer.members
@@ -209,4 +209,4 @@ def listen(
             members[switch] = answer.members
     ends = [(a, b) for a, b, _ in cabling.links]
     found, unheard = live_differences(site, fabric, ends, heard, cabling.ends, members)
-    return Heard(found, tuple(problems), (*notes, *unheard))
+    return HeardNeighbours(found, tuple(problems), (*notes, *unheard))

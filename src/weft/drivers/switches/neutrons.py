@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from weft.drivers.segments import segment_of
 from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.fabric import EthernetFabric
-from weft.drivers.switches.interface import Switch
+from weft.drivers.switches.interface import SwitchDriver
 from weft.drivers.switches.names import read_name, vlan_name
 from weft.model.errors import PermanentError
 from weft.model.resources import Kind, Marked, Resource
 from weft.model.site import Site
-from weft.ports.ledger import Ledger
+from weft.ports.ledger import SegmentLedger
 from weft.ports.resources import Scope
 
 NOTED_SECONDS = 60.0
@@ -28,7 +28,12 @@ class NeutronsFabric(EthernetFabric):
     """`FabricDriver` that changes nothing."""
 
     def __init__(
-        self, site: Site, fabric: str, cabling: Cabling, switches: Sequence[Switch], ledger: Ledger
+        self,
+        site: Site,
+        fabric: str,
+        cabling: Cabling,
+        switches: Sequence[SwitchDriver],
+        ledger: SegmentLedger,
     ) -> None:
         super().__init__(site, fabric, cabling, switches, ledger)
         self._nameless = True

@@ -24,7 +24,7 @@ from oslo_log import log as logging
 from pydantic import ValidationError
 
 from weft.drivers.switches.interface import Edit
-from weft.drivers.switches.limits import Limits
+from weft.drivers.switches.limits import SwitchLimits
 from weft.drivers.switches.opened import session_of
 from weft.drivers.switches.switch import CONFIRM_SECONDS
 from weft.drivers.switches.turn import turn
@@ -200,10 +200,10 @@ class WeftSwitch(devices.GenericSwitchDevice):
         except WeftError as error:
             raise WeftSwitchError(said=str(error)) from error
 
-    def _limits(self, number: int, ports: Collection[str]) -> Limits:
+    def _limits(self, number: int, ports: Collection[str]) -> SwitchLimits:
         """One VLAN, on these ports and on the links between switches."""
         vlans = Range(first=number, last=number)
-        return Limits(vlans, frozenset({*ports, *self._trunks}), self._parking)
+        return SwitchLimits(vlans, frozenset({*ports, *self._trunks}), self._parking)
 
     def _there(self, state: SwitchState, port: str) -> PortVlans:
         if port not in state.ports:

@@ -16,17 +16,17 @@ from urllib.parse import quote
 
 from weft.drivers.switches.access import Api, Reply, UnheardError
 from weft.drivers.switches.counters import nvue_counters
-from weft.drivers.switches.limits import Limits
+from weft.drivers.switches.limits import SwitchLimits
 from weft.drivers.switches.linkstates import Links, nvue_links
 from weft.drivers.switches.nvueports import BRIDGE, singly, unfit_ports
 from weft.drivers.switches.nvueqos import nvue_qos
 from weft.drivers.switches.parts import UndoneError
-from weft.drivers.switches.switch import CONFIRM_SECONDS, DOUBT_SECONDS, Session, pauses
+from weft.drivers.switches.switch import CONFIRM_SECONDS, DOUBT_SECONDS, SwitchSession, pauses
 from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState, from_ranges
 from weft.model.errors import PermanentError, UnknownError
 from weft.model.portcounters import PortCounters
 from weft.planning.fabric.qos import SwitchQos
-from weft.planning.site.neighbours import Neighbour, neighbour
+from weft.planning.site.neighbours import LldpNeighbour, neighbour
 
 ROOT = "/nvue_v1"
 YES = {"auto-prompt": {"ays": "ays_yes"}}
@@ -40,7 +40,7 @@ PORTS_SECONDS = 60.0
 """How long the list of interfaces is cached."""
 
 
-class Nvue(Session):
+class Nvue(SwitchSession):
     """One switch. Its VLANs have no names; who owns one is in weft's own records."""
 
     keeps_names = False
@@ -49,7 +49,7 @@ class Nvue(Session):
         self,
         name: str,
         api: Api,
-        limits: Limits,
+        limits: SwitchLimits,
         confirm: float = CONFIRM_SECONDS,
         apply: float = APPLY_SECONDS,
     ) -> None:
@@ -118,9 +118,9 @@ class Nvue(Session):
         with self.reading(asked):
             return nvue_qos(reply.body)
 
-    def neighbours(self, ports: Sequence[str]) -> Sequence[Neighbour]:
+    def neighbours(self, ports: Sequence[str]) -> Sequence[LldpNeighbour]:
         """One request a port: NVUE lists neighbours below each."""
-        found: list[Neighbour] = []
+        found: list[LldpNeighbour] = []
         asked = "read LLDP neighbours"
         for port in ports:
             path = f"{ROOT}/interface/{quote(port, safe='')}/lldp/neighbor"

@@ -11,23 +11,25 @@ from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.eos import Eos
 from weft.drivers.switches.fabric import EthernetFabric
 from weft.drivers.switches.generic import Generic
-from weft.drivers.switches.interface import Switch
-from weft.drivers.switches.limits import Limits
+from weft.drivers.switches.interface import SwitchDriver
+from weft.drivers.switches.limits import SwitchLimits
 from weft.drivers.switches.names import vlan_name
 from weft.drivers.switches.neutrons import NeutronsFabric
 from weft.drivers.switches.nvue import Nvue
 from weft.drivers.switches.ovs import Ovs, OvsDatabase
 from weft.drivers.switches.sonic import Sonic
-from weft.drivers.switches.switch import CONFIRM_SECONDS, Session
+from weft.drivers.switches.switch import CONFIRM_SECONDS, SwitchSession
 from weft.model.errors import PermanentError
 from weft.model.site import Site, SwitchAccess
 from weft.model.specs import SegmentSpec
-from weft.ports.ledger import Ledger
+from weft.ports.ledger import SegmentLedger
 
 BY_INTERFACE = {"eos": Eos, "nvue": Nvue, "sonic": Sonic}
 
 
-def open_fabric(site: Site, fabric: str, ledger: Ledger, confirm: float = CONFIRM_SECONDS) -> EthernetFabric:
+def open_fabric(
+    site: Site, fabric: str, ledger: SegmentLedger, confirm: float = CONFIRM_SECONDS
+) -> EthernetFabric:
     """The driver of a fabric whose manager is `switches`. Opens no connection yet.
 
     Raises `PermanentError` if the site doesn't say how its switches are managed.
@@ -51,13 +53,13 @@ def open_fabric(site: Site, fabric: str, ledger: Ledger, confirm: float = CONFIR
 
     databases: dict[str, OvsDatabase] = {}
 
-    def one(access: SwitchAccess) -> Switch:
+    def one(access: SwitchAccess) -> SwitchDriver:
         if access.interface == "generic":
-            limits = Limits(vlans, cabling.ports(access.name), switching.parking)
+            limits = SwitchLimits(vlans, cabling.ports(access.name), switching.parking)
             keys, file = switching.known_hosts, switching.credentials
             own = partial(credentials_for, access.name, file)
             return Generic(access, limits, cabling, wanted, ever, own, keys)
-        limits = Limits(vlans, cabling.ports(access.name), switching.parking)
+        limits = SwitchLimits(vlans, cabling.ports(access.name), switching.parking)
         return session_of(access, switching.credentials, switching.ca, limits, confirm, databases)
 
     driver = NeutronsFabric if switching.configured_by == "neutron" else EthernetFabric
@@ -68,10 +70,10 @@ def session_of(
     access: SwitchAccess,
     credentials: str | None,
     ca: str | None,
-    limits: Limits,
+    limits: SwitchLimits,
     confirm: float,
     databases: dict[str, OvsDatabase] | None = None,
-) -> Session:
+) -> SwitchSession:
     """The session of a switch that can be read back. Opens no connection yet.
 
     Args:

@@ -16,9 +16,9 @@ from typing import Any
 
 from weft.drivers.reading import SharedReading
 from weft.drivers.switches.counters import ovs_counters
-from weft.drivers.switches.limits import Limits
+from weft.drivers.switches.limits import SwitchLimits
 from weft.drivers.switches.linkstates import Links, ovs_links
-from weft.drivers.switches.switch import CONFIRM_SECONDS, Session
+from weft.drivers.switches.switch import CONFIRM_SECONDS, SwitchSession
 from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState
 from weft.model.errors import PermanentError, UnknownError
 from weft.model.fabrictypes import Level
@@ -77,13 +77,13 @@ class OvsDatabase:
         return self.run(arguments, READ, f"database {self.address}")
 
 
-class Ovs(Session):
+class Ovs(SwitchSession):
     """One bridge."""
 
     serials_go_on = False
 
     def __init__(
-        self, name: str, database: OvsDatabase, limits: Limits, confirm: float = CONFIRM_SECONDS
+        self, name: str, database: OvsDatabase, limits: SwitchLimits, confirm: float = CONFIRM_SECONDS
     ) -> None:
         super().__init__(name, limits, database.address, confirm)
         self._database = database

@@ -22,7 +22,7 @@ from weft.drivers.switches.own import (
 from weft.drivers.switches.ownedits import port_edit
 from weft.drivers.switches.snapshot import EthernetSnapshot
 from weft.drivers.switches.vlans import EVERY, PortVlans
-from weft.model.fabric import Check, Clean, EvidenceItem
+from weft.model.fabric import Clean, EvidenceItem, SegmentCheck
 from weft.model.problem import Problem, ProblemKind
 from weft.model.resources import Difference, Observed, Status
 from weft.model.specs import SegmentSpec
@@ -101,7 +101,7 @@ def _how(now: PortVlans, number: int) -> str:
     return f"in VLAN {now.untagged}" if now.untagged is not None else "no member"
 
 
-def check_own(spec: SegmentSpec, seen: EthernetSnapshot) -> Check:
+def check_own(spec: SegmentSpec, seen: EthernetSnapshot) -> SegmentCheck:
     """What `observe_own` omits: ports in the VLAN that are unknown to weft, as notes, since they are
     allowed."""
     own, notes = Own(spec, "", ours=True), list[Problem]()
@@ -111,7 +111,7 @@ def check_own(spec: SegmentSpec, seen: EthernetSnapshot) -> Check:
         nodes = (node,) if node else ()
         notes.append(Problem(ProblemKind.SEGMENT_LEFT, name, seen.fabric, id=end, nodes=nodes, detail=detail))
     looked = {f"switch ports of the site's networks on {seen.fabric}": len(own.spec.members)}
-    return Check((), looked, tuple(notes))
+    return SegmentCheck((), looked, tuple(notes))
 
 
 def clean_own(spec: SegmentSpec, seen: EthernetSnapshot) -> Clean:

@@ -25,14 +25,14 @@ from weft.model.resources import Difference, Marked, Observed, Outcome, Resource
 from weft.model.specs import SegmentSpec
 from weft.ports.existing import Existing
 from weft.ports.fences import Fence, unfenced
-from weft.ports.ledger import Ledger
+from weft.ports.ledger import SegmentLedger
 from weft.ports.resources import Scope
 
 OwnEdits = Callable[[str, SwitchState, Own, Cabling], Batch]
 _NOBODY = Owner("site", str(UUID(int=0)))
 
 
-class Change(Protocol):
+class ChangesSwitches(Protocol):
     """Changes several switches concurrently. `only`: these switches; `own`: segments whose VLANs and ports
     may be changed in addition to pods'; `save`: switches to save even without a change; `fence`: as in
     `Asked`."""
@@ -61,9 +61,9 @@ class OwnSegments:
         site: str,
         fabric: str,
         cabling: Cabling,
-        ledger: Ledger,
+        ledger: SegmentLedger,
         snapshot: Callable[[], EthernetSnapshot],
-        change: Change,
+        change: ChangesSwitches,
     ) -> None:
         self._site, self._fabric, self._cabling, self._ledger = site, fabric, cabling, ledger
         self._snapshot, self._change_switches = snapshot, change

@@ -44,7 +44,7 @@ class SwitchPart(Submission[Asked]):
                 self.error.lands = 0.0
 
 
-class Together(ABC):
+class ChangedTogether(ABC):
     """A switch that is changed by one caller of `change_all` at a time.
 
     Args:

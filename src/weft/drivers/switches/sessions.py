@@ -9,7 +9,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 
 from weft.drivers.joined import Joined, Submission
-from weft.drivers.switches.interface import Asked, Switch
+from weft.drivers.switches.interface import Asked, SwitchDriver
 from weft.drivers.switches.parts import UndoneError
 from weft.drivers.switches.vlans import Batch, SwitchState
 from weft.model.errors import OutsideError, PermanentError, WeftError
@@ -27,7 +27,7 @@ Edits = Callable[[str, SwitchState], Batch]
 """From a switch's name and state to the changes to make there."""
 
 
-class Sessions:
+class SwitchSessions:
     """Thread-safe; opens no connection yet.
 
     Attributes:
@@ -36,8 +36,10 @@ class Sessions:
         save_seconds: see `SAVE_SECONDS`.
     """
 
-    def __init__(self, fabric: str, switches: Sequence[Switch], save_seconds: float = SAVE_SECONDS) -> None:
-        self.by_name: Mapping[str, Switch] = {s.name: s for s in switches}
+    def __init__(
+        self, fabric: str, switches: Sequence[SwitchDriver], save_seconds: float = SAVE_SECONDS
+    ) -> None:
+        self.by_name: Mapping[str, SwitchDriver] = {s.name: s for s in switches}
         self.readers = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=f"readings-{fabric}")
         self._changers = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=f"switches-{fabric}")
         self.lines = {s.name: _line(s, self._changers) for s in switches}
@@ -54,7 +56,7 @@ class Sessions:
         """State of each switch, read at this moment (monotonic) or later, and why others could not be read,
         by name."""
 
-        def one(session: Switch) -> SwitchState | OutsideError:
+        def one(session: SwitchDriver) -> SwitchState | OutsideError:
             try:
                 return session.read(since)
             except OutsideError as error:
@@ -112,7 +114,7 @@ class Sessions:
             raise first
 
 
-def _line(switch: Switch, pool: Executor) -> Joined[Submission[Asked]]:
+def _line(switch: SwitchDriver, pool: Executor) -> Joined[Submission[Asked]]:
     """The queue of a switch's changes. Each one's fence is tested by the switch, after it has been read."""
 
     def make(parts: Sequence[Submission[Asked]]) -> None:

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from weft.drivers.switches.access import Api, Reply, UnheardError
 from weft.drivers.switches.counters import openconfig_counters, some_port
-from weft.drivers.switches.limits import Limits
+from weft.drivers.switches.limits import SwitchLimits
 from weft.drivers.switches.linkstates import Links, openconfig_links
 from weft.drivers.switches.parts import UndoneError
 from weft.drivers.switches.sonicmodels import (
@@ -33,12 +33,12 @@ from weft.drivers.switches.sonicmodels import (
 )
 from weft.drivers.switches.sonicqos import TABLES as TABLES_OF_QOS
 from weft.drivers.switches.sonicqos import sonic_qos
-from weft.drivers.switches.switch import CONFIRM_SECONDS, Session
+from weft.drivers.switches.switch import CONFIRM_SECONDS, SwitchSession
 from weft.drivers.switches.vlans import PARK, Batch, PortVlans, SwitchState, inverse
 from weft.model.errors import OutsideError, PermanentError, UnknownError
 from weft.model.portcounters import PortCounters
 from weft.planning.fabric.qos import SwitchQos
-from weft.planning.site.neighbours import Neighbour, neighbour
+from weft.planning.site.neighbours import LldpNeighbour, neighbour
 
 DATA = "/restconf/data"
 TREE = f"{DATA}/sonic-vlan:sonic-vlan"
@@ -56,7 +56,7 @@ class NotServedError(UnknownError):
     """The switch's RESTCONF doesn't serve the requested data: whether there is any isn't known."""
 
 
-class Sonic(Session):
+class Sonic(SwitchSession):
     """One switch. CONFIG_DB has no VLAN names; who owns one is in weft's own records."""
 
     keeps_names = False
@@ -66,7 +66,7 @@ class Sonic(Session):
         """Each member is a row of its own."""
         return False
 
-    def __init__(self, name: str, api: Api, limits: Limits, confirm: float = CONFIRM_SECONDS) -> None:
+    def __init__(self, name: str, api: Api, limits: SwitchLimits, confirm: float = CONFIRM_SECONDS) -> None:
         super().__init__(name, limits, api.url, confirm)
         self._api = api
         self._there: tuple[tuple[str, ...], float] | None = None
@@ -138,12 +138,12 @@ class Sonic(Session):
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self.unknown("read the settings for RoCE", f"its answer can't be read: {error!r}") from None
 
-    def neighbours(self, ports: Sequence[str]) -> Sequence[Neighbour] | str:
+    def neighbours(self, ports: Sequence[str]) -> Sequence[LldpNeighbour] | str:
         try:
             body = self._get(f"{DATA}/openconfig-lldp:lldp/interfaces").body or {}
         except NotServedError as error:
             return error.answer
-        found: list[Neighbour] = []
+        found: list[LldpNeighbour] = []
         with self.reading("read LLDP neighbours"):
             for row in body.get("openconfig-lldp:interfaces", {}).get("interface", ()):
                 for one in (row.get("neighbors") or {}).get("neighbor", ()):

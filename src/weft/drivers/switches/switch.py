@@ -15,16 +15,16 @@ from dataclasses import replace
 
 from weft.drivers.switches.access import JSON, UnheardError
 from weft.drivers.switches.doubts import Doubts
-from weft.drivers.switches.floor import Floor
+from weft.drivers.switches.floor import OldestAnswer
 from weft.drivers.switches.interface import Asked, Edit
-from weft.drivers.switches.limits import Limits
-from weft.drivers.switches.parts import SwitchPart, Together, UndoneError, composed
+from weft.drivers.switches.limits import SwitchLimits
+from weft.drivers.switches.parts import ChangedTogether, SwitchPart, UndoneError, composed
 from weft.drivers.switches.turn import turn
 from weft.drivers.switches.vlans import Batch, SwitchState, inverse, joined, within
 from weft.model.errors import OutsideError, PermanentError, TemporaryError, UnknownError
 from weft.model.portcounters import PortCounters
 from weft.planning.fabric.qos import SwitchQos
-from weft.planning.site.neighbours import Neighbour
+from weft.planning.site.neighbours import LldpNeighbour
 
 CONFIRM_SECONDS = 10.0
 """Longest time until a change is read back."""
@@ -45,7 +45,7 @@ def pauses() -> Iterator[float]:
         waited += pause
 
 
-class Session(Together):
+class SwitchSession(ChangedTogether):
     """What all vendors' switches have in common. Thread-safe.
 
     Args:
@@ -65,7 +65,7 @@ class Session(Together):
     def __init__(
         self,
         name: str,
-        limits: Limits,
+        limits: SwitchLimits,
         address: str | None,
         confirm: float = CONFIRM_SECONDS,
         monotonic: Callable[[], float] = time.monotonic,
@@ -76,7 +76,7 @@ class Session(Together):
         self._confirm_seconds, self._sleep = confirm, sleep
         self._changing = threading.Lock()
         self._lock = threading.Lock()
-        self._floor = Floor(self.serials_go_on)
+        self._floor = OldestAnswer(self.serials_go_on)
         self._doubts = Doubts(monotonic)
         self._latest: tuple[SwitchState, float] | None = None
         self._changes = 0
@@ -125,7 +125,7 @@ class Session(Together):
     def qos(self) -> SwitchQos | str:
         return "its settings for RoCE can't be read"
 
-    def neighbours(self, ports: Sequence[str]) -> Sequence[Neighbour] | str:
+    def neighbours(self, ports: Sequence[str]) -> Sequence[LldpNeighbour] | str:
         return "what it hears by LLDP can't be read"
 
     def counters(self) -> Sequence[PortCounters] | str:

@@ -26,7 +26,7 @@ from weft.model.specs import SegmentSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class WantedSegment:
     """A desired segment.
 
     Attributes:
@@ -49,7 +49,7 @@ class Order:
         return self.spec.number
 
 
-def refusal(order: Order, seen: EthernetSnapshot, site: str) -> str:
+def refusal(order: WantedSegment, seen: EthernetSnapshot, site: str) -> str:
     """Why the VLAN can't be created, by a reading of all switches; empty if it can."""
     for switch, vlans in seen.configured.read.items():
         if why := _others(vlans.get(order.number, ""), order, site):
@@ -71,14 +71,14 @@ def _foreign(now: PortVlans, mode: Mode, ours: Range) -> frozenset[int]:
     return frozenset(n for n in (*tagged, *untagged) if n is not None and n not in ours)
 
 
-def _others(name: str, order: Order, site: str) -> str:
+def _others(name: str, order: WantedSegment, site: str) -> str:
     if name in ("", order.name) or name in order.over:
         return ""
     named = read_name(name, site)
     return f"taken: it is {named.owner}'s" if named else f"defined by someone else, as {name!r}"
 
 
-def edit_for(switch: str, state: SwitchState, order: Order, cabling: Cabling) -> Batch:
+def edit_for(switch: str, state: SwitchState, order: WantedSegment, cabling: Cabling) -> Batch:
     """Changes on one switch, if any. Raises `PermanentError` if the VLAN or a port can't be used."""
     number, there = order.number, state.vlans.get(order.number)
     if why := _others(there or "", order, ""):

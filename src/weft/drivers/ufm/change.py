@@ -15,14 +15,14 @@ from typing import cast
 from weft.drivers.ufm.jobs import follow, job_of
 from weft.drivers.ufm.partitions import (
     PKEYS,
-    Listing,
+    PartitionListing,
     UfmPartition,
     difference,
     read_listing,
     read_one,
     set_body,
 )
-from weft.drivers.ufm.rest import VERSION, Answer, Rest
+from weft.drivers.ufm.rest import VERSION, Rest, UfmAnswer
 from weft.drivers.ufm.versions import Version, parse_version, text_of, why_not_change
 from weft.model.errors import PermanentError, TemporaryError, UnknownError
 from weft.model.fabrictypes import Mode
@@ -35,11 +35,11 @@ VERSION_SECONDS = 600.0
 """How long UFM's version is cached."""
 _FIRST_NAP, _LONGEST_NAP = 0.01, 0.5
 
-Allowed = Callable[[Listing], PermanentError | None]
+Allowed = Callable[[PartitionListing], PermanentError | None]
 """Why a change must not be made, given the partitions as just read."""
 
 
-class Changer:
+class UfmChanger:
     """Changes the partitions of one UFM. Safe for threads.
 
     Args:
@@ -70,7 +70,7 @@ class Changer:
         self._version = time.monotonic(), self._rest.active, version
         return version
 
-    def listing(self) -> Listing:
+    def listing(self) -> PartitionListing:
         """All partitions now. Raises `UnknownError` for anything that isn't a whole listing."""
         # Never with qos_conf as well: then the members are left out, silently.
         document = self._rest.get(PKEYS, guids_data="true")
@@ -189,7 +189,7 @@ class Changer:
         return differs
 
 
-def _job(answer: Answer, asked: str) -> str | None:
+def _job(answer: UfmAnswer, asked: str) -> str | None:
     try:
         return job_of(answer)
     except ValueError as error:

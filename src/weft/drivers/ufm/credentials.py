@@ -22,7 +22,7 @@ _VARIABLES = {"token": TOKEN, "username": USERNAME, "password": PASSWORD}
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class UfmCredentials:
     """`repr` shows none of them."""
 
     token: str = field(default="", repr=False)
@@ -42,11 +42,11 @@ class Credentials:
         return text
 
 
-def read_credentials(manager: FabricManager, environment: Mapping[str, str] | None = None) -> Credentials:
+def read_credentials(manager: FabricManager, environment: Mapping[str, str] | None = None) -> UfmCredentials:
     """Read from file or environment. Raises `PermanentError`, naming what is missing and where it was expected."""
     needed = _NEEDED.get(manager.authentication, ())
     if not needed:
-        return Credentials()
+        return UfmCredentials()
     given: Mapping[str, Any]
     if manager.credentials is None:
         source = "the environment"
@@ -64,7 +64,7 @@ def read_credentials(manager: FabricManager, environment: Mapping[str, str] | No
         raise _error(
             source, "a character that can't be sent", f"{', '.join(needed)}: printable characters only"
         )
-    return Credentials(**chosen)
+    return UfmCredentials(**chosen)
 
 
 def changed_at(manager: FabricManager) -> int:

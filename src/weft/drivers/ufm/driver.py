@@ -16,30 +16,30 @@ from weft.drivers.reading import SharedReading
 from weft.drivers.segments import OneByOne, segment_of
 from weft.drivers.ufm.besides import besides
 from weft.drivers.ufm.capabilities import CAPABILITIES
-from weft.drivers.ufm.change import PROOF_SECONDS, Changer
+from weft.drivers.ufm.change import PROOF_SECONDS, UfmChanger
 from weft.drivers.ufm.credentials import credentials_problems
 from weft.drivers.ufm.evidence import clean_items, default_problem, problems
 from weft.drivers.ufm.eyes import Eyes
 from weft.drivers.ufm.functions import function_problems
-from weft.drivers.ufm.inventory import QUIET_SECONDS, Inventory, UfmPort, by_guid
+from weft.drivers.ufm.inventory import QUIET_SECONDS, UfmInventory, UfmPort, by_guid
 from weft.drivers.ufm.observe import observe
-from weft.drivers.ufm.partitions import Listing, members_of
+from weft.drivers.ufm.partitions import PartitionListing, members_of
 from weft.drivers.ufm.rest import Rest, Transport
 from weft.drivers.ufm.settings import Settings, read_settings, ufm_weaknesses
 from weft.drivers.ufm.snapshot import MANAGER, Later, UfmSnapshot
 from weft.drivers.ufm.usage import tight_ports
 from weft.drivers.ufm.versions import troubles
-from weft.drivers.wire.agents import Agent, HttpAgent, certificate_problems
+from weft.drivers.wire.agents import HttpAgent, RemoteFabricAgent, certificate_problems
 from weft.drivers.wire.routes import RateKeeper, RouteKeeper
 from weft.model.errors import ConflictError, PermanentError, WeftError
 from weft.model.fabric import (
     Capabilities,
-    Check,
     Clean,
     Configured,
     FabricStatus,
     ManagerState,
     ManagerStatus,
+    SegmentCheck,
     Snapshot,
     Usage,
 )
@@ -55,7 +55,7 @@ from weft.model.site import Site
 from weft.model.specs import SegmentSpec
 from weft.planning.fabric.check import check_paths, probe_pairs
 from weft.ports.fences import Fence, unfenced
-from weft.ports.ledger import Ledger
+from weft.ports.ledger import SegmentLedger
 from weft.ports.resources import Ids, Observations, Scope
 
 TAKES_SECONDS = 5.0
@@ -76,8 +76,8 @@ class Ufm(OneByOne[UfmSnapshot]):
         self,
         site: Site,
         fabric: str,
-        ledger: Ledger,
-        agents: Sequence[Agent] | None = None,
+        ledger: SegmentLedger,
+        agents: Sequence[RemoteFabricAgent] | None = None,
         transport: Transport = lambda _: None,
         takes: float = TAKES_SECONDS,
         proof_seconds: float = PROOF_SECONDS,
@@ -89,9 +89,9 @@ class Ufm(OneByOne[UfmSnapshot]):
             [HttpAgent(a, self._manager) for a in self._manager.agents] if agents is None else list(agents)
         )
         self.rest = Rest(fabric, self._manager, transport)
-        self._eyes, self._inventory = Eyes(site, fabric, chosen), Inventory(self.rest, quiet_seconds)
+        self._eyes, self._inventory = Eyes(site, fabric, chosen), UfmInventory(self.rest, quiet_seconds)
         self._routes, self._rates = RouteKeeper(self._eyes.first), RateKeeper(self._eyes.first)
-        self._changer, self._takes = Changer(self.rest, proof_seconds), takes
+        self._changer, self._takes = UfmChanger(self.rest, proof_seconds), takes
 
     def close(self) -> None:
         self.rest.close()
@@ -227,7 +227,7 @@ class Ufm(OneByOne[UfmSnapshot]):
         why = f"can't be proved absent: UFM doesn't list {segment.named}, and has it when asked for it alone"
         return Observed(segment.text, Status.PENDING, why)
 
-    def check(self, segment: SegmentSpec, snapshot: Snapshot) -> Check:
+    def check(self, segment: SegmentSpec, snapshot: Snapshot) -> SegmentCheck:
         mine, members = self._own(snapshot), members_of(segment)
         found = [*problems(segment.number, members, mine), *function_problems(segment, mine)]
         if mine.looked:
@@ -237,7 +237,7 @@ class Ufm(OneByOne[UfmSnapshot]):
             cut = len(inside)
             found += check_paths(self._site, self._fabric, segment.number, probes[:cut], probes[cut:])
         what = "host ports" if mine.looked else "UFM's host ports"
-        return Check(tuple(found), {f"{what} of {self._fabric}": mine.ports_read})
+        return SegmentCheck(tuple(found), {f"{what} of {self._fabric}": mine.ports_read})
 
     def clean(self, segment: SegmentSpec, snapshot: Snapshot) -> Clean:
         alone = "not there" if self._changer.one(segment.number) is None else "it is there"
@@ -298,7 +298,7 @@ class Ufm(OneByOne[UfmSnapshot]):
             asked, then = f"set {spec.named}", "correct the site"
             raise PermanentError(asked, "UFM", f"a member that isn't a GUID: {error}", then) from error
 
-        def allowed(listing: Listing) -> PermanentError | None:
+        def allowed(listing: PartitionListing) -> PermanentError | None:
             return self._refusal(spec.number, members, mark, listing)
 
         changed = self._changer.put(spec.number, members, allowed, scope.fence)
@@ -337,7 +337,7 @@ class Ufm(OneByOne[UfmSnapshot]):
         """
         before: list[int] = []
 
-        def allowed(listing: Listing) -> PermanentError | None:
+        def allowed(listing: PartitionListing) -> PermanentError | None:
             before.extend(p.members if (p := listing.partitions.get(number)) else ())
             known = seen.facts.get("members") if seen else None
             if isinstance(known, list) and {format_guid(g) for g in before}.difference(
@@ -393,7 +393,7 @@ class Ufm(OneByOne[UfmSnapshot]):
         return next((m for m, spec in self._ledger.wanted().items() if spec.number == number), None)
 
     def _refusal(
-        self, number: int, members: Mapping[int, Mode], mark: Mark, listing: Listing
+        self, number: int, members: Mapping[int, Mode], mark: Mark, listing: PartitionListing
     ) -> PermanentError | None:
         """Why a partition can't be set: a number belongs to one owner, and weft stays within its range."""
         if error := self._outside_range(number):

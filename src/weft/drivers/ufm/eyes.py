@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from weft.drivers.wire.agents import Agent, HttpAgent
+from weft.drivers.wire.agents import HttpAgent, RemoteFabricAgent
 from weft.drivers.wire.items import PortTables, WireReading, keys_on_wire, port_table
-from weft.drivers.wire.places import Where, idle_ports, machine_places, seen_at
+from weft.drivers.wire.places import AdapterPlaces, idle_ports, machine_places, seen_at
 from weft.drivers.wire.readingjudge import ReadingJudge
-from weft.drivers.wire.repairs import Repairs
+from weft.drivers.wire.repairs import RepairQueue
 from weft.model.agentapi import (
     AgentOptions,
     AgentStatus,
@@ -41,11 +41,13 @@ class Looked:
 class Eyes:
     """All agents of one fabric; any of them sees all of it. Safe for threads."""
 
-    def __init__(self, site: Site, fabric: str, agents: Sequence[Agent]) -> None:
+    def __init__(self, site: Site, fabric: str, agents: Sequence[RemoteFabricAgent]) -> None:
         self._site, self._fabric, self.all = site, fabric, tuple(agents)
         ports = frozenset(h.port_guid for n in site.nodes for h in n.hcas_on(fabric))
         self._judge = ReadingJudge(fabric, ports)
-        self._repairs = Repairs(lambda query: self.first(lambda agent: agent.repair(query)), f"of {fabric}")
+        self._repairs = RepairQueue(
+            lambda query: self.first(lambda agent: agent.repair(query)), f"of {fabric}"
+        )
 
     def __bool__(self) -> bool:
         return bool(self.all)
@@ -59,11 +61,11 @@ class Eyes:
     def look(self) -> Looked:
         """Every host port's table, and its leaf port's. Raises `UnknownError` if nothing can be read."""
 
-        def ask(agent: Agent) -> Looked:
+        def ask(agent: RemoteFabricAgent) -> Looked:
             answer = self._judge.all(agent.tables(TablesQuery()), agent.name)
             tables = PortTables({p.port_guid: p for p in answer.ports})
             places = machine_places(self._site, self._fabric)
-            where = Where(places, idle_ports(answer), seen_at(answer.ports))
+            where = AdapterPlaces(places, idle_ports(answer), seen_at(answer.ports))
             keys = keys_on_wire(answer.ports)
             reading = WireReading(self._site, self._fabric, tables, keys, agent.name, where, answer.partial)
             return Looked(reading, answer.vacant)
@@ -74,7 +76,7 @@ class Eyes:
         """Port GUID -> its table, by the first agent that answers; without GUIDs nothing is asked."""
         asked = tuple(sorted(set(guids)))
 
-        def ask(agent: Agent) -> Mapping[int, PortTable]:
+        def ask(agent: RemoteFabricAgent) -> Mapping[int, PortTable]:
             answer = self._judge.some(agent.tables(TablesQuery(port_guids=asked)), asked, agent.name)
             return {p.port_guid: port_table(p) for p in answer.ports}
 
@@ -104,17 +106,17 @@ class Eyes:
         )
 
     def explain(self, seen: Observed) -> Observed:
-        """With the reasons why ports weren't repaired; see `Repairs.explain`."""
+        """With the reasons why ports weren't repaired; see `RepairQueue.explain`."""
         return self._repairs.explain(seen)
 
     def repair(self, guids: Sequence[int], vacate: int | None, fence: Fence) -> None:
         """Write the subnet manager's view of these ports into their tables; remove a key from vacant leaf ports."""
         self._repairs.repair(guids, fence, () if vacate is None else (vacate,))
 
-    def _each(self, ask: Callable[[Agent], T]) -> dict[str, T | WeftError]:
+    def _each(self, ask: Callable[[RemoteFabricAgent], T]) -> dict[str, T | WeftError]:
         """Query all concurrently, so that an unreachable agent doesn't delay the others."""
 
-        def one(agent: Agent) -> T | WeftError:
+        def one(agent: RemoteFabricAgent) -> T | WeftError:
             try:
                 return ask(agent)
             except WeftError as error:
@@ -125,7 +127,7 @@ class Eyes:
         with ThreadPoolExecutor(len(self.all), thread_name_prefix="fabric-agent") as pool:
             return dict(zip([a.name for a in self.all], pool.map(one, self.all), strict=True))
 
-    def first(self, ask: Callable[[Agent], T], /) -> T:
+    def first(self, ask: Callable[[RemoteFabricAgent], T], /) -> T:
         """What the first agent says that answers. Raises `UnknownError` if none does."""
         failed: list[str] = []
         for agent in self.all:

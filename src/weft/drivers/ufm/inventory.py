@@ -166,7 +166,7 @@ def unhealthy_text(row: Mapping[str, Any]) -> str:
     )
 
 
-class Inventory:
+class UfmInventory:
     """UFM's lists, read with each call. Everything raises `UnknownError`.
 
     Args:

@@ -9,7 +9,7 @@ import re
 import time
 from typing import Any, cast
 
-from weft.drivers.ufm.rest import Answer, Rest
+from weft.drivers.ufm.rest import Rest, UfmAnswer
 from weft.model.errors import TemporaryError, UnknownError
 
 _ID = re.compile(r"(?:jobs/)?([0-9]{1,18})\Z")
@@ -21,7 +21,7 @@ LANDS_SECONDS = 600.0
 """How long a job may still take effect whose end wasn't seen."""
 
 
-def job_of(answer: Answer) -> str | None:
+def job_of(answer: UfmAnswer) -> str | None:
     """Id of the job in an answer; None: the change is done. Raises ValueError for a 202 without one."""
     if answer.status != 202:
         return None

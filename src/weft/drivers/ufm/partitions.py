@@ -35,7 +35,7 @@ class UfmPartition:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class PartitionListing:
     """All partitions.
 
     Attributes:
@@ -48,7 +48,7 @@ class Listing:
     """GUID -> the partitions it is in."""
 
 
-def read_listing(document: object) -> Listing:
+def read_listing(document: object) -> PartitionListing:
     """GET /resources/pkeys?guids_data=true. Raises ValueError, saying why it isn't a listing."""
     if not isinstance(document, dict):
         raise ValueError(f"a {type(document).__name__} instead of partitions by their P_Key")
@@ -67,7 +67,7 @@ def read_listing(document: object) -> Listing:
         for guid in partition.members:
             of_port.setdefault(guid, set()).add(number)
     word = cast(dict[str, Any], entry).get("membership")
-    return Listing(
+    return PartitionListing(
         found, _mode(word) if word is not None else None, {g: frozenset(k) for g, k in of_port.items()}
     )
 

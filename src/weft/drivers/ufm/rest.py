@@ -22,8 +22,8 @@ from typing import Any
 import httpx
 
 from weft.drivers.bounded import read_body, read_json
-from weft.drivers.ufm.credentials import Credentials, changed_at, read_credentials
-from weft.drivers.ufm.signin import PREFIXES, SignIn, needs_signing_in
+from weft.drivers.ufm.credentials import UfmCredentials, changed_at, read_credentials
+from weft.drivers.ufm.signin import PREFIXES, UfmSignIn, needs_signing_in
 from weft.drivers.wire.tlsfiles import RenewedTls
 from weft.model.errors import PermanentError, UnknownError, WeftError
 from weft.model.site import FabricManager
@@ -46,7 +46,7 @@ Transport = Callable[[str], httpx.BaseTransport | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class UfmAnswer:
     """UFM's answer; `document`: its JSON, None for an empty body."""
 
     status: int
@@ -64,12 +64,12 @@ class Rest:
     def __init__(self, fabric: str, manager: FabricManager, transport: Transport = lambda _: None) -> None:
         self._fabric, self._manager, self._transport = fabric, manager, transport
         self._prefix = PREFIXES[manager.authentication]
-        self._sign_in = SignIn(manager.authentication)
+        self._sign_in = UfmSignIn(manager.authentication)
         self._lock = threading.Lock()
         self._clients: dict[str, httpx.Client] = {}
         self._tls = RenewedTls(manager, "name PEM files that weft can read in the site's fabric")
         self._context: ssl.SSLContext | None = None
-        self._credentials: tuple[int, Credentials] | None = None
+        self._credentials: tuple[int, UfmCredentials] | None = None
         self._silent: dict[str, tuple[float, str]] = {}
         self._proved = ""
         """The address that reported UFM's version, while all its answers are UFM's."""
@@ -91,7 +91,7 @@ class Rest:
             raise self._unknown(f"GET {path}", f"status {answer.status} without a document")
         return answer.document
 
-    def change(self, method: str, path: str, body: object = None, fence: Fence = unfenced) -> Answer:
+    def change(self, method: str, path: str, body: object = None, fence: Fence = unfenced) -> UfmAnswer:
         """Any 2xx; for a DELETE also 404. None of it is proof.
 
         Args:
@@ -109,7 +109,7 @@ class Rest:
 
     def _ask(
         self, method: str, path: str, body: object, query: Mapping[str, str], fence: Fence = unfenced
-    ) -> Answer:
+    ) -> UfmAnswer:
         asked, failed, refused, lands = f"{method} {path}", list[str](), list[UnknownError](), 0.0
         addresses = sorted(self._manager.addresses, key=lambda a: a != self.active)
         for address in addresses:
@@ -218,17 +218,17 @@ class Rest:
                 self._silent[address] = time.monotonic(), said
             raise _AwayError(said, maybe_done=True) from error
 
-    def _read(self, asked: str, status: int, headers: httpx.Headers, content: bytes) -> Answer:
+    def _read(self, asked: str, status: int, headers: httpx.Headers, content: bytes) -> UfmAnswer:
         shown = self._shown(content)
         if status in (200, 201, 202, 204):
             try:
-                return Answer(status, headers, read_json(content) if content.strip() else None)
+                return UfmAnswer(status, headers, read_json(content) if content.strip() else None)
             except ValueError as error:
                 if status == 202:  # a job by its path, as JSON or as it is
-                    return Answer(status, headers, shown)
+                    return UfmAnswer(status, headers, shown)
                 raise self._unknown(asked, f"status {status} with a text instead of JSON: {shown}") from error
         if status == 404 and asked.startswith(("GET", "DELETE")):
-            return Answer(status, headers, None)
+            return UfmAnswer(status, headers, None)
         if status == 403:
             if asked.startswith("GET"):
                 raise self._not_let_in(asked, f"status 403: {shown}")
@@ -256,7 +256,7 @@ class Rest:
                 )
             return self._clients[address]
 
-    def _current_credentials(self, afresh: bool) -> Credentials:
+    def _current_credentials(self, afresh: bool) -> UfmCredentials:
         """Read again when the file was replaced."""
         with self._lock:
             stamp = changed_at(self._manager)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from weft.drivers.ufm.change import Changer
+from weft.drivers.ufm.change import UfmChanger
 from weft.drivers.ufm.eyes import Eyes
 from weft.drivers.ufm.rest import Rest
 from weft.drivers.ufm.snapshot import MANAGER
@@ -49,7 +49,7 @@ class Settings:
         return frozenset[str]().union(*(t.names for t in self.sources))
 
 
-def read_settings(rest: Rest, changer: Changer, eyes: Eyes) -> Settings:
+def read_settings(rest: Rest, changer: UfmChanger, eyes: Eyes) -> Settings:
     """Read all sources; never raises: what can't be read is a problem to report, not a good setting."""
     problems: list[str] = []
     sources = [*_by_agents(eyes, problems), *_by_ufm(rest, changer, problems)]
@@ -88,7 +88,7 @@ def _by_agents(eyes: Eyes, problems: list[str]) -> Iterator[SourceOptions]:
         yield SourceOptions(agent, answer.options, NAMES - {DEFAULT_MEMBERSHIP})
 
 
-def _by_ufm(rest: Rest, changer: Changer, problems: list[str]) -> Iterator[SourceOptions]:
+def _by_ufm(rest: Rest, changer: UfmChanger, problems: list[str]) -> Iterator[SourceOptions]:
     options: dict[str, str] = {}
     try:
         options |= _smconf(rest.get("/app/smconf"))

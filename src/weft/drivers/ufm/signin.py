@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import httpx
 
-from weft.drivers.ufm.credentials import Credentials
+from weft.drivers.ufm.credentials import UfmCredentials
 
 PREFIXES = {"token": "/ufmRestV3", "basic": "/ufmRest", "session": "/ufmRestV2", "certificate": "/ufmRest"}
 _LOGIN_PAGE = 4096
@@ -18,7 +18,7 @@ Exchange = Callable[..., tuple[int, httpx.Headers, bytes]]
 """Method, path, body, query, headers -> status, headers, body; at one address."""
 
 
-class SignIn:
+class UfmSignIn:
     """Headers for each request. A session's cookie is kept per address, since a failover ends sessions."""
 
     def __init__(self, authentication: str) -> None:
@@ -26,7 +26,7 @@ class SignIn:
         self._lock = threading.Lock()
         self._cookies: dict[str, str] = {}
 
-    def headers(self, address: str, credentials: Credentials, ask: Exchange) -> Mapping[str, str] | None:
+    def headers(self, address: str, credentials: UfmCredentials, ask: Exchange) -> Mapping[str, str] | None:
         """None: the login is refused."""
         match self._authentication:
             case "token":
@@ -45,7 +45,7 @@ class SignIn:
         with self._lock:
             self._cookies.pop(address, None)
 
-    def _cookie(self, address: str, credentials: Credentials, ask: Exchange) -> str:
+    def _cookie(self, address: str, credentials: UfmCredentials, ask: Exchange) -> str:
         """The first cookie that /dologin sets; an empty one is UFM's refusal."""
         with self._lock:
             if address in self._cookies:

@@ -8,9 +8,9 @@ from functools import cached_property
 
 from weft.drivers.ufm.eyes import Looked
 from weft.drivers.ufm.inventory import UfmPort, VirtualPort, VirtualPorts
-from weft.drivers.ufm.partitions import Listing
+from weft.drivers.ufm.partitions import PartitionListing
 from weft.drivers.wire.items import port_seen
-from weft.drivers.wire.places import LeafPort, Where, machine_places
+from weft.drivers.wire.places import AdapterPlaces, LeafPort, machine_places
 from weft.model.fabric import Configured, Membership, Place, PortSeen, Snapshot
 from weft.model.ids import format_guid, parse_guid
 from weft.model.mark import Mark
@@ -47,7 +47,7 @@ class UfmSnapshot(Snapshot):
         site: Site,
         fabric: str,
         began: float,
-        listing: Listing,
+        listing: PartitionListing,
         looked: Looked | None,
         inventory: Mapping[int, UfmPort],
         later: Later,
@@ -166,7 +166,7 @@ class UfmSnapshot(Snapshot):
         return f"UFM shows it as {port.state}" if port is not None and port.down else ""
 
     @cached_property
-    def where(self) -> Where:
+    def where(self) -> AdapterPlaces:
         """Where machines' adapters are, by UFM's inventory, which has leaves only by GUID, and nothing about
         a leaf's port: a port is idle if its adapter is down."""
         machines = machine_places(self.site, self.fabric)
@@ -177,7 +177,7 @@ class UfmSnapshot(Snapshot):
             if port.peer is not None and not port.down and (port.guid in known or port.guid not in machines)
         }
         idle = {(p.guid or 0, p.port): frozenset[int]() for guid, p in known.items() if self.down(guid)}
-        return Where(machines, idle, seen)
+        return AdapterPlaces(machines, idle, seen)
 
     def named(self, guid: int) -> str:
         """Display name: `node/adapter`, with `virtual port` for a VF."""

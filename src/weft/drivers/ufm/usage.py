@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from weft.drivers.ufm.partitions import Listing
+from weft.drivers.ufm.partitions import PartitionListing
 from weft.model.errors import WeftError
 from weft.model.fabric import TightPort
 from weft.model.ids import parse_guid
@@ -16,7 +16,7 @@ from weft.planning.fabric.portkeys import crowded
 Read = Callable[[Collection[int]], Mapping[int, PortTable]]
 
 
-def tight_ports(site: Site, fabric: str, listing: Listing, read: Read) -> tuple[TightPort, ...]:
+def tight_ports(site: Site, fabric: str, listing: PartitionListing, read: Read) -> tuple[TightPort, ...]:
     """Those whose size could be read; without an agent, none: UFM doesn't say."""
     partitions = {n: Partition(n, p.name, p.members) for n, p in listing.partitions.items()}
     suspects = crowded(site, fabric, partitions)

@@ -22,7 +22,7 @@ _END: Version = (9999, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class VersionRow:
     """One row.
 
     Attributes:
@@ -39,9 +39,9 @@ class Difference:
     blocks: bool = False
 
 
-TABLE: tuple[Difference, ...] = (
-    Difference((0, 0, 0, 0), OLDEST, "it is older than 6.12", "upgrade UFM", blocks=True),
-    Difference(
+TABLE: tuple[VersionRow, ...] = (
+    VersionRow((0, 0, 0, 0), OLDEST, "it is older than 6.12", "upgrade UFM", blocks=True),
+    VersionRow(
         (6, 15, 1, 0),
         (6, 15, 6, 4),
         "a change by REST may break partitions.conf (PARSE ERROR), and every port becomes a full member of the default "
@@ -49,46 +49,46 @@ TABLE: tuple[Difference, ...] = (
         "upgrade UFM to 6.15.6-4 or later",
         blocks=True,
     ),
-    Difference(
+    VersionRow(
         (6, 15, 0, 0),
         (6, 15, 6, 0),
         "access tokens can be abused (RN 4012415)",
         "upgrade UFM to 6.15.6 or later",
     ),
-    Difference((6, 15, 2, 0), (6, 17, 0, 0), "P_Keys without members are left behind (RN 3816196)"),
-    Difference(
+    VersionRow((6, 15, 2, 0), (6, 17, 0, 0), "P_Keys without members are left behind (RN 3816196)"),
+    VersionRow(
         (6, 16, 0, 0),
         (6, 17, 0, 0),
         "links stay in INIT after a fail-over where SHARP and P_Keys are used (RN 3863958)",
         "upgrade UFM to 6.17.0 or later",
     ),
-    Difference(
+    VersionRow(
         (6, 15, 2, 0),
         (6, 18, 0, 0),
         "ports deleted by the CloudX API stay members (RN 3881365): it is never used",
     ),
-    Difference(
+    VersionRow(
         (0, 0, 0, 0),
         (6, 15, 1, 0),
         "the REST API may stall (RN 3495692, 3752196): a request that runs out of time is read back",
     ),
-    Difference(
+    VersionRow(
         (6, 17, 2, 0), (6, 18, 0, 0), "an empty P_Key refuses GUIDs (RN 3985023): weft never creates one"
     ),
-    Difference((0, 0, 0, 0), (6, 16, 0, 0), "POST /resources/pkeys/add isn't there: it is never used"),
-    Difference((0, 0, 0, 0), (6, 17, 0, 0), "alarms have related_object_name and numbers"),
-    Difference((6, 17, 0, 0), _END, "alarms have object_name and texts"),
-    Difference((6, 14, 0, 0), _END, "roles are checked for each route: Fabric Admin may change P_Keys"),
-    Difference((0, 0, 0, 0), (6, 19, 0, 0), "the default partition's membership can't be read over REST"),
-    Difference(
+    VersionRow((0, 0, 0, 0), (6, 16, 0, 0), "POST /resources/pkeys/add isn't there: it is never used"),
+    VersionRow((0, 0, 0, 0), (6, 17, 0, 0), "alarms have related_object_name and numbers"),
+    VersionRow((6, 17, 0, 0), _END, "alarms have object_name and texts"),
+    VersionRow((6, 14, 0, 0), _END, "roles are checked for each route: Fabric Admin may change P_Keys"),
+    VersionRow((0, 0, 0, 0), (6, 19, 0, 0), "the default partition's membership can't be read over REST"),
+    VersionRow(
         (6, 19, 0, 0), _END, "0x7fff has its membership in the listing; guids_data with qos_conf hides GUIDs"
     ),
-    Difference(
+    VersionRow(
         (6, 24, 2, 0),
         _END,
         "SHARP's reservations by P_Key no longer take changes by REST: weft makes none",
     ),
-    Difference(
+    VersionRow(
         NEWEST,
         _END,
         "it is newer than 6.24, the newest that this driver was written for",
@@ -106,7 +106,7 @@ def parse_version(text: str) -> Version | None:
     return major, minor, patch, build
 
 
-def differences(version: Version) -> tuple[Difference, ...]:
+def differences(version: Version) -> tuple[VersionRow, ...]:
     """The rows that apply to a version."""
     return tuple(d for d in TABLE if d.since <= version < d.before)
 

@@ -36,7 +36,7 @@ class Binding:
         return f"its agent is bound to no controller, but {many} still set up on it"
 
 
-class Agents:
+class IpuAgents:
     """The agents of one IPU-POD; opens a new connection for each call."""
 
     def __init__(self, channels: Channels, machines: Mapping[str, IpuMachine]) -> None:

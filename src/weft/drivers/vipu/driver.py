@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from weft.drivers.vipu.agents import Agents, Binding
+from weft.drivers.vipu.agents import Binding, IpuAgents
 from weft.drivers.vipu.channels import CONTROLLER, At, Channels, NoAnswerError, SlowError
 from weft.drivers.vipu.controller import Controller
 from weft.drivers.vipu.proof import PROOF_KEY, clear_partition, proof_name, prove_partition
@@ -49,7 +49,7 @@ class VipuDriver:
         self.name = ipu_pod
         self._machines = {m.name: m for m in site.ipu_machines if m.ipu_pod == ipu_pod}
         self._channels = Channels(keys, site.ipu_pods[ipu_pod].gateway)
-        self._agents = Agents(self._channels, self._machines)
+        self._agents = IpuAgents(self._channels, self._machines)
         self._patience = patience
 
     @property

@@ -54,7 +54,7 @@ class NoSuchCallError(PermanentError):
     """The agent doesn't know the call: it is older than weft."""
 
 
-class Agent(Protocol):
+class RemoteFabricAgent(Protocol):
     """One fabric agent. Every call may raise `UnknownError`, `PermanentError`; `change` also `ConflictError`."""
 
     @property

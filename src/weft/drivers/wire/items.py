@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
-from weft.drivers.wire.places import LeafPort, Where
+from weft.drivers.wire.places import AdapterPlaces, LeafPort
 from weft.model.agentapi import PortReading
 from weft.model.fabric import EvidenceItem, Place, PortSeen
 from weft.model.fabrictypes import Level
@@ -85,7 +85,7 @@ class WireReading:
     tables: PortTables
     on_wire: Mapping[int, frozenset[int]]
     by: str
-    where: Where = field(default_factory=Where)
+    where: AdapterPlaces = field(default_factory=AdapterPlaces)
     partial: tuple[str, ...] = ()
 
 
@@ -165,7 +165,7 @@ def _port_that_is_down(
     )
 
 
-def identity_items(site: Site, where: Where, guid: int, by: str = "") -> Iterator[EvidenceItem]:
+def identity_items(site: Site, where: AdapterPlaces, guid: int, by: str = "") -> Iterator[EvidenceItem]:
     """Evidence that a machine's adapter has the site's GUID: a tenant with root may have changed it.
 
     Args:

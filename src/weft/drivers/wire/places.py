@@ -84,7 +84,7 @@ def seen_at(ports: Iterable[PortReading]) -> Mapping[int, LeafPort]:
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class AdapterPlaces:
     """Places of adapters in one reading.
 
     Attributes:

@@ -43,7 +43,7 @@ class Drift:
     vacant: frozenset[int]
 
 
-class Repairs(Queued[Submission[Drift]]):
+class RepairQueue(Queued[Submission[Drift]]):
     """Queue of one agent's repairs. Thread-safe.
 
     Args:

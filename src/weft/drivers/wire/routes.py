@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from weft.drivers.wire.agents import Agent, NoSuchCallError
+from weft.drivers.wire.agents import NoSuchCallError, RemoteFabricAgent
 from weft.model.agentlinks import Counters, CountersQuery, Routes, RoutesQuery, SwitchTable
 from weft.model.errors import UnknownError
 from weft.model.ids import format_guid, parse_guid
@@ -21,7 +21,7 @@ T = TypeVar("T")
 class Asks(Protocol):
     """Asks the agent that knows the fabric, or one after the other of those that all do; raises as they do."""
 
-    def __call__(self, ask: Callable[[Agent], T], /) -> T: ...
+    def __call__(self, ask: Callable[[RemoteFabricAgent], T], /) -> T: ...
 
 
 class RouteKeeper:
@@ -41,7 +41,7 @@ class RouteKeeper:
                 have = {format_guid(guid): digest for guid, (digest, _) in self._tables.items()}
                 query = RoutesQuery(max_age=max_age, have=have)
 
-                def ask(agent: Agent) -> tuple[Routes, str]:
+                def ask(agent: RemoteFabricAgent) -> tuple[Routes, str]:
                     return _asked(agent, lambda: agent.routes(query)), agent.name
 
                 answer, name = self._asks(ask)
@@ -121,7 +121,7 @@ def _rates(answer: Counters) -> TimedRates:
     return TimedRates(ports, answer.seconds, answer.age, answer.unread)
 
 
-def _asked(agent: Agent, ask: Callable[[], T]) -> T:
+def _asked(agent: RemoteFabricAgent, ask: Callable[[], T]) -> T:
     try:
         return ask()
     except NoSuchCallError as error:

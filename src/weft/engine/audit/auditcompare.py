@@ -16,7 +16,7 @@ from weft.engine.audit.auditnetworks import audit_networks
 from weft.engine.audit.auditsite import audit_site
 from weft.engine.audit.auditwire import WireAudit
 from weft.engine.audit.findings import Findings, about
-from weft.engine.audit.outside import Outside, Wire
+from weft.engine.audit.outside import Outside, OutsideFabric
 from weft.engine.base.unreadable import UnreadableError
 from weft.engine.base.world import World
 from weft.engine.book.checkstate import checks_said
@@ -338,7 +338,7 @@ class Comparison:
 
     # -- the wire -----------------------------------------------------------------------------------------------
 
-    def _check_wire(self, name: str, wire: Wire) -> None:
+    def _check_wire(self, name: str, wire: OutsideFabric) -> None:
         owned = {spec.number: (owner, spec.ports) for owner, spec in self._segments(name)}
         strays = {s.thing.facts.get("number") for s in self._strays if s.thing.where == name}
         released = self._just_released.get(name, frozenset[int]())

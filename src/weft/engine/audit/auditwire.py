@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from weft.engine.audit.findings import Findings, about
-from weft.engine.audit.outside import Wire
+from weft.engine.audit.outside import OutsideFabric
 from weft.engine.rows.ownerrecord import OwnerRecord
 from weft.model.errors import WeftError
 from weft.model.fabric import PortSeen, Snapshot
@@ -43,7 +43,7 @@ class WireAudit:
     repairs: bool = True
     unread: Collection[int] = ()
 
-    def check(self, wire: Wire) -> set[UUID]:
+    def check(self, wire: OutsideFabric) -> set[UUID]:
         """Add to the findings; returns the owners whose loop has something to repair."""
         self._check_managers(wire)
         fabric = self.site.fabrics[self.fabric]
@@ -87,7 +87,7 @@ class WireAudit:
             text = f"no live pod holds virtual function {names[port]}, and its port is up behind {behind}"
             self._add("foreign", "membership", names[port], text, id=port, repair=_RUNS)
 
-    def _check_managers(self, wire: Wire) -> None:
+    def _check_managers(self, wire: OutsideFabric) -> None:
         said = (f"{m.name}: {p}" for m in wire.status.managers for p in m.problems)
         for problem in (*wire.status.problems, *said):
             repair = "the fabric's operator must check it"

@@ -15,7 +15,7 @@ from weft.ports.resources import PartlyListedError
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class OutsideFabric:
     """One fabric: its managers' configuration and its ports' membership, read as one, and its managers' status."""
 
     snapshot: Snapshot
@@ -34,7 +34,7 @@ class Outside:
 
     began_at: datetime
     marked: Mapping[str, Sequence[Marked] | WeftError]
-    wires: Mapping[str, Wire | WeftError]
+    wires: Mapping[str, OutsideFabric | WeftError]
 
     def things(self) -> list[Marked]:
         """Everything that could be listed."""
@@ -61,9 +61,9 @@ def _marked(world: World, where: str, site: str) -> Sequence[Marked] | WeftError
         return error
 
 
-def _wire(world: World, name: str) -> Wire | WeftError:
+def _wire(world: World, name: str) -> OutsideFabric | WeftError:
     fabric = world.fabrics[name]
     try:
-        return Wire(fabric.snapshot(), fabric.status())
+        return OutsideFabric(fabric.snapshot(), fabric.status())
     except WeftError as error:
         return error

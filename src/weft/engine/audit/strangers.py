@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from weft.engine.audit.outside import Outside, Wire
+from weft.engine.audit.outside import Outside, OutsideFabric
 from weft.engine.base.world import World
 from weft.engine.rows.events import insert_event
 from weft.engine.rows.records import PodRecord, ResourceRecord
@@ -54,7 +54,9 @@ class StrangerCheck:
             if trace.others and not blind and (trace.kind, trace.subject) not in self._seen:
                 self._traces.ended(trace.id, trace.owner_id, f"no longer seen: {trace.what}")
 
-    def _check_ports(self, fabric: str, wire: Wire, free: Mapping[str, PodRecord], outside: Outside) -> None:
+    def _check_ports(
+        self, fabric: str, wire: OutsideFabric, free: Mapping[str, PodRecord], outside: Outside
+    ) -> None:
         found = outside.marked.get(fabric, ())
         none = isinstance(found, WeftError)
         listed = set[object]() if none else {t.facts.get("number") for t in found if t.owner is None}

@@ -31,7 +31,7 @@ SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedBackup:
     """A backup that this version can restore.
 
     Attributes:
@@ -44,7 +44,7 @@ class Checked:
     contents: bytes
 
 
-def check(backup: Backup) -> Checked:
+def check(backup: Backup) -> CheckedBackup:
     """Check without a database whether a backup can be restored: its schema, and that pg_restore reads it.
 
     Raises `InputError`; `PermanentError` if there is no pg_restore for it.
@@ -56,7 +56,7 @@ def check(backup: Backup) -> Checked:
         raise InputError("FILE", backup.name, allowed)
     major = int(backup.manifest.pg_dump.partition(".")[0])
     found = program("pg_restore", major, ASKED, backup.name)
-    return Checked(
+    return CheckedBackup(
         backup,
         tuple(name for name in known if name not in done and not is_after(name)),
         found,
@@ -64,7 +64,7 @@ def check(backup: Backup) -> Checked:
     )
 
 
-def restore(url: str, checked: Checked, replace: bool, older: bool, by: str) -> None:
+def restore(url: str, checked: CheckedBackup, replace: bool, older: bool, by: str) -> None:
     """Restore a backup; nothing is changed unless all of it is there afterwards.
 
     Args:
@@ -113,7 +113,7 @@ def _transaction(url: str) -> Generator[Connection]:
         raise PermanentError(ASKED, address_of(url), said, then) from error
 
 
-def _check_target(connection: Connection, url: str, checked: Checked, replace: bool) -> None:
+def _check_target(connection: Connection, url: str, checked: CheckedBackup, replace: bool) -> None:
     """Raise unless the database may be filled; with `replace` it is empty afterwards."""
     manifest, of = checked.backup.manifest, address_of(url)
     row = _row(connection, "SELECT pg_is_in_recovery() AS standby, current_schema() AS first")
@@ -186,7 +186,7 @@ def _check_site(connection: Connection, of: str, site: str | None) -> None:
         )
 
 
-def _compare(connection: Connection, url: str, checked: Checked) -> None:
+def _compare(connection: Connection, url: str, checked: CheckedBackup) -> None:
     """Raise unless the tables have what the manifest says."""
     manifest = checked.backup.manifest
     failed = partial(PermanentError, ASKED, address_of(url), then="it is as it was before")

@@ -10,7 +10,7 @@ PATIENCE = 5.0
 """Seconds to wait for the answers; a later one still arrives."""
 
 
-class Asking:
+class CloudThreads:
     """One thread for each cloud that is asked. Only one thread may call the methods of an object."""
 
     def __init__(self, name: str) -> None:

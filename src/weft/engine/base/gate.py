@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from weft.engine.base.asking import PATIENCE, Asking
+from weft.engine.base.asking import PATIENCE, CloudThreads
 from weft.engine.base.database import Database
 from weft.engine.base.epoch import RESTORED, count_end, counts, is_behind, note_behind, note_epoch, was_behind
 from weft.engine.base.periodic import Periodic
@@ -92,7 +92,11 @@ class Gate:
     ) -> None:
         self._database, self._where, self._monotonic = database, where, monotonic
         self._lock, self._writing = threading.Lock(), threading.Lock()
-        self._asking, self._noting, self._foretelling = Asking("gate"), Asking("note"), threading.Lock()
+        self._asking, self._noting, self._foretelling = (
+            CloudThreads("gate"),
+            CloudThreads("note"),
+            threading.Lock(),
+        )
         self._looks: Mapping[str, _CloudNote] = {}
         self._known: tuple[str, Mapping[str, Witnesses]] | None = None
         self.hurry: Callable[[], None] = lambda: None

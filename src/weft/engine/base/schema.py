@@ -53,7 +53,7 @@ SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class WeftProcess:
     """A process at work, by its last heartbeat.
 
     Attributes:
@@ -276,14 +276,14 @@ def ends(connection: Connection, name: str) -> None:
     connection.execute("DELETE FROM process_seen WHERE name = %s", [name])
 
 
-def processes(connection: Connection) -> list[Process]:
+def processes(connection: Connection) -> list[WeftProcess]:
     """Those at work: with a heartbeat within `SEEN_SECONDS`."""
     rows = connection.execute(
         "SELECT name, role, version, halves FROM process_seen "
         "WHERE seen_at > clock_timestamp() - %s * interval '1 second' ORDER BY role, name",
         [SEEN_SECONDS],
     )
-    return [Process(row["name"], row["role"], row["version"], row["halves"]) for row in rows]
+    return [WeftProcess(row["name"], row["role"], row["version"], row["halves"]) for row in rows]
 
 
 # -- the end of an upgrade -------------------------------------------------------------------------------------------

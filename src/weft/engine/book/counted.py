@@ -18,7 +18,7 @@ from weft.engine.book.partholds import part_of
 from weft.engine.book.stops import Stops
 from weft.model.plan import UsedNumbers
 from weft.model.spaces import SEGMENT, VLAN
-from weft.planning.fabric.subnets import NO_SUBNETS, Subnets
+from weft.planning.fabric.subnets import NO_SUBNETS, SubnetSet
 from weft.planning.overlay import Overlay
 from weft.planning.place.calendar import FOREVER
 from weft.planning.place.sharing import Terms
@@ -156,7 +156,7 @@ class Counted:
     bookings: Mapping[UUID, Row] = field(default_factory=dict[UUID, Row])
     taken: Mapping[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
     again: Mapping[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
-    subnets: Mapping[tuple[str, str], Subnets] = field(default_factory=dict[tuple[str, str], Subnets])
+    subnets: Mapping[tuple[str, str], SubnetSet] = field(default_factory=dict[tuple[str, str], SubnetSet])
     quarantines: Mapping[str, Row] = field(default_factory=dict[str, Row])
     reservations: Mapping[str, Row] = field(default_factory=dict[str, Row])
     stops: Mapping[str, Stops] = field(default_factory=dict[str, Stops])
@@ -261,8 +261,8 @@ def _numbers(
 
 
 def _subnets(
-    known: Mapping[tuple[str, str], Subnets], before: Iterable[Holding], after: Iterable[Holding]
-) -> Mapping[tuple[str, str], Subnets]:
+    known: Mapping[tuple[str, str], SubnetSet], before: Iterable[Holding], after: Iterable[Holding]
+) -> Mapping[tuple[str, str], SubnetSet]:
     gone = {subnet for one in before for subnet in one.subnets}
     come = {subnet for one in after for subnet in one.subnets}
     found = dict(known)

@@ -24,7 +24,7 @@ from weft.engine.hold.holdings import Holdings
 from weft.engine.hold.lane import ALONE, VisitLane
 from weft.engine.hold.ownersgate import OwnersGate
 from weft.engine.hold.quarantine import Quarantine
-from weft.engine.hold.status import News, Status
+from weft.engine.hold.status import News, OwnerStatus
 from weft.engine.hold.work import Work
 from weft.engine.rows.ownerrecord import Abandonment, OwnerRecord
 from weft.engine.rows.records import Change, ResourceRecord
@@ -67,7 +67,7 @@ class Held:
     def __init__(self, database: Database, owner: OwnerRecord, leave: threading.Event | None = None) -> None:
         self.fence = Fence(database, owner, leave)
         self.sights, self.requests = dict[str, tuple[float, Observed]](), 0
-        self.status = Status(owner)
+        self.status = OwnerStatus(owner)
         self.notes = HeldNotes(self.fence, self.status)
         self.work = Work(self.fence, self.notes)
         self.gate = OwnersGate(self.fence)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from weft.engine.base.database import Row, Tx
 from weft.engine.hold.fence import Event, Fence, LostError
 from weft.engine.hold.notes import Notes, as_text
-from weft.engine.hold.status import UNCHANGED, Status
+from weft.engine.hold.status import UNCHANGED, OwnerStatus
 from weft.engine.rows.records import Change, ResourceRecord, RowState
 from weft.model.errors import OutsideError, WeftError
 from weft.model.kindrow import Home
@@ -29,7 +29,7 @@ class HeldNotes:
         unwritten: what was noted since the last write.
     """
 
-    def __init__(self, fence: Fence, status: Status) -> None:
+    def __init__(self, fence: Fence, status: OwnerStatus) -> None:
         self._fence, self._status = fence, status
         self.unwritten = Notes()
         self._records: dict[str, ResourceRecord] = {}

@@ -40,7 +40,7 @@ class News(NamedTuple):
     message: str = ""
 
 
-class Status:
+class OwnerStatus:
     """What an owner is; reads and writes nothing.
 
     Attributes:
@@ -57,7 +57,7 @@ class Status:
         """The state that people see, of phase and conditions."""
         return summary(self.phase, self.conditions)
 
-    def back_to(self, before: Status) -> None:
+    def back_to(self, before: OwnerStatus) -> None:
         """Restore the values of an earlier copy."""
         self.phase, self.conditions = before.phase, before.conditions
         self.reason, self.since = before.reason, before.since
@@ -116,4 +116,4 @@ class Status:
 
 
 UNCHANGED = {"phase": "", "state": "", "reason": Jsonb(""), "conditions": Jsonb([])}
-"""Stands for `Status.values` where nothing is new."""
+"""Stands for `OwnerStatus.values` where nothing is new."""

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from weft.engine.base.database import Database, Row, Tx
 from weft.planning.watching import follow
-from weft.ports.cleanings import LastClaim, Watched
+from weft.ports.cleanings import LastClaim, WatchedCleaning
 from weft.ports.occupants import SeenMachine
 
 
@@ -19,7 +19,7 @@ class CleaningsOf:
     def __init__(self, database: Database, cloud: str) -> None:
         self._database, self._cloud = database, cloud
 
-    def watched(self, machine: str) -> Watched | None:
+    def watched(self, machine: str) -> WatchedCleaning | None:
         row = self._database.row("cleaning_watched", cloud=self._cloud, machine=machine)
         return None if row is None else _watched(row)
 
@@ -58,5 +58,5 @@ def write_down(tx: Tx, cloud: str, seen: Mapping[str, SeenMachine], asked: datet
     )
 
 
-def _watched(row: Row) -> Watched:
-    return Watched(tuple(row["plan"]), row["agent"], row["since"], row["looked"], row["ended"])
+def _watched(row: Row) -> WatchedCleaning:
+    return WatchedCleaning(tuple(row["plan"]), row["agent"], row["since"], row["looked"], row["ended"])

@@ -28,7 +28,7 @@ from weft.planning.shapes.resolve import shape_of
 
 
 @dataclass(frozen=True, slots=True)
-class Drain:
+class DrainTerms:
     """What an operator asks for.
 
     Attributes:
@@ -56,7 +56,7 @@ def pods_on(capacity: Capacity, nodes: Collection[str]) -> dict[UUID, list[str]]
 
 
 def drain_nodes(
-    database: Database, site: Site, nodes: Collection[str], drain: Drain, by: str, break_promises: bool
+    database: Database, site: Site, nodes: Collection[str], drain: DrainTerms, by: str, break_promises: bool
 ) -> tuple[Capacity, tuple[str, ...]]:
     """Drain nodes; nodes that are drained get this time and these reasons. Returns the capacity before, and what was
     promised and can't be kept.
@@ -93,7 +93,7 @@ def _orders(tx: Tx, pods: Iterable[UUID]) -> dict[UUID, Order]:
     return found
 
 
-def then_of(order: Order, drain: Drain, nodes: Sequence[str], spares: Collection[str]) -> Message | None:
+def then_of(order: Order, drain: DrainTerms, nodes: Sequence[str], spares: Collection[str]) -> Message | None:
     """What happens to a pod with these drained nodes once they should be empty; None: there is no such time.
 
     Args:
@@ -209,7 +209,7 @@ def _mine(rows: Iterable[Mapping[str, Any]], inner: bool, order: Order | None) -
     return _Mine([r["node"] for r in rows], inner, [r["node"] for r in rows if r["spare"]], order)
 
 
-def _drained(mine: _Mine, drain: Drain) -> Message:
+def _drained(mine: _Mine, drain: DrainTerms) -> Message:
     """What operators, and the pod's project, read of drained nodes, with what happens to the pod at the time."""
     given = {"until": drain.until, "reason": drain.reason, "public": drain.public}
     then = mine.order and then_of(mine.order, drain, mine.nodes, mine.spares)
@@ -245,7 +245,7 @@ def pods_drained(order: Order, rows: Iterable[Mapping[str, Any]]) -> list[Messag
         alike = str(row["until_at"]), row["reason"], row["public"], row["waits"], row["inner_host"]
         groups.setdefault(alike, []).append(row)
     return [
-        _drained(_mine(mine, inner, order), Drain(mine[0]["until_at"], reason, public, waits))
+        _drained(_mine(mine, inner, order), DrainTerms(mine[0]["until_at"], reason, public, waits))
         for (_, reason, public, waits, inner), mine in groups.items()
     ]
 

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from weft.engine.base.asking import Asking
+from weft.engine.base.asking import CloudThreads
 from weft.engine.base.database import Database, Row
 from weft.engine.base.periodic import Periodic
 from weft.engine.base.pulse import Pulse
@@ -60,7 +60,7 @@ class MachineKeeper(Periodic):
     ) -> None:
         self._database, self._world, self._site = database, world, site
         self._every, self._briefly = every, min(every, briefly)
-        self._asking = Asking("machines")
+        self._asking = CloudThreads("machines")
         super().__init__("machines", self._look, pulse, LIMIT, again=every)
 
     def _look(self) -> float:

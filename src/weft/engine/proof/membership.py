@@ -41,7 +41,7 @@ AGAIN = problems.MACHINE_ELSEWHERE()
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedNodes:
     """Result of checking a pod's nodes.
 
     Attributes:
@@ -82,7 +82,9 @@ class Watched:
         return [Problem(kind, n, self.cloud, nodes=(n,), detail={"why": w}) for n, w in nodes.items()]
 
 
-def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool, max_age: float = 0.0) -> Watched:
+def watch_nodes(
+    held: HeldPod, world: World, site: Site, arriving: bool, max_age: float = 0.0
+) -> WatchedNodes:
     """Check what is on a pod's nodes and record which adapters are in its segment now.
 
     Args:
@@ -135,12 +137,12 @@ def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool, max_age
         {n.name: found.details.get(n.name, "") for n in nodes if n.name not in unknown}, changed
     )
     foreign = frozenset(one.node.name for one in found.foreign)
-    return Watched(pod.plan.cloud, found.withheld, foreign, found.short, found.beside, unknown, single)
+    return WatchedNodes(pod.plan.cloud, found.withheld, foreign, found.short, found.beside, unknown, single)
 
 
 @dataclass(slots=True)
 class _NodeChecks:
-    """What was found so far; as in `Watched`, and `details`: node whose adapters are out -> why, for operators."""
+    """What was found so far; as in `WatchedNodes`, and `details`: node whose adapters are out -> why, for operators."""
 
     unknown: dict[str, str]
     withheld: dict[str, str] = field(default_factory=dict[str, str])

@@ -11,7 +11,7 @@ from weft.engine.base.world import World
 from weft.engine.hold.held import Held
 from weft.engine.rows.records import Change, ResourceRecord, RowState
 from weft.model.errors import TemporaryError
-from weft.model.fabric import Check
+from weft.model.fabric import SegmentCheck
 from weft.model.fabrictypes import Mode
 from weft.model.problem import Problem, render
 from weft.model.resources import Kind
@@ -33,7 +33,7 @@ class OfFabric:
         return self.ask()
 
 
-def tried(records: Sequence[ResourceRecord], world: World, site: Site) -> Check:
+def tried(records: Sequence[ResourceRecord], world: World, site: Site) -> SegmentCheck:
     """Test each segment that is wanted, on fabrics with a prober."""
     problems: list[Problem] = []
     notes: list[Problem] = []
@@ -49,7 +49,7 @@ def tried(records: Sequence[ResourceRecord], world: World, site: Site) -> Check:
         problems += found.problems
         notes += found.notes
         looked_at |= found.looked_at
-    return Check(tuple(problems), looked_at, tuple(notes))
+    return SegmentCheck(tuple(problems), looked_at, tuple(notes))
 
 
 def tried_first(held: Held, world: World) -> Generator[Callable[[], Any], Any, None]:

@@ -19,7 +19,7 @@ from weft.model.site import Site
 from weft.planning.queue.book import Book
 from weft.planning.queue.keep import Keep
 from weft.planning.queue.queue import QueueSettings
-from weft.planning.queue.turns import Candidate, Turns
+from weft.planning.queue.turns import QueuedOrder, Turns
 from weft.planning.shapes.resolve import shape_named
 from weft.planning.shapes.shape import LineAsked, WaitingNote, WaitingOrder, Where
 
@@ -69,7 +69,7 @@ def agenda(
     book = _without_others(before, able, able | {str(w.id) for w in waiting if w.fixed})
     found.notes |= _denied_notes(waiting, denied, bookings)
     turns = Turns(QueueSettings.of(site.queue), used)
-    could: list[Candidate] = []
+    could: list[QueuedOrder] = []
     groups = _by_line(waiting, asked)
     queues = {w: [c.candidate for c in mine if str(c.id) in able] for w, mine in sorted(groups.items())}
     for where, wait in turns.order(queues, book):

@@ -15,7 +15,7 @@ from weft.model.ids import span
 from weft.model.order import Order
 from weft.model.site import Site
 from weft.planning.place.calendar import FOREVER
-from weft.planning.queue.turns import Candidate
+from weft.planning.queue.turns import QueuedOrder
 from weft.planning.shapes.resolve import resolve
 from weft.planning.shapes.shape import Resolved, WaitingOrder
 
@@ -97,9 +97,9 @@ class Waiter:
         )
 
     @property
-    def candidate(self) -> Candidate:
+    def candidate(self) -> QueuedOrder:
         """The order as the queue's turns see it."""
-        return Candidate(str(self.id), self.project, self.created_at.timestamp(), self.fixed)
+        return QueuedOrder(str(self.id), self.project, self.created_at.timestamp(), self.fixed)
 
     def window(self, now: float) -> Window:
         """Its window if it starts now."""

@@ -1,4 +1,4 @@
-"""The database's records of a fabric's segments, for the driver that configures them: `weft.ports.ledger.Ledger`."""
+"""The database's records of a fabric's segments, for the driver that configures them (`weft.ports.ledger`)."""
 
 from __future__ import annotations
 

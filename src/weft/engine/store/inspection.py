@@ -12,7 +12,7 @@ from psycopg.rows import DictRow, dict_row
 
 from weft.engine.base.database import Statements, Tx
 from weft.engine.base.postgres import connecting, outside_error
-from weft.engine.base.schema import Process, State, halves, processes, state
+from weft.engine.base.schema import State, WeftProcess, halves, processes, state
 from weft.engine.base.sealing import Seal, SecretRow, secrets_of
 from weft.engine.rows.siteparts import Sites
 from weft.engine.store.store import WORKER_SECONDS
@@ -59,7 +59,7 @@ class Inspection(Statements):
         """Whether it has the tables by which versions work beside each other."""
         return self._row("SELECT to_regclass('version_seen') AS it")["it"] is not None
 
-    def processes(self) -> list[Process]:
+    def processes(self) -> list[WeftProcess]:
         """Those of weft at work, by their heartbeats."""
         try:
             return processes(self._connection)

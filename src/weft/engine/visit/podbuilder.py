@@ -11,7 +11,7 @@ from weft.engine.base.waits import Wait
 from weft.engine.hold.heldpod import HeldPod
 from weft.engine.hold.settings import LoopSettings
 from weft.engine.hold.status import News
-from weft.engine.proof.membership import Watched, has_followers, has_outsiders, watch_nodes
+from weft.engine.proof.membership import WatchedNodes, has_followers, has_outsiders, watch_nodes
 from weft.engine.proof.seen import left_alone
 from weft.engine.proof.traffic import tried, tried_first
 from weft.engine.rows.records import Change, ResourceRecord, RowState
@@ -138,7 +138,7 @@ class PodBuilder:
         last = held.pod.watched_at
         return last is None or (held.at - last).total_seconds() >= self._settings.watch_every
 
-    def watch_nodes(self, held: HeldPod, arriving: bool, max_age: float = 0.0) -> Watched:
+    def watch_nodes(self, held: HeldPod, arriving: bool, max_age: float = 0.0) -> WatchedNodes:
         """Check the nodes' occupants, and keep adapters of nodes without the right one out of the segment."""
         with held.lane.outside():
             return watch_nodes(held, held.world, held.site, arriving, max_age)

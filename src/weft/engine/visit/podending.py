@@ -14,7 +14,7 @@ from weft.model.receipt import Abandoned, Receipt
 
 
 class PodEnding:
-    """`weft.engine.visit.releasing.Ending` of pods."""
+    """`weft.engine.visit.releasing.OwnersEnding` of pods."""
 
     def __init__(self, tools: Tools) -> None:
         self._clock, self._settings = tools.clock, tools.settings

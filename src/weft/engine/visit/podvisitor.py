@@ -29,7 +29,7 @@ from weft.model.errors import PermanentError, TakenError, TemporaryError, WeftEr
 from weft.model.messages import pods
 from weft.model.pod import Aspect, Cause, Phase, PodState, find, is_true
 from weft.model.specs import NetworkSpec, SegmentSpec
-from weft.ports.resources import Acceptance
+from weft.ports.resources import HandoverTest
 
 
 class PodVisitor:
@@ -295,7 +295,7 @@ class PodVisitor:
         world, scope = held.world, replace(held.pod.scope, fence=held.fence)
         for where in sorted({r.where for r in resources}):
             driver = world.driver(where)
-            if isinstance(driver, Acceptance):
+            if isinstance(driver, HandoverTest):
                 if not is_true(held.status.conditions, Aspect.PROVED):
                     held.notes.flush()
                     said = driver.prove(scope, resources)

@@ -27,7 +27,7 @@ TRIES = 3
 """Visits in a row that must fail before an abandoned release ends with what is left; two, if it takes long."""
 
 
-class Ending(Protocol[H_contra]):
+class OwnersEnding(Protocol[H_contra]):
     """What the end of an owner has of its own."""
 
     def read_back(self, held: H_contra) -> ReadBack:
@@ -54,7 +54,7 @@ class Ending(Protocol[H_contra]):
 class Releasing(Generic[H]):
     """Releases owners of one kind."""
 
-    def __init__(self, tools: Tools, ending: Ending[H]) -> None:
+    def __init__(self, tools: Tools, ending: OwnersEnding[H]) -> None:
         self._tools, self._settings, self._ending = tools, tools.settings, ending
 
     def release(self, held: H) -> NextVisit:

@@ -18,7 +18,7 @@ from weft.engine.proof.seen import observed_change, seen_of
 from weft.engine.rows.ownerrecord import OwnerRecord
 from weft.engine.rows.records import Change, PodRecord, ResourceRecord, RowState
 from weft.model.errors import WeftError
-from weft.model.fabric import Check
+from weft.model.fabric import SegmentCheck
 from weft.model.kindrow import Home
 from weft.model.pod import PodState
 from weft.model.problem import Problem, ProblemKind, render, unread
@@ -27,7 +27,7 @@ from weft.model.specs import SegmentSpec
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_Looks = dict[AnyKind, "tuple[Mapping[str, Observed], Check] | WeftError"]
+_Looks = dict[AnyKind, "tuple[Mapping[str, Observed], SegmentCheck] | WeftError"]
 """Kind of resources in one place -> what was observed of them and of their fabric, or why nothing was."""
 
 
@@ -201,7 +201,7 @@ def _look_at_fabric(
         problems += check.problems
         notes += check.notes
         looked_at |= check.looked_at
-    return {kind: (seen, Check(tuple(problems), looked_at, tuple(notes)))}
+    return {kind: (seen, SegmentCheck(tuple(problems), looked_at, tuple(notes)))}
 
 
 def _look(
@@ -223,7 +223,7 @@ def _look(
             return dict.fromkeys(kinds, error)
         each = [_look(owner, {kind: group}, world, ids, known) for kind, group in kinds.items()]
         return {kind: look for one in each for kind, look in one.items()}
-    return {kind: ({r.key: seen[r.key] for r in group}, Check(())) for kind, group in kinds.items()}
+    return {kind: ({r.key: seen[r.key] for r in group}, SegmentCheck(())) for kind, group in kinds.items()}
 
 
 def _problems(record: ResourceRecord, change: Change, seen: Observed) -> list[Problem]:

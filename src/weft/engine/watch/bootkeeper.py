@@ -14,14 +14,14 @@ from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 from functools import partial
 
-from weft.engine.base.asking import Asking
+from weft.engine.base.asking import CloudThreads
 from weft.engine.base.database import Database, Row
 from weft.engine.base.periodic import Periodic
 from weft.engine.base.pulse import Pulse
 from weft.engine.base.world import World
 from weft.model.errors import WeftError
 from weft.model.kinds import every_kind
-from weft.ports.servers import Servers
+from weft.ports.servers import ServerActions
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class BootKeeper(Periodic):
         together: float = TOGETHER,
     ) -> None:
         self._database, self._world, self._every, self._together = database, world, every, together
-        self._asking = Asking("boots")
+        self._asking = CloudThreads("boots")
         self._silent: set[str] = set()
         super().__init__("boots", self.look, pulse, LIMIT, every=every, again=every)
 
@@ -71,7 +71,7 @@ class BootKeeper(Periodic):
         )
         self._asking.ask({row["cloud"]: partial(self._ask, world.clouds[row["cloud"]], row) for row in rows})
 
-    def _ask(self, facts: Servers, row: Row) -> None:
+    def _ask(self, facts: ServerActions, row: Row) -> None:
         """Ask one cloud. If this ends early, no other worker asks for `ANSWER` seconds.
 
         Args:
@@ -94,7 +94,7 @@ class BootKeeper(Periodic):
         except Exception:
             log.exception("cloud %s: defect in weft", cloud)
 
-    def _built(self, facts: Servers, cloud: str, since: datetime) -> Collection[str] | None:
+    def _built(self, facts: ServerActions, cloud: str, since: datetime) -> Collection[str] | None:
         """None: no answer. weft isn't unhealthy for that, as pods' own visits report what is unknown, and another
         worker may get an answer; so it is logged once."""
         try:

@@ -82,7 +82,7 @@ class Webhook:
         return cls(**{**plain, **given})
 
 
-class Webhooks:
+class WebhookRows:
     """The rows, for verbs and for workers."""
 
     def __init__(self, store: Store) -> None:

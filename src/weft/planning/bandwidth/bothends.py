@@ -11,7 +11,7 @@ from weft.model.ids import format_guid
 from weft.model.site import Site
 from weft.planning.bandwidth.expected import Planned
 from weft.planning.bandwidth.planned import ends_of
-from weft.planning.bandwidth.values import Cause, Kind
+from weft.planning.bandwidth.values import SlowCause, SlowCauseKind
 from weft.planning.fabric.linkmap import names_by_guid
 
 FaultPart = Literal["cable", "adapter", ""]
@@ -22,7 +22,7 @@ SIGNAL = frozenset(
 )
 """What a port counts of a signal that it can't read. The others count lost packets, or links that went down, of which
 both ends know whatever the reason is."""
-_OF_ONE_ADAPTER = (Kind.SENDER, Kind.RECEIVER, Kind.ADAPTER)
+_OF_ONE_ADAPTER = (SlowCauseKind.SENDER, SlowCauseKind.RECEIVER, SlowCauseKind.ADAPTER)
 _SWITCH_PORT = re.compile(r"(.+):(\d+)")
 
 End = tuple[str, str]
@@ -53,16 +53,16 @@ def by_the_site(site: Site, fabric: str, errors: Sequence[PortErrors]) -> tuple[
     )
 
 
-def ends_of_cause(cause: Cause, planned: Planned, named: Mapping[str, str]) -> tuple[End, ...]:
+def ends_of_cause(cause: SlowCause, planned: Planned, named: Mapping[str, str]) -> tuple[End, ...]:
     """The ends that a cause has: of a cable both, of an adapter or node its own, of a leaf all.
 
     Args:
         named: name in the test -> node of the site.
     """
     subject = cause.subject
-    if subject.kind is Kind.LEAF:
+    if subject.kind is SlowCauseKind.LEAF:
         return ((subject.name, ""),)
-    if subject.kind is Kind.LINK:
+    if subject.kind is SlowCauseKind.LINK:
         found = [_SWITCH_PORT.fullmatch(end) for end in subject.name.split(" - ")]
         return tuple((one[1], one[2]) for one in found if one is not None)
     of_node = ends_of(planned, named, subject.name, subject.rail)
@@ -75,7 +75,7 @@ def errors_at(ends: Sequence[End], errors: Sequence[PortErrors]) -> tuple[str, .
     return tuple(found[:MOST_ERRORS])
 
 
-def part_of(cause: Cause, ends: Sequence[End], errors: Sequence[PortErrors], complete: bool) -> FaultPart:
+def part_of(cause: SlowCause, ends: Sequence[End], errors: Sequence[PortErrors], complete: bool) -> FaultPart:
     """What is broken, by the errors of a bad signal that grew within the last hour.
 
     A cable has them at both ends. At the adapter's own end alone it is the adapter: its port can't read a signal that
@@ -87,7 +87,7 @@ def part_of(cause: Cause, ends: Sequence[End], errors: Sequence[PortErrors], com
         complete: whether every port was read throughout the hour, so that one which isn't among `errors` has none.
     """
     grown = [one for one in errors if _grew(one)]
-    if cause.subject.kind is Kind.LINK and len(ends) == 2:
+    if cause.subject.kind is SlowCauseKind.LINK and len(ends) == 2:
         return "cable" if all(any(_is_at(one, end) for one in grown) for end in ends) else ""
     if cause.subject.kind not in _OF_ONE_ADAPTER or len(ends) != 1:
         return ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.planning.bandwidth.values import Kind, Pair, Subject
+from weft.planning.bandwidth.values import Pair, SlowCauseKind, Subject
 
 LeafOf = Callable[[str, int], str | None]
 """Node and rail -> the leaf switch of the adapter; None: not known."""
@@ -66,21 +66,21 @@ class Candidates:
 
 
 def _subjects(pair: Pair, leaf_of: LeafOf | None, links_of: LinksOf | None) -> Iterable[Subject]:
-    yield Subject(Kind.SENDER, pair.sender, pair.rail)
-    yield Subject(Kind.RECEIVER, pair.receiver, pair.rail)
-    yield Subject(Kind.RAIL, "", pair.rail)
-    yield Subject(Kind.ALL, "")
+    yield Subject(SlowCauseKind.SENDER, pair.sender, pair.rail)
+    yield Subject(SlowCauseKind.RECEIVER, pair.receiver, pair.rail)
+    yield Subject(SlowCauseKind.RAIL, "", pair.rail)
+    yield Subject(SlowCauseKind.ALL, "")
     for node in (pair.sender, pair.receiver):
-        yield Subject(Kind.ADAPTER, node, pair.rail)
-        yield Subject(Kind.NODE, node)
+        yield Subject(SlowCauseKind.ADAPTER, node, pair.rail)
+        yield Subject(SlowCauseKind.NODE, node)
     if leaf_of is not None:
         here, there = leaf_of(pair.sender, pair.rail), leaf_of(pair.receiver, pair.rail)
         if here is not None and there is not None and here != there:
-            yield Subject(Kind.LEAF, here)
-            yield Subject(Kind.LEAF, there)
+            yield Subject(SlowCauseKind.LEAF, here)
+            yield Subject(SlowCauseKind.LEAF, there)
     if links_of is not None:
         for name in dict.fromkeys(links_of(pair)):
-            yield Subject(Kind.LINK, name)
+            yield Subject(SlowCauseKind.LINK, name)
 
 
 def _order(subject: Subject) -> tuple[int, str, str, int]:

@@ -21,7 +21,7 @@ from weft.planning.bandwidth.expected import Planned, complete
 from weft.planning.bandwidth.judge import judge
 from weft.planning.bandwidth.nodes import became_slower, node_results, text
 from weft.planning.bandwidth.together import compare_stages
-from weft.planning.bandwidth.values import Cause, Measured, NotRun, Outcome, Pair, Result
+from weft.planning.bandwidth.values import Measured, NotRun, Outcome, Pair, Result, SlowCause
 
 
 class AtTheEnds(NamedTuple):
@@ -31,7 +31,7 @@ class AtTheEnds(NamedTuple):
     part: FaultPart = ""
 
 
-ErrorsOf = Callable[[Cause], AtTheEnds]
+ErrorsOf = Callable[[SlowCause], AtTheEnds]
 
 
 def outcomes_of(
@@ -146,7 +146,7 @@ def certify(
     )
 
 
-def _cause(cause: Cause, errors_of: ErrorsOf) -> CertifiedCause:
+def _cause(cause: SlowCause, errors_of: ErrorsOf) -> CertifiedCause:
     ends = errors_of(cause)
     return CertifiedCause(
         kind=cause.subject.kind.value,

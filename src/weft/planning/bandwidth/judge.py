@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 
 from weft.planning.bandwidth.candidates import Candidates, LeafOf, LinksOf, partners
 from weft.planning.bandwidth.values import (
-    Cause,
-    Kind,
     Measured,
     NearFloor,
     NotRun,
     Outcome,
     Pair,
     Result,
+    SlowCause,
+    SlowCauseKind,
     Subject,
-    Verdict,
+    TestVerdict,
 )
 
 OWN_SHARE = 0.9
@@ -45,7 +45,7 @@ def judge(
     leaf_of: LeafOf | None = None,
     links_of: LinksOf | None = None,
     candidates: Candidates | None = None,
-) -> Verdict:
+) -> TestVerdict:
     """The verdict on a test.
 
     Args:
@@ -61,7 +61,7 @@ def judge(
     slow = ~(rates >= floors)  # a figure that isn't a number is slow
     enough = found.count(np.ones(len(pairs), dtype=bool)) >= _needed(found.subjects, partners(pairs))
     causes, left, unsure = _causes(found, slow, enough, rates)
-    return Verdict(
+    return TestVerdict(
         result=_result(bool(slow.any()), len(pairs), len(not_run)),
         causes=causes,
         slow=tuple(pairs[i] for i in np.flatnonzero(slow)),
@@ -88,11 +88,11 @@ def _needed(subjects: Sequence[Subject], nodes: Mapping[int, int]) -> NDArray[np
 
 def _causes(
     found: Candidates, slow: Bools, enough: Bools, rates: NDArray[np.float64]
-) -> tuple[tuple[Cause, ...], Bools, tuple[Subject, ...]]:
+) -> tuple[tuple[SlowCause, ...], Bools, tuple[Subject, ...]]:
     """Causes, the slow pairs that they leave, and subjects of which too few pairs were measured to call them causes."""
     own, total, left = found.count(slow), found.count(np.ones(len(slow), dtype=bool)), slow.copy()
     eligible = own >= OWN_SHARE * total
-    causes: list[Cause] = []
+    causes: list[SlowCause] = []
     while True:
         explains = np.where(eligible & enough, found.count(left), 0)
         best = int(explains.max(initial=0))
@@ -103,7 +103,7 @@ def _causes(
         mine = _still(found, first, left)
         same = [i for i in others if np.array_equal(_still(found, i, left), mine)]
         causes.append(
-            Cause(
+            SlowCause(
                 found.subjects[first],
                 tuple(found.subjects[i] for i in same),
                 best,
@@ -125,14 +125,14 @@ def _still(found: Candidates, index: int, left: Bools) -> NDArray[np.int64]:
 
 
 def _near_floor(
-    found: Candidates, rates: NDArray[np.float64], floors: NDArray[np.float64], causes: Sequence[Cause]
+    found: Candidates, rates: NDArray[np.float64], floors: NDArray[np.float64], causes: Sequence[SlowCause]
 ) -> tuple[NearFloor, ...]:
     """Adapters whose median is near the floor, on rails whose median isn't; those that are causes are no news."""
     named = {subject for cause in causes for subject in (cause.subject, *cause.others)}
     shares = rates / floors
     by_rail: dict[int, list[tuple[Subject, float, float]]] = {}
     for index, subject in enumerate(found.subjects):
-        if subject.kind is Kind.ADAPTER and subject.rail is not None:
+        if subject.kind is SlowCauseKind.ADAPTER and subject.rail is not None:
             mine = found.pairs_of(index)
             middle = (subject, _median(shares[mine]), _median(floors[mine]))
             by_rail.setdefault(subject.rail, []).append(middle)
@@ -143,7 +143,7 @@ def _near_floor(
         near += [
             NearFloor(s, share * floor, floor) for s, share, floor in ones if share < NEAR and s not in named
         ]
-    nodes = {subject.name for subject in named if subject.kind is Kind.NODE}
+    nodes = {subject.name for subject in named if subject.kind is SlowCauseKind.NODE}
     return tuple(one for one in near if one.subject.name not in nodes)
 
 

@@ -7,11 +7,20 @@ from statistics import median
 from typing import NamedTuple
 
 from weft.planning.bandwidth.judge import OWN_SHARE
-from weft.planning.bandwidth.values import Kind, Measured, NotRun, Outcome, Pair, Result, Subject, Verdict
+from weft.planning.bandwidth.values import (
+    Measured,
+    NotRun,
+    Outcome,
+    Pair,
+    Result,
+    SlowCauseKind,
+    Subject,
+    TestVerdict,
+)
 
 SANK = 0.98
 """Share of an adapter's earlier median below which it has become slower: three times the noise of perftest."""
-_OWN = frozenset({Kind.SENDER, Kind.RECEIVER, Kind.ADAPTER, Kind.NODE})
+_OWN = frozenset({SlowCauseKind.SENDER, SlowCauseKind.RECEIVER, SlowCauseKind.ADAPTER, SlowCauseKind.NODE})
 
 
 class Sank(NamedTuple):
@@ -23,7 +32,7 @@ class Sank(NamedTuple):
     now: float
 
 
-def node_results(verdict: Verdict, outcomes: Mapping[Pair, Outcome]) -> dict[str, Result]:
+def node_results(verdict: TestVerdict, outcomes: Mapping[Pair, Outcome]) -> dict[str, Result]:
     """Node -> its result.
 
     Failed: it is a cause or may be one, or a slow pair of it has no cause. Passed: on each rail and in each direction
@@ -85,12 +94,12 @@ def text(subject: Subject) -> str:
     """As people read it."""
     rail = f"rail {subject.rail}"
     return {
-        Kind.SENDER: f"{subject.name}, {rail}, sending",
-        Kind.RECEIVER: f"{subject.name}, {rail}, receiving",
-        Kind.ADAPTER: f"{subject.name}, {rail}: adapter or its cable",
-        Kind.LINK: f"link {subject.name}",
-        Kind.NODE: f"node {subject.name}",
-        Kind.RAIL: f"{rail}, everywhere",
-        Kind.LEAF: f"uplinks of {subject.name}",
-        Kind.ALL: "everything: the floor, or the fabric",
+        SlowCauseKind.SENDER: f"{subject.name}, {rail}, sending",
+        SlowCauseKind.RECEIVER: f"{subject.name}, {rail}, receiving",
+        SlowCauseKind.ADAPTER: f"{subject.name}, {rail}: adapter or its cable",
+        SlowCauseKind.LINK: f"link {subject.name}",
+        SlowCauseKind.NODE: f"node {subject.name}",
+        SlowCauseKind.RAIL: f"{rail}, everywhere",
+        SlowCauseKind.LEAF: f"uplinks of {subject.name}",
+        SlowCauseKind.ALL: "everything: the floor, or the fabric",
     }[subject.kind]

@@ -13,7 +13,7 @@ KEPT = 0.9
 """Share of its rate alone that a leaf keeps when all send; below, its uplinks carry less than its adapters send."""
 
 
-class LeafTogether(NamedTuple):
+class LeafLoss(NamedTuple):
     """What the senders of a leaf lose when all send.
 
     Attributes:
@@ -40,7 +40,7 @@ class LeafTogether(NamedTuple):
 
 def compare_stages(
     alone: Mapping[Pair, Outcome], together: Mapping[Pair, Outcome], leaf_of: LeafOf
-) -> tuple[LeafTogether, ...]:
+) -> tuple[LeafLoss, ...]:
     """By the sender's leaf, sorted by name; pairs of unknown leaves, and within a leaf, are left out."""
     both: dict[str, list[tuple[float, float]]] = {}
     unmeasured: dict[str, int] = {}
@@ -54,7 +54,7 @@ def compare_stages(
         else:
             unmeasured[leaf] = unmeasured.get(leaf, 0) + 1
     return tuple(
-        LeafTogether(
+        LeafLoss(
             leaf,
             median(a for a, _ in both[leaf]) if leaf in both else None,
             median(t for _, t in both[leaf]) if leaf in both else None,

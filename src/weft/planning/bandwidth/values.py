@@ -32,7 +32,7 @@ class NotRun(NamedTuple):
 Outcome = Measured | NotRun
 
 
-class Kind(Enum):
+class SlowCauseKind(Enum):
     """Kinds of causes, smallest first: if several explain the same pairs, the smallest is named."""
 
     SENDER = "sender"
@@ -50,7 +50,7 @@ class Kind(Enum):
         return _SIZES[self]
 
 
-_SIZES = {kind: max(0, place - 1) for place, kind in enumerate(Kind)}
+_SIZES = {kind: max(0, place - 1) for place, kind in enumerate(SlowCauseKind)}
 
 
 class Subject(NamedTuple):
@@ -61,13 +61,13 @@ class Subject(NamedTuple):
         rail: of a rail or an adapter, of one direction of it; None: of all others.
     """
 
-    kind: Kind
+    kind: SlowCauseKind
     name: str
     rail: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class SlowCause:
     """A subject whose pairs are slow.
 
     Attributes:
@@ -103,7 +103,7 @@ class Result(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TestVerdict:
     """What the pairs of a test say.
 
     Attributes:
@@ -115,7 +115,7 @@ class Verdict:
     """
 
     result: Result
-    causes: tuple[Cause, ...]
+    causes: tuple[SlowCause, ...]
     slow: tuple[Pair, ...]
     unexplained: tuple[Pair, ...]
     unsure: tuple[Subject, ...]

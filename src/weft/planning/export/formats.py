@@ -11,10 +11,10 @@ from weft.planning.export.kolla import kolla_files
 from weft.planning.export.prometheus import prometheus_files
 from weft.planning.export.terraform import NOTHING, terraform_files
 from weft.planning.export.tripleo import tripleo_files
-from weft.planning.export.view import View, view_of
+from weft.planning.export.view import CloudView, view_of
 from weft.ports.existing import ExistingResources
 
-DEPLOYMENTS: Mapping[str, Callable[[View], dict[str, str]]] = {
+DEPLOYMENTS: Mapping[str, Callable[[CloudView], dict[str, str]]] = {
     "kolla": kolla_files,
     "kayobe": kayobe_files,
     "tripleo": tripleo_files,

@@ -31,7 +31,7 @@ from weft.planning.export.kolla import (
 )
 from weft.planning.export.policies import USER
 from weft.planning.export.text import head, identifier, yaml_file
-from weft.planning.export.view import View
+from weft.planning.export.view import CloudView
 
 _GROUPS: tuple[tuple[str, Function], ...] = (
     ("controllers", "control"),
@@ -49,7 +49,7 @@ LONGEST_BRIDGED = 15 - len("-ovs")
 """Characters of an interface with a bridge, which Kayobe names after it: Linux allows 15."""
 
 
-def kayobe_files(view: View) -> dict[str, str]:
+def kayobe_files(view: CloudView) -> dict[str, str]:
     """Path -> text of the files under KAYOBE_CONFIG_PATH, but for kolla/passwords.yml. Raises `InputErrors`."""
     if errors := list(_lacking(view)):
         raise InputErrors(errors)
@@ -85,7 +85,7 @@ def kayobe_files(view: View) -> dict[str, str]:
     }
 
 
-def _config(view: View) -> dict[str, str]:
+def _config(view: CloudView) -> dict[str, str]:
     """Machines' networks are Kayobe's own."""
     return config_files(view, _ref, own_networks=False)
 
@@ -102,7 +102,7 @@ def _is_config(path: str) -> bool:
     return path.startswith("config/")
 
 
-def _lacking(view: View) -> Iterator[InputError]:
+def _lacking(view: CloudView) -> Iterator[InputError]:
     """What this format requires and Kolla Ansible's doesn't."""
     field = f"clouds.{view.name}.deployment"
     if view.deployment.distribution == "debian":
@@ -149,7 +149,7 @@ def _time_server(name: str) -> Variables:
 # -- Kolla ---------------------------------------------------------------------------------------------------------
 
 
-def _kolla(view: View) -> Variables:
+def _kolla(view: CloudView) -> Variables:
     """kolla.yml: what Kayobe itself must know of Kolla's variables, and its groups of hosts made of the roles'."""
     found = {n: v for n, v in global_variables(view).items() if n in _KAYOBES}
     found |= {f"kolla_{n}": v for n, v in global_variables(view).items() if n.startswith("enable_")}
@@ -167,13 +167,13 @@ def _kolla(view: View) -> Variables:
     return found
 
 
-def _globals(view: View) -> Variables:
+def _globals(view: CloudView) -> Variables:
     """kolla/globals.yml: the rest of Kolla's."""
     known = _kolla(view)
     return {n: v for n, v in global_variables(view).items() if n not in known and f"kolla_{n}" not in known}
 
 
-def _kollas_own(view: View, role: str) -> Variables:
+def _kollas_own(view: CloudView, role: str) -> Variables:
     """A role's variables that Kayobe has no equivalent for."""
     own = OF_MACHINES[1:]
     return {n: v for n, v in role_variables(view, role).items() if n.endswith("_physnets") or n in own}
@@ -182,7 +182,7 @@ def _kollas_own(view: View, role: str) -> Variables:
 # -- inventory -----------------------------------------------------------------------------------------------------
 
 
-def _hosts(view: View) -> str:
+def _hosts(view: CloudView) -> str:
     lines = [
         head(view.site.name),
         "localhost ansible_connection=local",
@@ -200,7 +200,7 @@ def _hosts(view: View) -> str:
     return "\n".join(lines)
 
 
-def _groups(view: View) -> str:
+def _groups(view: CloudView) -> str:
     """Kayobe's own groups, which its playbooks require; Ansible parses each inventory file separately."""
     lines = [head(view.site.name)]
     for group, children in _OF_KAYOBE.items():
@@ -232,7 +232,7 @@ _OF_KAYOBE: dict[str, tuple[str, ...]] = {
 """Group -> groups that it consists of."""
 
 
-def _readme(view: View) -> str:
+def _readme(view: CloudView) -> str:
     tls = view.deployment.tls != "none"
     bonds = sorted({b for role in view.roles.values() for b in role.bonds})
     infiniband = sorted({i for r in view.roles.values() for i in r.interfaces.values() if i.startswith("ib")})

@@ -7,19 +7,19 @@ from typing import Any
 
 from weft.model.site import DeploymentRole, SiteNetwork
 from weft.planning.export.text import identifier
-from weft.planning.export.view import View
+from weft.planning.export.view import CloudView
 
 Variables = dict[str, Any]
 
 
-def described(view: View) -> list[str]:
+def described(view: CloudView) -> list[str]:
     """Networks of the site that hosts are on, and that of their BMCs."""
     used: set[str] = {name for role in view.roles.values() for name in role.interfaces}
     bmcs = view.network_with("bmc")
     return sorted(used if bmcs is None else used | {bmcs})
 
 
-def networks(view: View) -> Variables:
+def networks(view: CloudView) -> Variables:
     """networks.yml: which networks there are, and what each is for."""
     one, provisioning = view.deployment, view.network_with("provisioning")
     assert provisioning is not None
@@ -45,7 +45,7 @@ def networks(view: View) -> Variables:
     return found
 
 
-def _network(view: View, name: str, network: SiteNetwork) -> Variables:
+def _network(view: CloudView, name: str, network: SiteNetwork) -> Variables:
     """A network's attributes; those of its first subnet, since Kayobe has one on each."""
     prefix, subnet = identifier(name), next(iter(network.subnets.values()))
     found: Variables = {f"{prefix}_cidr": str(subnet.addresses), f"{prefix}_mtu": network.mtu}
@@ -62,7 +62,7 @@ def _network(view: View, name: str, network: SiteNetwork) -> Variables:
     return found
 
 
-def allocation(view: View) -> Variables:
+def allocation(view: CloudView) -> Variables:
     """network-allocation.yml: addresses that the site has; Kayobe picks the others of the pools."""
     names = {host.name: host.nova_host for hosts in view.hosts.values() for host in hosts}
     seed = view.deployment.seed
@@ -76,7 +76,7 @@ def allocation(view: View) -> Variables:
     return {name: ips for name, ips in found.items() if ips}
 
 
-def role_networks(view: View, role: DeploymentRole) -> Variables:
+def role_networks(view: CloudView, role: DeploymentRole) -> Variables:
     """A role's interfaces, in Kayobe's words; the host's default route goes by one of them."""
     bridges = {bridged(p): interface for p, interface in sorted(role.bridges.items())}
     used = {identifier(n): interface for n, interface in role.interfaces.items()}
@@ -103,7 +103,7 @@ def _bond(role: DeploymentRole, bond: str) -> str:
     return next((identifier(n) for n, i in role.interfaces.items() if i == bond), f"{identifier(bond)}_net")
 
 
-def _default_route(view: View, names: Iterable[str]) -> Variables:
+def _default_route(view: CloudView, names: Iterable[str]) -> Variables:
     """The gateway of one of a host's networks: the public one's, or that of the first other network with one."""
     public = view.network_at(view.deployment.external_vip)
     for name in sorted(names, key=lambda n: (n != public, n)):
@@ -113,7 +113,7 @@ def _default_route(view: View, names: Iterable[str]) -> Variables:
     return {}
 
 
-def seed_variables(view: View) -> Variables:
+def seed_variables(view: CloudView) -> Variables:
     """The seed's interfaces, as its rows have them, and its default route."""
     used = set(described(view)) - {view.network_with("bmc")}
     rows = [i for i in view.site.interfaces if i.device == view.deployment.seed and i.network in used]
@@ -123,7 +123,7 @@ def seed_variables(view: View) -> Variables:
     return found | _default_route(view, [row.network for row in rows])
 
 
-def physical_networks(view: View) -> list[str]:
+def physical_networks(view: CloudView) -> list[str]:
     """Physical networks of the cloud with bridges, sorted."""
     return sorted({p for role in view.roles.values() for p in role.bridges})
 

@@ -29,7 +29,7 @@ from weft.planning.export.openstack import (
 )
 from weft.planning.export.policies import USER, WHAT, policy_files
 from weft.planning.export.text import head, identifier, ini_file, yaml_file
-from weft.planning.export.view import View
+from weft.planning.export.view import CloudView
 from weft.planning.export.weftrole import FABRICS, FOLDER, GROUP, PASSWORD, weft_files
 
 TOKEN = "weft_sdn_token"
@@ -40,7 +40,7 @@ _BUNDLE = "/etc/pki/tls/certs/ca-bundle.crt"
 """The authorities that containers trust, by distribution."""
 
 
-def kolla_files(view: View) -> dict[str, str]:
+def kolla_files(view: CloudView) -> dict[str, str]:
     """Path -> text of the files under /etc/kolla, but for passwords.yml. Raises `InputError`."""
     site = view.site.name
     return {
@@ -61,7 +61,7 @@ def group_of(role: str) -> str:
     return f"role_{role.lower()}"
 
 
-def inventory(view: View) -> str:
+def inventory(view: CloudView) -> str:
     """The inventory: roles' groups, Kolla's groups of hosts made of them, and its groups of services."""
     lines = [head(view.site.name)]
     for role in view.roles:
@@ -81,12 +81,12 @@ def inventory(view: View) -> str:
     return "\n".join(lines)
 
 
-def _host_line(view: View, host: Node) -> str:
+def _host_line(view: CloudView, host: Node) -> str:
     address = view.reach(host)
     return host.nova_host if address is None else f"{host.nova_host} ansible_host={address}"
 
 
-def role_variables(view: View, role: str) -> dict[str, Any]:
+def role_variables(view: CloudView, role: str) -> dict[str, Any]:
     """Interfaces of a role's hosts, and the physical networks behind them."""
     one = view.roles[role]
     found: dict[str, Any] = {
@@ -118,7 +118,7 @@ def bridge_names(count: int) -> tuple[str, ...]:
     return tuple("br-ex" if n == 0 else f"br-ex{n}" for n in range(count))
 
 
-def global_variables(view: View) -> dict[str, Any]:
+def global_variables(view: CloudView) -> dict[str, Any]:
     """globals.yml. Its variables win over those of groups, so nothing that differs between roles is here."""
     one = view.deployment
     everywhere = one.tls == "everywhere"
@@ -164,11 +164,13 @@ def _ref(variable: str) -> str:
     return f"{{{{ {variable} }}}}"
 
 
-def _bundle(view: View) -> str:
+def _bundle(view: CloudView) -> str:
     return _BUNDLES.get(view.deployment.distribution, _BUNDLE)
 
 
-def config_files(view: View, ref: Callable[[str], str] = _ref, own_networks: bool = True) -> dict[str, str]:
+def config_files(
+    view: CloudView, ref: Callable[[str], str] = _ref, own_networks: bool = True
+) -> dict[str, str]:
     """The files of `config/`, which Kolla merges into those of its services. Raises `InputError`.
 
     Args:
@@ -205,7 +207,7 @@ def _ldap_password(domain: str) -> str:
     return f"keystone_ldap_{identifier(domain)}_password"
 
 
-def _compute_files(view: View) -> dict[str, str]:
+def _compute_files(view: CloudView) -> dict[str, str]:
     """nova-compute.conf: one if all hosts are alike, else one for each."""
     texts = {
         host.nova_host: ini_file(view.site.name, compute(view, role, host))
@@ -217,7 +219,7 @@ def _compute_files(view: View) -> dict[str, str]:
     return {f"config/nova/{host}/nova-compute.conf": text for host, text in texts.items()}
 
 
-def _front(view: View) -> str:
+def _front(view: CloudView) -> str:
     """HAProxy on every controller, which answers mlnx_sdn_assist within its 10 s when weft doesn't."""
     for name in view.roles_with("control"):
         if "network" not in view.roles[name].functions:
@@ -271,7 +273,7 @@ _WEFT = (("weft-pods-agents", "weft_pods_agents"), ("weft-pods[generic-switch]",
 """Requirements of weft's drivers of switches -> the first part of their wheels' names."""
 
 
-def packages_of(view: View) -> tuple[str, ...]:
+def packages_of(view: CloudView) -> tuple[str, ...]:
     """Python packages that Neutron's images lack.
 
     Kolla joins them with spaces, unquoted, so none may contain one. weft's own have a placeholder URL that installs
@@ -294,7 +296,7 @@ def _override(packages: tuple[str, ...]) -> str:
     return f"{{% extends parent_template %}}\n{{% set neutron_base_pip_packages_append = [{listed}] %}}\n"
 
 
-def secrets(view: View) -> Mapping[str, str]:
+def secrets(view: CloudView) -> Mapping[str, str]:
     """Variables that passwords.yml must have besides Kolla's own -> what they are."""
     found = {
         USER: WHAT,
@@ -310,7 +312,7 @@ def secrets(view: View) -> Mapping[str, str]:
     return found
 
 
-def _readme(view: View) -> str:
+def _readme(view: CloudView) -> str:
     one = view.deployment
     steps = [
         "Copy `globals.yml` and `config` to `/etc/kolla`, and `inventory` to a directory of your own.",

@@ -9,7 +9,7 @@ from weft.model.errors import InputError
 from weft.model.fabrictypes import FabricKind
 from weft.model.site import DeploymentRole, Fabric, Hca, LdapDomain, Node, SwitchAccess, Switching
 from weft.planning.export.text import Option, Sections
-from weft.planning.export.view import View
+from weft.planning.export.view import CloudView
 from weft.planning.fabric.functions import pci_address, routing_id
 from weft.planning.site.check import NO_RAID
 
@@ -29,24 +29,24 @@ FILTERS = (
 flavors off pods' hosts (docs/decisions/other-flavors-stay-off-pods-hosts.md) and passes every host in no aggregate."""
 
 
-def sdn_url(view: View) -> str | None:
+def sdn_url(view: CloudView) -> str | None:
     """The address that mlnx_sdn_assist notifies; None: the driver isn't used."""
     if view.deployment.sdn_url is not None:
         return view.deployment.sdn_url.rstrip("/")
     return FRONT if any(f.tenant_networks for f in view.fabrics.values()) else None
 
 
-def notifies_weft(view: View) -> bool:
+def notifies_weft(view: CloudView) -> bool:
     """Whether mlnx_sdn_assist notifies weft, and not another controller."""
     return sdn_url(view) == FRONT
 
 
-def has_infiniband(view: View) -> bool:
+def has_infiniband(view: CloudView) -> bool:
     """Whether the cloud has an InfiniBand fabric."""
     return any(f.type is FabricKind.INFINIBAND for f in view.fabrics.values())
 
 
-def mechanism_drivers(view: View) -> tuple[str, ...]:
+def mechanism_drivers(view: CloudView) -> tuple[str, ...]:
     """ML2's drivers in order: mlnx_sdn_assist comes first, or its direct ports would carry no traffic."""
     drivers: list[str] = []
     if has_infiniband(view) and sdn_url(view) is not None:
@@ -60,7 +60,7 @@ def mechanism_drivers(view: View) -> tuple[str, ...]:
     return (*drivers, "openvswitch", "l2population")
 
 
-def vlan_ranges(view: View) -> tuple[str, ...]:
+def vlan_ranges(view: CloudView) -> tuple[str, ...]:
     """Neutron's network_vlan_ranges, with numbers only where tenants create networks: weft assigns all others."""
     own = {f.physical_network: f.segments for f in view.fabrics.values() if f.tenant_networks}
     return tuple(
@@ -69,23 +69,23 @@ def vlan_ranges(view: View) -> tuple[str, ...]:
     )
 
 
-def flat_networks(view: View) -> tuple[str, ...]:
+def flat_networks(view: CloudView) -> tuple[str, ...]:
     """Physical networks with an untagged network of the site."""
     untagged = {n.physical_network for n in view.networks.values() if n.vlan is None}
     return tuple(name for name in view.physical_networks if name in untagged)
 
 
-def largest_mtu(view: View) -> int | None:
+def largest_mtu(view: CloudView) -> int | None:
     """Neutron's global_physnet_mtu; None: its default."""
     return max(view.mtus.values(), default=None)
 
 
-def physical_mtus(view: View) -> tuple[str, ...]:
+def physical_mtus(view: CloudView) -> tuple[str, ...]:
     """Neutron's physical_network_mtus, for every physical network: one that is omitted would get the largest MTU."""
     return tuple(f"{name}:{mtu}" for name, mtu in view.mtus.items())
 
 
-def ml2(view: View, token: str) -> Sections:
+def ml2(view: CloudView, token: str) -> Sections:
     """The options of ml2_conf.ini.
 
     Args:
@@ -119,14 +119,14 @@ def ml2(view: View, token: str) -> Sections:
     return sections
 
 
-def neutron(view: View) -> Iterator[Option]:
+def neutron(view: CloudView) -> Iterator[Option]:
     """The options of neutron.conf."""
     yield "dns_domain", f"{view.deployment.domain}."
     if (largest := largest_mtu(view)) is not None:
         yield "global_physnet_mtu", str(largest)
 
 
-def _mtus(view: View) -> Iterator[Option]:
+def _mtus(view: CloudView) -> Iterator[Option]:
     if view.mtus:
         yield "physical_network_mtus", ",".join(physical_mtus(view))
         yield "path_mtu", str(view.tunnels_mtu)
@@ -149,7 +149,7 @@ def _generic(fabric: Fabric, switching: Switching, switch: SwitchAccess) -> Iter
     yield "ngs_port_default_vlan", str(switching.parking)
 
 
-def aliases(view: View) -> tuple[str, ...]:
+def aliases(view: CloudView) -> tuple[str, ...]:
     """Nova's [pci] alias of each type of accelerator, as JSON: the type is the name that flavors ask for."""
     return tuple(
         json.dumps(
@@ -164,7 +164,7 @@ def aliases(view: View) -> tuple[str, ...]:
     )
 
 
-def compute(view: View, role: str, host: Node) -> Sections:
+def compute(view: CloudView, role: str, host: Node) -> Sections:
     """Options of nova-compute on a host."""
     one = view.roles[role]
     default = (
@@ -180,7 +180,7 @@ def compute(view: View, role: str, host: Node) -> Sections:
     }
 
 
-def device_specs(view: View, role: str, host: Node) -> tuple[dict[str, str], ...]:
+def device_specs(view: CloudView, role: str, host: Node) -> tuple[dict[str, str], ...]:
     """Exactly the adapters and accelerators that the site has there, by PCI address.
 
     The address of a physical function covers it and its virtual functions: a tenant with a direct-physical port gets
@@ -206,7 +206,7 @@ def _is_hosts(one: DeploymentRole, hca: Hca) -> bool:
     return one.adapters[hca.name] in carrying
 
 
-def _addresses(view: View, role: str, host: Node, hca: Hca) -> tuple[str, ...]:
+def _addresses(view: CloudView, role: str, host: Node, hca: Hca) -> tuple[str, ...]:
     if hca.bond_pci is None and not _is_hosts(view.roles[role], hca):
         return (hca.pci,)
     if hca.vfs and hca.vf_pci is None:
@@ -216,7 +216,7 @@ def _addresses(view: View, role: str, host: Node, hca: Hca) -> tuple[str, ...]:
     return tuple(pci_address(first + n) for n in range(hca.vfs))
 
 
-def ironic(view: View, own_networks: bool) -> Sections:
+def ironic(view: CloudView, own_networks: bool) -> Sections:
     """The options of ironic.conf. Without them machines would pass to the next tenant uncleaned (Kolla Ansible's
     default), or belong to their tenants as lessees (docs/bare-metal.md).
 

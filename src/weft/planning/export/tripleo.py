@@ -18,15 +18,15 @@ from weft.model.site import Node, SiteNetwork, SiteSubnet
 from weft.planning.export.text import head, ini_file, yaml_file
 from weft.planning.export.tripleoenvironment import environment, sdn_environment, secrets
 from weft.planning.export.tripleofill import FILL
-from weft.planning.export.tripleonetworks import Networks, networks_for, nic_template
+from weft.planning.export.tripleonetworks import TripleoNetworks, networks_for, nic_template
 from weft.planning.export.tripleoroles import role_data
-from weft.planning.export.view import View
+from weft.planning.export.view import CloudView
 from weft.planning.site.deployment import networks_with
 
 FOLDER = "/home/stack/templates"
 
 
-def tripleo_files(view: View) -> dict[str, str]:
+def tripleo_files(view: CloudView) -> dict[str, str]:
     """Path -> text of the files in the undercloud's home directory. Raises `InputError` or `InputErrors`."""
     if errors := list(_lacking(view)):
         raise InputErrors(errors)
@@ -52,11 +52,11 @@ def tripleo_files(view: View) -> dict[str, str]:
     return files
 
 
-def _hosts(view: View) -> list[Node]:
+def _hosts(view: CloudView) -> list[Node]:
     return [host for role in view.roles for host in view.hosts[role]]
 
 
-def _lacking(view: View) -> Iterator[InputError]:
+def _lacking(view: CloudView) -> Iterator[InputError]:
     """What this file set needs and others don't."""
     field = f"clouds.{view.name}.deployment"
     if view.deployment.seed is None:
@@ -93,7 +93,7 @@ def _lacking(view: View) -> Iterator[InputError]:
         )
 
 
-def _undercloud(view: View) -> dict[str, list[tuple[str, str]]]:
+def _undercloud(view: CloudView) -> dict[str, list[tuple[str, str]]]:
     one, found = view.deployment, view.subnet_with("provisioning")
     assert found is not None and one.seed is not None and one.inspection is not None
     network, label, subnet = found
@@ -132,7 +132,7 @@ def _undercloud(view: View) -> dict[str, list[tuple[str, str]]]:
     return {"DEFAULT": names, label: control}
 
 
-def _free(view: View, network: str, subnet: SiteSubnet, count: int) -> list[IPv4Address]:
+def _free(view: CloudView, network: str, subnet: SiteSubnet, count: int) -> list[IPv4Address]:
     """The lowest unused addresses of a subnet. Raises `InputError`."""
     taken = {i.address for i in view.site.interfaces if i.network == network}
     inspection, pool = view.deployment.inspection, subnet.pool
@@ -151,7 +151,7 @@ def _free(view: View, network: str, subnet: SiteSubnet, count: int) -> list[IPv4
     )
 
 
-def _node(view: View, host: Node) -> dict[str, Any]:
+def _node(view: CloudView, host: Node) -> dict[str, Any]:
     """A host for Ironic: its BMC and the port that it boots from."""
     network = next(n for n in networks_with(view.site, view.name, "bmc") if view.interface(host.name, n))
     bmc, port = (
@@ -170,7 +170,7 @@ def _node(view: View, host: Node) -> dict[str, Any]:
     }
 
 
-def _network(networks: Networks, name: str) -> dict[str, Any]:
+def _network(networks: TripleoNetworks, name: str) -> dict[str, Any]:
     one: SiteNetwork = networks.view.networks[name]
     subnets: dict[str, Any] = {}
     for label, subnet in one.subnets.items():
@@ -191,7 +191,7 @@ def _network(networks: Networks, name: str) -> dict[str, Any]:
     }
 
 
-def _vips(view: View, networks: Networks) -> list[dict[str, str]]:
+def _vips(view: CloudView, networks: TripleoNetworks) -> list[dict[str, str]]:
     """Addresses that Pacemaker and Keepalived move: as the site gives them, others from the pools."""
     one = view.deployment
     given = {view.network_at(a): str(a) for a in (one.internal_vip, one.external_vip)}
@@ -211,7 +211,7 @@ def _vips(view: View, networks: Networks) -> list[dict[str, str]]:
     return found
 
 
-def _placed(view: View, networks: Networks, role: str) -> dict[str, Any]:
+def _placed(view: CloudView, networks: TripleoNetworks, role: str) -> dict[str, Any]:
     """Which machine is which host of a role, with the addresses that the site has for it."""
     label = view.subnet_with("provisioning")
     assert label is not None
@@ -248,7 +248,7 @@ def _placed(view: View, networks: Networks, role: str) -> dict[str, Any]:
     }
 
 
-def _containers(view: View) -> dict[str, Any]:
+def _containers(view: CloudView) -> dict[str, Any]:
     """The standard images; where InfiniBand needs it, Neutron's and Nova's with networking-mlnx."""
     common = {
         "namespace": "quay.io/tripleowallaby",
@@ -278,7 +278,7 @@ def _containers(view: View) -> dict[str, Any]:
     return {"parameter_defaults": {"ContainerImagePrepare": entries}}
 
 
-def _deploy(view: View, files: dict[str, str]) -> str:
+def _deploy(view: CloudView, files: dict[str, str]) -> str:
     """The deploy command of the guide, with what the site needs."""
     heat = "/usr/share/openstack-tripleo-heat-templates"
     arguments = [
@@ -315,7 +315,7 @@ def _deploy(view: View, files: dict[str, str]) -> str:
     )
 
 
-def _readme(view: View, files: Mapping[str, str]) -> str:
+def _readme(view: CloudView, files: Mapping[str, str]) -> str:
     names = sorted({"BMC_USER", "BMC_PASSWORD", *secrets(view)})
     have = [
         f for f, text in files.items() if any(f"${n}" in text for n in names) and f.startswith("templates/")

@@ -20,12 +20,12 @@ from weft.planning.export.openstack import (
 )
 from weft.planning.export.policies import policies_of, rules
 from weft.planning.export.text import identifier
-from weft.planning.export.view import View
+from weft.planning.export.view import CloudView
 
 TOKEN, USER = "MLNX_SDN_TOKEN", "WEFT_USER_ID"
 
 
-def secrets(view: View) -> tuple[str, ...]:
+def secrets(view: CloudView) -> tuple[str, ...]:
     """Names of the variables for secrets in the files, besides the BMCs'."""
     found = [USER, *(_ldap_variable(name) for name in sorted(view.deployment.ldap_domains))]
     return (*found, *((TOKEN,) if sdn_environment(view) is not None else ()))
@@ -35,7 +35,7 @@ def _ldap_variable(domain: str) -> str:
     return f"KEYSTONE_LDAP_{identifier(domain).upper()}_PASSWORD"
 
 
-def sdn_environment(view: View) -> dict[str, Any] | None:
+def sdn_environment(view: CloudView) -> dict[str, Any] | None:
     """The address that mlnx_sdn_assist notifies; None: it isn't used."""
     if "mlnx_sdn_assist" not in mechanism_drivers(view):
         return None
@@ -55,7 +55,7 @@ def sdn_environment(view: View) -> dict[str, Any] | None:
     }
 
 
-def environment(view: View) -> dict[str, Any]:
+def environment(view: CloudView) -> dict[str, Any]:
     """The environment file of the site."""
     one = view.deployment
     found: dict[str, Any] = {
@@ -91,7 +91,7 @@ def environment(view: View) -> dict[str, Any]:
     return {"parameter_defaults": found}
 
 
-def _policies(view: View) -> dict[str, Any]:
+def _policies(view: CloudView) -> dict[str, Any]:
     """Rules of the services, each under a Puppet name of its own. Wallaby's templates have no parameter for Manila's,
     and an unknown parameter would end the deployment."""
     return {
@@ -104,7 +104,7 @@ def _policies(view: View) -> dict[str, Any]:
     }
 
 
-def _mtus(view: View) -> dict[str, Any]:
+def _mtus(view: CloudView) -> dict[str, Any]:
     """The templates have no parameters for these."""
     if not view.mtus:
         return {}
@@ -112,7 +112,7 @@ def _mtus(view: View) -> dict[str, Any]:
     return {f"{ml2}::physical_network_mtus": list(physical_mtus(view)), f"{ml2}::path_mtu": view.tunnels_mtu}
 
 
-def _bridges(view: View) -> tuple[tuple[str, str], ...]:
+def _bridges(view: CloudView) -> tuple[tuple[str, str], ...]:
     """Physical network and bridge: all roles must have the same, in the same order."""
     wanted = {name: tuple(role.bridges) for name, role in view.roles.items() if role.bridges}
     orders = set(wanted.values())
@@ -126,7 +126,7 @@ def _bridges(view: View) -> tuple[tuple[str, str], ...]:
     return tuple((name, "br-ex" if n == 0 else f"br-ex{n}") for n, name in enumerate(order))
 
 
-def _infiniband(view: View) -> dict[str, Any]:
+def _infiniband(view: CloudView) -> dict[str, Any]:
     """The agents' parameters on InfiniBand: which physical network has which interface, and whose driver it is."""
     mappings = sorted(
         {m for r in view.roles_with("compute") for m in view.mappings(r, FabricKind.INFINIBAND)}
@@ -151,7 +151,7 @@ def _infiniband(view: View) -> dict[str, Any]:
     }
 
 
-def _compute(view: View, role: str) -> dict[str, Any]:
+def _compute(view: CloudView, role: str) -> dict[str, Any]:
     """Parameters of a role with servers. Heat has them by role, so its hosts must be alike. Raises `InputError`."""
     one, hosts = view.roles[role], view.hosts[role]
     specs = [device_specs(view, role, host) for host in hosts]
@@ -174,7 +174,7 @@ def _compute(view: View, role: str) -> dict[str, Any]:
     return parameters
 
 
-def _ldap(view: View, name: str) -> dict[str, Any]:
+def _ldap(view: CloudView, name: str) -> dict[str, Any]:
     domain = view.deployment.ldap_domains[name]
     found: dict[str, Any] = {
         "url": domain.url,

@@ -12,11 +12,11 @@ import yaml
 from weft.model.errors import InputError
 from weft.model.fabrictypes import FabricKind
 from weft.planning.export.text import head
-from weft.planning.export.view import View
+from weft.planning.export.view import CloudView
 
 
 @dataclass(frozen=True)
-class Networks:
+class TripleoNetworks:
     """The site's networks that TripleO makes, with its names for them.
 
     Attributes:
@@ -24,7 +24,7 @@ class Networks:
         with_vip: networks of the site on which there is an address that moves between controllers.
     """
 
-    view: View
+    view: CloudView
     names: Mapping[str, str]
     with_vip: tuple[str, ...]
 
@@ -46,7 +46,7 @@ class Networks:
         return tuple(name for name in self.view.roles[role].interfaces if name in self.names)
 
 
-def networks_for(view: View) -> Networks:
+def networks_for(view: CloudView) -> TripleoNetworks:
     """Which networks there are for TripleO, by the names that its services know. Raises `InputError`."""
     provisioning = view.network_with("provisioning")
     used = sorted({n for role in view.roles.values() for n in role.interfaces} - {provisioning})
@@ -68,10 +68,10 @@ def networks_for(view: View) -> Networks:
             raise InputError(f"networks.{name}", name, allowed)
         names[name] = wanted
     control = {n for r in view.roles_with("control") for n in view.roles[r].interfaces}
-    return Networks(view, names, tuple(n for n in names if n in control and names[n] != "Tenant"))
+    return TripleoNetworks(view, names, tuple(n for n in names if n in control and names[n] != "Tenant"))
 
 
-def nic_template(view: View, networks: Networks, role: str) -> str:
+def nic_template(view: CloudView, networks: TripleoNetworks, role: str) -> str:
     """The role's os-net-config template: one entry an interface, with TripleO's variables for the addresses."""
     one = view.roles[role]
     entries: list[dict[str, Any]] = []
@@ -110,7 +110,7 @@ def _address(lower: str, address: str) -> dict[str, Any]:
 
 
 def _on(
-    view: View, name: str, interface: str, networks: Networks, before: list[dict[str, Any]]
+    view: CloudView, name: str, interface: str, networks: TripleoNetworks, before: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Entries for an interface on a network: with VLAN or P_Key behind a dot, its parent first, once."""
     lower = networks.lower(name)

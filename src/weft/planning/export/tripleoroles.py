@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from weft.model.fabrictypes import FabricKind
-from weft.planning.export.tripleonetworks import Networks
-from weft.planning.export.view import View
+from weft.planning.export.tripleonetworks import TripleoNetworks
+from weft.planning.export.view import CloudView
 
 _EVERY = """
 Aide AuditD BootParams CACerts IpaClient Ipsec Iscsid Kernel LoginDefs Multipathd MySQLClient
@@ -29,7 +29,7 @@ NovaLibvirt NovaLibvirtGuests NovaMigrationTarget
 _STORAGE = "CinderBackup CinderVolume"
 
 
-def role_data(view: View, networks: Networks, role: str) -> dict[str, Any]:
+def role_data(view: CloudView, networks: TripleoNetworks, role: str) -> dict[str, Any]:
     """A role of roles_data.yaml."""
     one = view.roles[role]
     # The service has no parameter that turns it off.

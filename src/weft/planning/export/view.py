@@ -33,7 +33,7 @@ USUAL_MTU = 1500
 
 
 @dataclass(frozen=True)
-class View:
+class CloudView:
     """One cloud of a checked site that says how it is deployed."""
 
     site: Site
@@ -186,7 +186,7 @@ class View:
         return self.deployment.external_name or f"api.{self.deployment.domain}"
 
 
-def view_of(site: Site, cloud: str | None) -> View:
+def view_of(site: Site, cloud: str | None) -> CloudView:
     """The site's cloud with this name; None: its only one that says how it is deployed. Raises `InputError`."""
     described = sorted(name for name, one in site.clouds.items() if one.deployment is not None)
     listed = f"clouds with a deployment in the site file: {', '.join(described) or 'there are none'}"
@@ -196,13 +196,13 @@ def view_of(site: Site, cloud: str | None) -> View:
     deployment = site.clouds[name].deployment if name in site.clouds else None
     if deployment is None:
         raise InputError("--cloud", name, listed)
-    view = View(site, name, deployment)
+    view = CloudView(site, name, deployment)
     if errors := [*_devices(view), *_domains(view)]:
         raise InputErrors(errors)
     return view
 
 
-def _devices(view: View) -> Iterator[InputError]:
+def _devices(view: CloudView) -> Iterator[InputError]:
     """Every accelerator of a host must be known on the PCI bus, or servers can't get it."""
     types = {a.type for role in view.roles_with("compute") for n in view.hosts[role] for a in n.accelerators}
     for kind in sorted(types - view.deployment.devices.keys()):
@@ -210,7 +210,7 @@ def _devices(view: View) -> Iterator[InputError]:
         yield InputError(field, None, f"vendor_id and product_id of {kind}, which hosts of the cloud have")
 
 
-def _domains(view: View) -> Iterator[InputError]:
+def _domains(view: CloudView) -> Iterator[InputError]:
     seen: dict[str, str] = {}
     for name in view.deployment.ldap_domains:
         first = seen.setdefault(identifier(name), name)

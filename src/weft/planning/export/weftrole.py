@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from weft.planning.export.openstack import notifies_weft
 from weft.planning.export.text import head, yaml_file
-from weft.planning.export.view import View
+from weft.planning.export.view import CloudView
 from weft.planning.export.weftkeystone import CATALOG, KEYSTONE
 from weft.planning.site.check import canonical
 
@@ -211,7 +211,7 @@ _IN_THE_CATALOG = (
 _TOKEN = "{{ weft_sdn_token }}\n"
 
 
-def weft_files(view: View) -> dict[str, str]:
+def weft_files(view: CloudView) -> dict[str, str]:
     """Path -> text: playbook, role and site file."""
     site, role = view.site.name, f"{FOLDER}/roles/weft"
     play = [{"name": "weft beside the cloud", "hosts": GROUP, "gather_facts": False, "roles": ["weft"]}]
@@ -231,7 +231,7 @@ def weft_files(view: View) -> dict[str, str]:
     }
 
 
-def _defaults(view: View) -> dict[str, Any]:
+def _defaults(view: CloudView) -> dict[str, Any]:
     """Variables that an operator may override, with `-e` or as variables of the group."""
     one = view.deployment
     profile = view.cloud.profile or view.name

@@ -13,7 +13,7 @@ from weft.model.messages import links as messages
 from weft.model.site import Hca, Site
 from weft.model.site.devices import plain_port
 from weft.planning.fabric.forwarding import Forwarding
-from weft.planning.fabric.linkuse import Adapter, forwarding_of
+from weft.planning.fabric.linkuse import PodAdapter, forwarding_of
 from weft.planning.fabric.topology import Topology
 from weft.planning.kept import kept
 
@@ -53,7 +53,7 @@ class LinkMap:
         """The forwarding tables, ready to be followed."""
         return forwarding_of(self.routes)
 
-    def adapters(self, ports: Iterable[str]) -> tuple[Adapter, ...]:
+    def adapters(self, ports: Iterable[str]) -> tuple[PodAdapter, ...]:
         """The adapters of ports by their ids; without ports that the site doesn't have."""
         known = _adapters(self.site, self.fabric)
         return tuple(known[p] for p in ports if p in known)
@@ -152,11 +152,11 @@ class LinkMap:
 
 
 @kept
-def _adapters(site: Site, fabric: str) -> Mapping[str, Adapter]:
+def _adapters(site: Site, fabric: str) -> Mapping[str, PodAdapter]:
     """Id of a port on a fabric -> the adapter; nodes in the tree's order, rails in that of a node's adapters."""
     order = {node: i for i, node in enumerate(Topology.of(site, fabric).locations)}
     return {
-        hca.port_id: Adapter(hca.port_guid, order.get(node.name, len(order) + number), rail)
+        hca.port_id: PodAdapter(hca.port_guid, order.get(node.name, len(order) + number), rail)
         for number, node in enumerate(site.nodes)
         for rail, hca in enumerate(node.hcas_on(fabric))
     }

@@ -26,7 +26,7 @@ CAUSE = 0.8
 those that the link carried."""
 
 
-class Adapter(NamedTuple):
+class PodAdapter(NamedTuple):
     """An adapter of a pod: its port, where its node is in the tree's order, and its rail, from 0."""
 
     port_guid: int
@@ -34,11 +34,11 @@ class Adapter(NamedTuple):
     rail: int
 
 
-class User(NamedTuple):
+class LinkUser(NamedTuple):
     """What has adapters on a fabric: a pod, or a tenant's own network."""
 
     id: str
-    adapters: tuple[Adapter, ...]
+    adapters: tuple[PodAdapter, ...]
 
 
 class OnLink(NamedTuple):
@@ -70,7 +70,7 @@ class LinkUse:
         unseen: user -> how many of its adapters no switch has a cable to.
     """
 
-    users: tuple[User, ...]
+    users: tuple[LinkUser, ...]
     link: Ints
     actor: Ints
     paths: Ints
@@ -151,7 +151,7 @@ def forwarding_of(routes: RouteReading) -> Forwarding:
 
 
 @lru_cache(maxsize=16)
-def link_use(routes: RouteReading, users: tuple[User, ...], pattern: Pattern) -> LinkUse:
+def link_use(routes: RouteReading, users: tuple[LinkUser, ...], pattern: Pattern) -> LinkUse:
     """Follow the paths of all users. Raises `InputError` if there are more than `MOST_PATHS`."""
     forwarding = forwarding_of(routes)
     sources: list[Ints] = []
@@ -217,7 +217,7 @@ def _each_lid(
     return np.repeat(actor, times), all_lids, np.repeat(goal, times)
 
 
-def _number(adapters: Sequence[Adapter], pattern: Pattern) -> int:
+def _number(adapters: Sequence[PodAdapter], pattern: Pattern) -> int:
     """At most so many paths."""
     if pattern == "all":
         return len(adapters) * (len(adapters) - 1)
@@ -227,7 +227,7 @@ def _number(adapters: Sequence[Adapter], pattern: Pattern) -> int:
     return sum(n if pattern == "ring" else n * (n - 1) for n in rails.values())
 
 
-def _pairs(adapters: Sequence[Adapter], pattern: Pattern) -> Iterator[tuple[Ints, Ints]]:
+def _pairs(adapters: Sequence[PodAdapter], pattern: Pattern) -> Iterator[tuple[Ints, Ints]]:
     """Indexes of sources and targets, which are on different nodes."""
     groups: dict[int, list[int]] = {}
     for i, one in enumerate(adapters):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from weft.model.site import Node, Site
 from weft.planning.fabric.topology import natural
-from weft.planning.fabric.wires import End, Plug, Wire, Wiring, wiring
+from weft.planning.fabric.wires import End, FabricCable, InterfacePlug, Wiring, wiring
 from weft.planning.words import first_names
 
 
@@ -33,7 +33,7 @@ class Failed:
         """Whether what is cabled to this end is down."""
         return end[0] in self.switches or end in self.ends
 
-    def down(self, wire: Wire) -> bool:
+    def down(self, wire: FabricCable) -> bool:
         """Whether a cable carries nothing any more."""
         return self.has(wire.a) or (not wire.host and self.has(wire.b))
 
@@ -148,7 +148,7 @@ def _hosts(wires: Wiring, failed: Failed) -> Iterator[tuple[str, str, int]]:
             yield end, hosts[end], sum(not failed.down(w) for w in wires.of_host[end])
 
 
-def _plugged(wires: Wiring, failed: Failed) -> Iterator[tuple[Plug, int]]:
+def _plugged(wires: Wiring, failed: Failed) -> Iterator[tuple[InterfacePlug, int]]:
     """Interfaces at failed switches and cables, and how many of their links are left."""
     at = sorted({*failed.switches, *(switch for switch, _ in failed.ends)}, key=natural)
     for plug in dict.fromkeys(p for switch in at for p in wires.plugs.get(switch, ())):
@@ -184,7 +184,7 @@ def _cut_off(wires: Wiring, fabric: str, failed: Failed) -> Iterator[str]:
             yield end
 
 
-def _parts(wires: Iterable[Wire], alone: Collection[str] = ()) -> dict[str, str]:
+def _parts(wires: Iterable[FabricCable], alone: Collection[str] = ()) -> dict[str, str]:
     """Switch -> name of the connected part that it is in. Args: alone: switches that may have no cable."""
     beside: dict[str, list[str]] = {switch: [] for switch in alone}
     for wire in wires:
@@ -213,7 +213,7 @@ def _uplinks(site: Site, wires: Wiring, failed: Failed) -> Iterator[UplinkLoss]:
         yield UplinkLoss(switch.fabric, name, switch.level, before, after)
 
 
-def _lost_between(wires: Wiring, failed: Failed) -> Iterator[Wire]:
+def _lost_between(wires: Wiring, failed: Failed) -> Iterator[FabricCable]:
     return (w for mine in wires.between.values() for w in mine if failed.down(w))
 
 

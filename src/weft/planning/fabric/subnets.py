@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 Keys = NDArray[np.int64]
 
 
-class Subnets(Set[str]):
+class SubnetSet(Set[str]):
     """A set of subnets, immutable; kept in ascending order, first address and prefix length of each in one number."""
 
     __slots__ = ("keys",)
@@ -29,9 +29,9 @@ class Subnets(Set[str]):
     def __len__(self) -> int:
         return len(self.keys)
 
-    def with_changes(self, gone: Iterable[str], come: Iterable[str]) -> Subnets:
+    def with_changes(self, gone: Iterable[str], come: Iterable[str]) -> SubnetSet:
         """A copy without `gone`, all of which it has, and with `come`, none of which it has."""
-        made = Subnets()
+        made = SubnetSet()
         made.keys = _among(np.delete(self.keys, np.searchsorted(self.keys, _keys(gone))), _keys(come))
         return made
 
@@ -53,7 +53,7 @@ def _among(keys: Keys, more: Keys) -> Keys:
     return np.insert(keys, np.searchsorted(keys, more), more)
 
 
-NO_SUBNETS = Subnets()
+NO_SUBNETS = SubnetSet()
 
 
 def cut(
@@ -66,7 +66,7 @@ def cut(
     length = min(prefix, prefix_for(size))
     if length < block.prefixlen:
         return None
-    keys = (used if isinstance(used, Subnets) else Subnets(used)).keys
+    keys = (used if isinstance(used, SubnetSet) else SubnetSet(used)).keys
     for other in others:
         keys = _among(keys, np.array([_key(other)], np.int64))
     firsts = keys >> 6

@@ -18,7 +18,7 @@ End = tuple[str, str]
 """A switch and its port, as the site writes them; numbers as text."""
 
 
-class Wire(NamedTuple):
+class FabricCable(NamedTuple):
     """A cable on a fabric.
 
     Attributes:
@@ -37,7 +37,7 @@ class Wire(NamedTuple):
     host: bool = False
 
 
-class Plug(NamedTuple):
+class InterfacePlug(NamedTuple):
     """An interface on one of the site's own networks, or on the data network of an IPU-POD that isn't a fabric.
 
     Attributes:
@@ -64,10 +64,10 @@ class Wiring:
         fastest: fabric -> Gb/s of its fastest adapter, the rate of cables without one.
     """
 
-    of_host: Mapping[str, tuple[Wire, ...]]
-    at: Mapping[str, tuple[Wire, ...]]
-    between: Mapping[str, tuple[Wire, ...]]
-    plugs: Mapping[str, tuple[Plug, ...]]
+    of_host: Mapping[str, tuple[FabricCable, ...]]
+    at: Mapping[str, tuple[FabricCable, ...]]
+    between: Mapping[str, tuple[FabricCable, ...]]
+    plugs: Mapping[str, tuple[InterfacePlug, ...]]
     ends: frozenset[End]
     cabled: frozenset[str]
     fastest: Mapping[str, int]
@@ -76,10 +76,10 @@ class Wiring:
 @kept
 def wiring(site: Site) -> Wiring:
     """The cables of a site."""
-    of_host: dict[str, list[Wire]] = {}
-    at: dict[str, list[Wire]] = {}
-    between: dict[str, list[Wire]] = {}
-    plugs: dict[str, list[Plug]] = {}
+    of_host: dict[str, list[FabricCable]] = {}
+    at: dict[str, list[FabricCable]] = {}
+    between: dict[str, list[FabricCable]] = {}
+    plugs: dict[str, list[InterfacePlug]] = {}
     ends: set[End] = set()
     cabled: set[str] = set()
     for wire in (*_links(site), *_by_port(site)):
@@ -106,11 +106,11 @@ def wiring(site: Site) -> Wiring:
     )  # fmt: skip
 
 
-def _frozen(wires: Mapping[str, Iterable[Wire]]) -> dict[str, tuple[Wire, ...]]:
+def _frozen(wires: Mapping[str, Iterable[FabricCable]]) -> dict[str, tuple[FabricCable, ...]]:
     return {name: tuple(mine) for name, mine in wires.items()}
 
 
-def _links(site: Site) -> Iterator[Wire]:
+def _links(site: Site) -> Iterator[FabricCable]:
     """Cables in the table `links`."""
     switches = site.switch_by_name
     for link in site.links:
@@ -118,10 +118,10 @@ def _links(site: Site) -> Iterator[Wire]:
         if a[0] not in switches:
             a, b = b, a
         if a[0] in switches:
-            yield Wire(switches[a[0]].fabric, a, b, link.rate_gbps, host=b[0] not in switches)
+            yield FabricCable(switches[a[0]].fabric, a, b, link.rate_gbps, host=b[0] not in switches)
 
 
-def _by_port(site: Site) -> Iterator[Wire]:
+def _by_port(site: Site) -> Iterator[FabricCable]:
     """Cables of switches that are described port by port."""
     machines = {(fabric, port): m.name for (fabric, port), m in site.machine_by_port.items()}
     for fabric, one in site.fabrics.items():
@@ -138,9 +138,9 @@ def _by_port(site: Site) -> Iterator[Wire]:
         hosts |= {port: (f"{name}/rnic", None) for (on, port), name in machines.items() if on == fabric}
         for port, (host, gbps) in hosts.items():
             for end in bundles.get(port, (port,)):
-                yield Wire(fabric, _end(end), (host, ""), gbps, host=True)
+                yield FabricCable(fabric, _end(end), (host, ""), gbps, host=True)
         for link in switching.links:
-            yield Wire(fabric, _end(link.a), _end(link.b), link.rate_gbps, link.peer)
+            yield FabricCable(fabric, _end(link.a), _end(link.b), link.rate_gbps, link.peer)
 
 
 def _end(text: str) -> End:
@@ -148,10 +148,10 @@ def _end(text: str) -> End:
     return switch, plain_port(port)
 
 
-def _plugs(site: Site) -> Iterator[Plug]:
+def _plugs(site: Site) -> Iterator[InterfacePlug]:
     for one in site.interfaces:
         ends = tuple((switch, plain_port(port)) for switch, port in one.ends)
-        yield Plug(one.device, one.name, one.network, ends)
+        yield InterfacePlug(one.device, one.name, one.network, ends)
     on_fabric = {m.name for m in site.machine_by_port.values()}
     for machine in site.ipu_machines:
         of = f"of IPU-POD {machine.ipu_pod}"
@@ -161,7 +161,7 @@ def _plugs(site: Site) -> Iterator[Plug]:
         )
         for name, network, switch, port in legs:
             ends = ((switch, plain_port(port or "")),) if switch is not None else ()
-            yield Plug(machine.name, name, network, ends)
+            yield InterfacePlug(machine.name, name, network, ends)
         if machine.name not in on_fabric:
             port = machine.rnic_switch_port or str(machine.rnic_port)
-            yield Plug(machine.name, "rnic", f"data network {of}", ((machine.rnic_switch, port),))
+            yield InterfacePlug(machine.name, "rnic", f"data network {of}", ((machine.rnic_switch, port),))

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from weft.model.hardware import Record
+from weft.model.hardware import HardwareRecord
 from weft.planning.hardware.columns import interface_called
 from weft.planning.hardware.network import Wrong
 
@@ -45,7 +45,7 @@ class Cables:
     wrong: Wrong
     _seen: set[frozenset[End]] = field(default_factory=set[frozenset[End]])
 
-    def of_adapter(self, record: Record, adapter: str, interface: str, switch: str) -> Values | None:
+    def of_adapter(self, record: HardwareRecord, adapter: str, interface: str, switch: str) -> Values | None:
         """The cable of an adapter, whose row has both switch and port."""
         port = record.cells[f"{interface}_port"]
         number = port_number(port.text)
@@ -55,7 +55,7 @@ class Cables:
         columns = {"a": f"{interface}_switch", "b": f"{interface}_switch", "b_port": f"{interface}_port"}
         return self._once((adapter, 1), (switch, number), None, columns)
 
-    def of_row(self, record: Record) -> Values | None:
+    def of_row(self, record: HardwareRecord) -> Values | None:
         """The cable that a row is."""
         ends = [self._end(record, side) for side in ("a", "b")]
         if ends[0] is None or ends[1] is None:
@@ -78,7 +78,7 @@ class Cables:
             values["rate_gbps"] = rate
         return values
 
-    def _end(self, record: Record, side: str) -> End | None:
+    def _end(self, record: HardwareRecord, side: str) -> End | None:
         written, port = record.text(side), record.text(f"{side}_port")
         if written is None:
             self.wrong(record, side, None, "the cable's end: a switch, or host/adapter")

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from weft.model.errors import InputError
-from weft.model.hardware import Cell, Record
+from weft.model.hardware import Cell, HardwareRecord
 from weft.model.ids import format_guid, parse_guid
 from weft.model.site import plain_port
 from weft.planning.hardware.columns import ATTRIBUTES, interface_called, interfaces_of
 from weft.planning.hardware.switches import Switches
 from weft.planning.hardware.where import address_of, plain_mac, plain_pci
-from weft.planning.site.inspected import Inventory, read_inspection
+from weft.planning.site.inspected import InspectedInventory, read_inspection
 from weft.planning.site.lldpfiles import neighbours_of
 
 
-def of_ironic(document: Any, place: str) -> Record:
+def of_ironic(document: Any, place: str) -> HardwareRecord:
     """What an inspection found: `bmc` and every interface by its name. Raises ValueError for anything else."""
     if not isinstance(document, Mapping) or not isinstance(document.get("inventory"), Mapping):
         raise ValueError("there is no inventory in it")
@@ -30,7 +30,7 @@ def of_ironic(document: Any, place: str) -> Record:
             cells[column] = Cell(heard.device, f"{column} (LLDP)", place)
             column = f"{interface}_port"
             cells[column] = Cell(heard.port, f"{column} (LLDP)", place, heard.described)
-    return Record(place, cells)
+    return HardwareRecord(place, cells)
 
 
 def _called(written: str, names: dict[str, str]) -> str:
@@ -40,7 +40,7 @@ def _called(written: str, names: dict[str, str]) -> str:
         raise ValueError(f"interface {written!r} needs {error}") from None
 
 
-def _cells(seen: Inventory, names: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _cells(seen: InspectedInventory, names: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Column and text. Agents without a BMC report 0.0.0.0."""
     if (address := address_of(seen.bmc_address or "")) and int(address):
         yield "bmc_address", str(address)
@@ -57,11 +57,11 @@ def _cells(seen: Inventory, names: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def completed(
-    records: Sequence[Record],
-    discovered: Mapping[str, Record],
+    records: Sequence[HardwareRecord],
+    discovered: Mapping[str, HardwareRecord],
     errors: list[InputError],
     notes: list[str] | None = None,
-) -> list[Record]:
+) -> list[HardwareRecord]:
     """The records with what was discovered of them; contradictions are added to `errors`.
 
     Args:
@@ -78,7 +78,9 @@ def completed(
     return [_complete(r, seen.get(r.text("name") or ""), errors, said) for r in records]
 
 
-def _complete(record: Record, found: Record | None, errors: list[InputError], notes: list[str]) -> Record:
+def _complete(
+    record: HardwareRecord, found: HardwareRecord | None, errors: list[InputError], notes: list[str]
+) -> HardwareRecord:
     if found is None:
         return record
     notes += found.notes
@@ -93,10 +95,10 @@ def _complete(record: Record, found: Record | None, errors: list[InputError], no
             shown = cell.text if column.endswith(("_switch", "_port")) else _plain(column, cell.text)
             allowed = f"{shown}, as {cell.place} has it"
             errors.append(InputError(mine.column, mine.text, allowed, mine.place))
-    return Record(record.place, cells)
+    return HardwareRecord(record.place, cells)
 
 
-def _renamed(record: Record, found: Record) -> dict[str, Cell]:
+def _renamed(record: HardwareRecord, found: HardwareRecord) -> dict[str, Cell]:
     """The cells with the list's names of interfaces, matched by MAC address: the kernel's names may differ.
 
     An interface whose name is in the list, but with another MAC address, is left out.
@@ -114,7 +116,7 @@ def _renamed(record: Record, found: Record) -> dict[str, Cell]:
     return renamed
 
 
-def _same(record: Record, found: Record) -> dict[str, str]:
+def _same(record: HardwareRecord, found: HardwareRecord) -> dict[str, str]:
     """Interface as it was found -> the list's, by MAC address or port GUID; or each is the only InfiniBand adapter that
     the other side doesn't have."""
     known: dict[tuple[str, str], str] = {}
@@ -139,16 +141,16 @@ def _same(record: Record, found: Record) -> dict[str, str]:
     return same
 
 
-def _infiniband(found: Record) -> frozenset[str]:
+def _infiniband(found: HardwareRecord) -> frozenset[str]:
     return frozenset(i for i in interfaces_of(found.cells) if f"{i}_port_guid" in found.cells)
 
 
-def _adapters(record: Record) -> list[str]:
+def _adapters(record: HardwareRecord) -> list[str]:
     """The list's adapters on fabrics."""
     return [c.removesuffix("_fabric") for c in record.cells if c.endswith("_fabric")]
 
 
-def _unseen(record: Record, found: Record) -> Iterator[str]:
+def _unseen(record: HardwareRecord, found: HardwareRecord) -> Iterator[str]:
     """MAC addresses of the list that weren't found, if any were found at all: one may be wrong."""
     seen = {
         _plain("mac", cell.text) for c, cell in found.cells.items() if c.endswith("_mac") and c != "bmc_mac"
@@ -167,7 +169,7 @@ def _parts(column: str) -> tuple[str, str] | None:
     return None if attribute is None else (column[: -len(attribute) - 1], attribute)
 
 
-def _mentions(record: Record, column: str) -> bool:
+def _mentions(record: HardwareRecord, column: str) -> bool:
     """Whether the list says anything of this column's interface; a host's BMC counts as mentioned."""
     parts = _parts(column)
     if parts is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from weft.model.hardware import Record
+from weft.model.hardware import HardwareRecord
 from weft.model.site import SiteNetwork
 from weft.planning.hardware.columns import ATTRIBUTES, interfaces_of
 from weft.planning.hardware.kinds import IPU_MACHINE, KINDS, kind_of
@@ -13,7 +13,9 @@ from weft.planning.hardware.legs import LEGS
 from weft.planning.hardware.where import address_of
 
 
-def on_described(record: Record, networks: Mapping[str, SiteNetwork], left_out: list[str]) -> Record:
+def on_described(
+    record: HardwareRecord, networks: Mapping[str, SiteNetwork], left_out: list[str]
+) -> HardwareRecord:
     """An inventory's record without interfaces on networks that the site file doesn't describe.
 
     Args:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from weft.model.errors import InputError
-from weft.model.hardware import Cell, Record
+from weft.model.hardware import Cell, HardwareRecord
 from weft.model.ids import NAMES, check_name, format_guid, parse_guid
 from weft.model.observedfabric import ObservedFabric, ObservedNode
 from weft.model.site import Site
@@ -43,7 +43,7 @@ class Discovered:
     _levels: dict[int, str] = field(default_factory=dict[int, str])
     _names: dict[int, str] = field(default_factory=dict[int, str])
 
-    def added(self, records: Sequence[Record]) -> list[Record]:
+    def added(self, records: Sequence[HardwareRecord]) -> list[HardwareRecord]:
         """The records with the discovery's switches and adapters; problems are added to `errors`."""
         seen = self.discovery.fabric
         self.left_out += [
@@ -67,9 +67,9 @@ class Discovered:
         links = tuple(k for k in seen.links if not any((end.guid, end.port) in others for end in k))
         return seen.model_copy(update={"links": links})
 
-    def _with_switches(self, records: list[Record]) -> list[Record]:
+    def _with_switches(self, records: list[HardwareRecord]) -> list[HardwareRecord]:
         by_guid, by_name = self._listed_switches(records)
-        new: list[Record] = []
+        new: list[HardwareRecord] = []
         taken = {name for r in records if (name := r.text("name"))}
         switches = [n for n in self.discovery.fabric.nodes if n.kind == "switch"]
         count = Counter(switch_name(n.name) for n in switches)
@@ -86,10 +86,10 @@ class Discovered:
                 self.errors.append(InputError("switch", node.name, allowed, self.file))
             else:
                 cells = {"name": name, "kind": "switch", **self._cells_of_switch(node)}
-                new.append(Record(self._place(node.guid), self._made(cells, node.guid)))
+                new.append(HardwareRecord(self._place(node.guid), self._made(cells, node.guid)))
         return [*records, *new]
 
-    def _listed_switches(self, records: Sequence[Record]) -> tuple[dict[int, int], dict[str, int]]:
+    def _listed_switches(self, records: Sequence[HardwareRecord]) -> tuple[dict[int, int], dict[str, int]]:
         """Indexes of the lists' switches: by GUID, and those without one by name."""
         by_guid: dict[int, int] = {}
         by_name: dict[str, int] = {}
@@ -109,7 +109,7 @@ class Discovered:
             cells["level"] = level
         return cells
 
-    def _with_adapters(self, records: Sequence[Record]) -> list[Record]:
+    def _with_adapters(self, records: Sequence[HardwareRecord]) -> list[HardwareRecord]:
         found = list(records)
         known = _Adapters.of(records)
         for node in self.discovery.fabric.nodes:
@@ -152,7 +152,7 @@ class Discovered:
         place = self._place(guid)
         return {column: Cell(text, column, place) for column, text in cells.items()}
 
-    def _with(self, record: Record, cells: Mapping[str, str], guid: int) -> Record:
+    def _with(self, record: HardwareRecord, cells: Mapping[str, str], guid: int) -> HardwareRecord:
         """The record with cells that it lacks; one that it has with another value is an error."""
         merged = dict(record.cells)
         for column, text in cells.items():
@@ -177,7 +177,7 @@ class _Adapters:
     names: Names
 
     @classmethod
-    def of(cls, records: Sequence[Record]) -> _Adapters:
+    def of(cls, records: Sequence[HardwareRecord]) -> _Adapters:
         found = cls({}, {}, {}, Names(name for r in records if is_host(r) and (name := r.text("name"))))
         for index, record in enumerate(records):
             if not is_host(record):

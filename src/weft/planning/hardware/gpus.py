@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weft.model.hardware import Record
+from weft.model.hardware import HardwareRecord
 from weft.planning.hardware.columns import GPU_COLUMNS
 from weft.planning.hardware.network import Wrong
 from weft.planning.hardware.where import plain_pci, several
@@ -16,7 +16,7 @@ Values = dict[str, tuple[str | None, str]]
 """Field -> text, and its column in the list."""
 
 
-def gpu_rows(record: Record, node: str, wrong: Wrong) -> Iterator[Values]:
+def gpu_rows(record: HardwareRecord, node: str, wrong: Wrong) -> Iterator[Values]:
     """A row for each GPU of a host; none, with a problem, if the columns don't say which GPUs they are."""
     cells = {c: record.cells[c] for c in sorted(GPU_COLUMNS & record.cells.keys())}
     if not cells or (list(cells) == ["gpus"] and cells["gpus"].text == "0"):
@@ -49,12 +49,12 @@ def gpu_rows(record: Record, node: str, wrong: Wrong) -> Iterator[Values]:
         yield values
 
 
-def words(record: Record, column: str) -> list[str]:
+def words(record: HardwareRecord, column: str) -> list[str]:
     """Values of a cell that holds several, separated by blanks, commas or semicolons."""
     return several(record.text(column) or "")
 
 
-def _each(record: Record, column: str, count: int, wrong: Wrong) -> list[str | None] | None:
+def _each(record: HardwareRecord, column: str, count: int, wrong: Wrong) -> list[str | None] | None:
     """The value of each GPU; None if they are neither one nor as many."""
     found = words(record, column)
     if len(found) <= 1:

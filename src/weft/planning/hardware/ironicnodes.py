@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from weft.model.hardware import Cell, Record
+from weft.model.hardware import Cell, HardwareRecord
 from weft.model.ids import is_uuid
 from weft.planning.hardware.where import address_of
 
@@ -36,11 +36,11 @@ def is_ironic_node(one: Any) -> bool:
     return isinstance(fields.get("uuid"), str) and any(state in fields for state in _STATES)
 
 
-def of_node(one: Json, place: str) -> Record:
+def of_node(one: Json, place: str) -> HardwareRecord:
     """The machine that a node is; what kind it is, its resource class says (`--kind baremetal.h100=compute`)."""
     fields = _plain(one)
     cells = {column: Cell(text, name, place) for column, text, name in _cells(fields)}
-    return Record(place, cells, tuple(_unread(fields, place)))
+    return HardwareRecord(place, cells, tuple(_unread(fields, place)))
 
 
 def _plain(one: Json) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from weft.model.hardware import Record
+from weft.model.hardware import HardwareRecord
 from weft.model.sitefile import csv_columns
 from weft.planning.hardware.columns import GPU_COLUMNS, PLAIN
 
@@ -61,7 +61,7 @@ def kind_of(text: str) -> str | None:
     return name if name in KINDS else None
 
 
-def is_cable(record: Record) -> bool:
+def is_cable(record: HardwareRecord) -> bool:
     """Whether a row is a cable: by its kind, or as it has two ends and no name."""
     kind = record.text("kind")
     if kind is None:
@@ -69,7 +69,7 @@ def is_cable(record: Record) -> bool:
     return kind_of(kind) == "cable"
 
 
-def is_host(record: Record) -> bool:
+def is_host(record: HardwareRecord) -> bool:
     """Whether a row is a host."""
     kind = KINDS.get(kind_of(record.text("kind") or "") or "")
     return kind is not None and kind.table == "nodes"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from weft.model.hardware import Record
+from weft.model.hardware import HardwareRecord
 from weft.model.site import IpuPod, SiteNetwork, host_label
 from weft.planning.hardware.network import Wrong
 from weft.planning.hardware.switches import ports_of
@@ -13,7 +13,7 @@ from weft.planning.hardware.where import AddressBlock, leg_of, vlans_of
 LEGS = ("bmc", "gw", "rnic")
 """Interfaces that every IPU-Machine has."""
 
-Give = Callable[[Record, str, str, dict[str, str], str, AddressBlock], None]
+Give = Callable[[HardwareRecord, str, str, dict[str, str], str, AddressBlock], None]
 """Adds a free address to the texts. Takes the record, interface, column, texts, a name of the block for errors, and the
 block."""
 
@@ -24,7 +24,7 @@ class LegColumns:
     """
 
     def __init__(
-        self, records: Sequence[Record], networks: Mapping[str, SiteNetwork], wrong: Wrong, give: Give
+        self, records: Sequence[HardwareRecord], networks: Mapping[str, SiteNetwork], wrong: Wrong, give: Give
     ) -> None:
         self._networks, self._wrong, self._give = networks, wrong, give
         rates = {r.text("name") or "": number_of(r.text("port_gbps")) for r in records}
@@ -32,7 +32,7 @@ class LegColumns:
         self._ports = {name: ports for r in records if (name := r.text("name")) and (ports := ports_of(r))}
 
     def columns(
-        self, record: Record, name: str, leg: str, texts: dict[str, str], pod: IpuPod | None
+        self, record: HardwareRecord, name: str, leg: str, texts: dict[str, str], pod: IpuPod | None
     ) -> dict[str, tuple[str | None, str]]:
         """Field -> text, and its column in the list.
 
@@ -69,7 +69,7 @@ class LegColumns:
             row[column] = (texts.get(attribute), cell.column if cell else column)
         return row
 
-    def _rate(self, record: Record, leg: str, texts: dict[str, str]) -> None:
+    def _rate(self, record: HardwareRecord, leg: str, texts: dict[str, str]) -> None:
         """The site's row has no rate: what the list says is compared with its own switch."""
         asked, most = number_of(texts.get("rate_gbps")), self._rates.get(texts.get("switch", ""))
         if "rate_gbps" in texts and asked is None:
@@ -78,7 +78,7 @@ class LegColumns:
             allowed = f"at most {most:g}, the rate of the ports of {texts['switch']}"
             self._wrong(record, f"{leg}_rate_gbps", texts["rate_gbps"], allowed)
 
-    def _number(self, record: Record, switch: str | None, port: str) -> str:
+    def _number(self, record: HardwareRecord, switch: str | None, port: str) -> str:
         """The number of a switch's port, which the list may name as the vendor does."""
         if port.isdecimal() or switch is None:
             return port
@@ -93,7 +93,7 @@ class LegColumns:
         self._wrong(record, "rnic_port", port, allowed)
         return port
 
-    def _name(self, record: Record, switch: str | None, port: str) -> str | None:
+    def _name(self, record: HardwareRecord, switch: str | None, port: str) -> str | None:
         """The vendor's name of a switch's port, which the list may number."""
         names = self._ports.get(switch or "")
         if not port.isdecimal():
@@ -108,7 +108,7 @@ class LegColumns:
         self._wrong(record, "rnic_port", port, allowed)
         return None
 
-    def _vlan(self, record: Record, leg: str, texts: dict[str, str], pod: IpuPod) -> None:
+    def _vlan(self, record: HardwareRecord, leg: str, texts: dict[str, str], pod: IpuPod) -> None:
         vlans = vlans_of(pod, leg)
         vlan = texts.get("vlan")
         if vlan is not None and not (vlan.isdecimal() and len(vlan) < 5 and int(vlan) in vlans):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from weft.model.hardware import Record
+from weft.model.hardware import HardwareRecord
 from weft.model.site import SiteNetwork
 from weft.planning.hardware.where import address_of
 
-Wrong = Callable[[Record, str, str | None, str], None]
+Wrong = Callable[[HardwareRecord, str, str | None, str], None]
 """Record, column, value, and what is allowed."""
 
 
@@ -20,7 +20,7 @@ class Finder:
     """
 
     def __init__(
-        self, networks: Mapping[str, SiteNetwork], record: Record, interface: str, wrong: Wrong
+        self, networks: Mapping[str, SiteNetwork], record: HardwareRecord, interface: str, wrong: Wrong
     ) -> None:
         self._networks, self._record, self._interface, self._wrong = networks, record, interface, wrong
 

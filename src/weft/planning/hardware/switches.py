@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from weft.model.hardware import Record
+from weft.model.hardware import HardwareRecord
 from weft.model.site import PORT_PATTERN, port_names
 from weft.planning.hardware.where import several
-from weft.planning.site.neighbours import Names, Neighbour, PortNames
+from weft.planning.site.neighbours import LldpNeighbour, Names, PortNames
 
 
 class Switches:
     """Finds the hardware of a list by the names that other sources use."""
 
-    def __init__(self, records: Sequence[Record]) -> None:
+    def __init__(self, records: Sequence[HardwareRecord]) -> None:
         names = [name for r in records if (name := r.text("name"))]
         self._names = Names(names)
         self._written = Names((*names, *(switch for r in records for switch, _ in _cabled(r))))
@@ -30,7 +30,7 @@ class Switches:
         """Name in the list of a piece of hardware, whose name may have a domain and any case; if unknown, as given."""
         return self._names.find(said)
 
-    def named(self, found: Record) -> Record:
+    def named(self, found: HardwareRecord) -> HardwareRecord:
         """What was heard of switches, called as the list calls them."""
         cells = dict(found.cells)
         for column, cell in found.cells.items():
@@ -40,12 +40,12 @@ class Switches:
             cells[column] = replace(cell, text=switch)
             port = found.cells.get(at := f"{column.removesuffix('_switch')}_port")
             if port is not None:
-                said = Neighbour("", switch, port.text, None, port.also)
+                said = LldpNeighbour("", switch, port.text, None, port.also)
                 cells[at] = replace(port, text=self._ports.find(self.find(switch), said))
-        return Record(found.place, cells, found.notes)
+        return HardwareRecord(found.place, cells, found.notes)
 
 
-def _cabled(record: Record) -> Iterator[tuple[str, str]]:
+def _cabled(record: HardwareRecord) -> Iterator[tuple[str, str]]:
     """Switch and port of each interface."""
     for column, cell in record.cells.items():
         port = (
@@ -69,7 +69,7 @@ def listed_ports(text: str) -> str:
     return " ".join(found)
 
 
-def ports_of(record: Record) -> tuple[str, ...]:
+def ports_of(record: HardwareRecord) -> tuple[str, ...]:
     """Names of a switch's ports; none if it isn't a switch, or they are invalid, which is reported with its row."""
     text = record.text("ports") or ""
     if text.isdecimal():  # of a fabric's switch: how many it has

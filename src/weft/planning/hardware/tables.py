@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weft.model.errors import InputError
-from weft.model.hardware import Record
+from weft.model.hardware import HardwareRecord
 from weft.model.ids import NAMES
 from weft.model.site import plain_port, port_names
 from weft.model.sitefile import csv_columns
@@ -45,7 +45,7 @@ TableRow = dict[str, str]
 
 
 @dataclass(slots=True)
-class Tables:
+class HardwareTables:
     """Attributes:
     rows: table -> rows.
     origins: (table, index) -> number of the record; (table, index, field) -> number of the record, and its column.
@@ -66,15 +66,19 @@ class Tables:
         rows.append({name: text for name, (text, _) in values.items() if text is not None})
 
 
-def tables_of(records: Sequence[Record], around: KnownSite, errors: list[InputError]) -> Tables:
+def tables_of(
+    records: Sequence[HardwareRecord], around: KnownSite, errors: list[InputError]
+) -> HardwareTables:
     """The rows; problems are added to `errors`, and a value with one is left out or kept as it is."""
     return _TablesBuilder(records, around, errors).read()
 
 
 class _TablesBuilder:
-    def __init__(self, records: Sequence[Record], around: KnownSite, errors: list[InputError]) -> None:
+    def __init__(
+        self, records: Sequence[HardwareRecord], around: KnownSite, errors: list[InputError]
+    ) -> None:
         self._records, self._around, self._errors = records, around, errors
-        self._tables = Tables()
+        self._tables = HardwareTables()
         self._addresses = Addresses()
         self._types: dict[str, str] = {}
         self._switches = Switches(records)
@@ -84,7 +88,7 @@ class _TablesBuilder:
         for record in records:
             self._addresses.note(c.text for name, c in record.cells.items() if name.endswith("_address"))
 
-    def read(self) -> Tables:
+    def read(self) -> HardwareTables:
         for number, record in enumerate(self._records):
             self._record(number, record)
         if self._around.racks is None:
@@ -99,12 +103,12 @@ class _TablesBuilder:
                 seen.add(rack)
                 self._tables.add("racks", number, {"name": (rack, "rack")})
 
-    def _wrong(self, record: Record, column: str, value: str | None, allowed: str) -> None:
+    def _wrong(self, record: HardwareRecord, column: str, value: str | None, allowed: str) -> None:
         cell = record.cells.get(column)
         where = cell.place if cell else record.place
         self._errors.append(InputError(cell.column if cell else column, value, allowed, where))
 
-    def _record(self, number: int, record: Record) -> None:
+    def _record(self, number: int, record: HardwareRecord) -> None:
         written = record.text("kind")
         name = record.text("name")
         if is_cable(record):
@@ -133,7 +137,7 @@ class _TablesBuilder:
                     record, "gpu_type", gpu_type, f"{written}, as other rows write it: orders name one type"
                 )
 
-    def _cable(self, number: int, record: Record) -> None:
+    def _cable(self, number: int, record: HardwareRecord) -> None:
         for column, cell in record.cells.items():
             if column not in CABLE.columns:
                 self._wrong(record, column, cell.text, f"none: a cable has no {column}")
@@ -141,7 +145,7 @@ class _TablesBuilder:
             self._tables.add("links", number, values)
 
     def _plain(
-        self, record: Record, name: str, kind: HardwareKind, kind_name: str
+        self, record: HardwareRecord, name: str, kind: HardwareKind, kind_name: str
     ) -> dict[str, tuple[str | None, str]]:
         """What the row says of the piece of hardware itself."""
         values: dict[str, tuple[str | None, str]] = {k: (v, "kind") for k, v in kind.fixed.items()}
@@ -163,7 +167,7 @@ class _TablesBuilder:
             values["ipu_pod"] = (next(iter(pods)), "ipu_pod")
         return values
 
-    def _ports(self, record: Record, ports: str, kind: HardwareKind) -> str | None:
+    def _ports(self, record: HardwareRecord, ports: str, kind: HardwareKind) -> str | None:
         """Names of a switch's ports; of a fabric's switch how many it has, which the list may name."""
         counted = kind is FABRIC_SWITCH
         if counted and ports.isdecimal():
@@ -175,7 +179,7 @@ class _TablesBuilder:
             self._wrong(record, "ports", ports, f"a number, or {error}" if counted else str(error))
             return None
 
-    def _without_mac(self, record: Record) -> set[str]:
+    def _without_mac(self, record: HardwareRecord) -> set[str]:
         """Interfaces of which the row says something, but not the MAC address."""
         found: set[str] = set()
         for column in record.cells:
@@ -192,7 +196,7 @@ class _TablesBuilder:
     def _interface(
         self,
         number: int,
-        record: Record,
+        record: HardwareRecord,
         name: str,
         kind: HardwareKind,
         interface: str,
@@ -240,7 +244,7 @@ class _TablesBuilder:
     def _adapter(
         self,
         number: int,
-        record: Record,
+        record: HardwareRecord,
         name: str,
         kind: HardwareKind,
         interface: str,
@@ -282,7 +286,7 @@ class _TablesBuilder:
     def _plugged(
         self,
         number: int,
-        record: Record,
+        record: HardwareRecord,
         name: str,
         interface: str,
         texts: dict[str, str],
@@ -324,7 +328,13 @@ class _TablesBuilder:
         self._tables.add("interfaces", number, values)
 
     def _give(
-        self, record: Record, owner: str, column: str, texts: dict[str, str], of: str, block: AddressBlock
+        self,
+        record: HardwareRecord,
+        owner: str,
+        column: str,
+        texts: dict[str, str],
+        of: str,
+        block: AddressBlock,
     ) -> None:
         address = self._addresses.take(block)
         if address is None:

@@ -8,10 +8,10 @@ from typing import Self
 from weft.model.localityorder import Level, SliceWithin
 from weft.model.placement import PlacementRequest
 from weft.planning.place.sharing import Terms
-from weft.planning.place.state import Kind
+from weft.planning.place.state import NodeNeeds
 from weft.planning.place.weighinput import Preferred
 
-ANY = Kind()
+ANY = NodeNeeds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Ask:
     pod: str
     count: int
     project: str = ""
-    kind: Kind = ANY
+    kind: NodeNeeds = ANY
     required: Level = "site"
     preferred: Level = "leaf"
     slice: int = 1
@@ -88,7 +88,7 @@ class Ask:
             request.pod,
             request.count,
             request.project,
-            Kind.of(request),
+            NodeNeeds.of(request),
             request.required,
             request.preferred,
             request.slice,

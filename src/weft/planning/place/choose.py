@@ -50,7 +50,7 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class LeafChoice:
     """Leaves and how many units to take of each, in tree order.
 
     Attributes:
@@ -72,7 +72,7 @@ def from_pool(
     required: Level,
     preferred: Level,
     policy: Policy | None = None,
-) -> Choice | None:
+) -> LeafChoice | None:
     """The best leaves of a pool, or None if they don't fit inside the required level."""
     if need > pool.total or (required == "node" and need > 1):
         return None
@@ -81,7 +81,7 @@ def from_pool(
         return None if takes is None else _choice(pool, [leaf for leaf, _ in takes], need, 0)
     leaf = one_leaf(pool, need)
     if leaf is not None:
-        return Choice(((leaf, need),), LEAF, pool.free[leaf] - need, 1)
+        return LeafChoice(((leaf, need),), LEAF, pool.free[leaf] - need, 1)
     if required in ("node", "leaf"):
         return None
     if required == "block" or preferred == "block":
@@ -94,7 +94,7 @@ def from_pool(
     return None if best is None else _choice(pool, best[1], need, best[0])
 
 
-def _choice(pool: Pool, leaves: Sequence[int], need: int, cost: int) -> Choice:
+def _choice(pool: Pool, leaves: Sequence[int], need: int, cost: int) -> LeafChoice:
     takes = fill(pool.free, leaves, need)
     leftover = sum(pool.free[leaf] for leaf in leaves) - need
-    return Choice(takes, cost, leftover, len({pool.block_of[leaf] for leaf in leaves}))
+    return LeafChoice(takes, cost, leftover, len({pool.block_of[leaf] for leaf in leaves}))

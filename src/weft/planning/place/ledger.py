@@ -18,7 +18,7 @@ from weft.planning.place.floor import Floor
 from weft.planning.place.neighbours import Neighbours
 from weft.planning.place.sharing import NO_TERMS, Terms, crossing
 from weft.planning.place.solver import Rival
-from weft.planning.place.state import Kind, Traits
+from weft.planning.place.state import NodeNeeds, Traits
 from weft.planning.place.view import DYNAMIC, KeptViews, Lens, View
 
 
@@ -60,7 +60,7 @@ class Ledger:
         self.available = list(numbers.every)
         self._blocked: dict[str, dict[str, str]] = {}
         self._views: dict[Lens, View] = {}
-        self._last: tuple[Kind, int, SliceWithin, View] | None = None
+        self._last: tuple[NodeNeeds, int, SliceWithin, View] | None = None
         self.unfit: Mapping[str, Mapping[str, str]] = {}
         self.kept: KeptViews | None = None
         self.held: dict[str, dict[int, int]] = {}

@@ -41,7 +41,7 @@ class Traits:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class NodeNeeds:
     """What an order needs from each node; `boot` is that of `PlacementRequest`."""
 
     cloud: str | None = None

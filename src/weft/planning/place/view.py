@@ -13,7 +13,7 @@ from weft.planning.kept import kept
 from weft.planning.place import nvlink
 from weft.planning.place.filters import EXAMPLES
 from weft.planning.place.solver import Pool
-from weft.planning.place.state import Kind, Numbers, Traits, lowest
+from weft.planning.place.state import NodeNeeds, Numbers, Traits, lowest
 
 NONE_UNFIT: Mapping[str, str] = {}
 STATIC = ("role", "cloud", "fabric", "accelerators")
@@ -40,7 +40,7 @@ STOPS = frozenset({"hold", "drain", "checks", "report"})
 class Lens:
     """What distinguishes views: the kind of node, slices, and whose dedicated leaves may be used."""
 
-    kind: Kind
+    kind: NodeNeeds
     slice: int = 1
     owner: str | None = None
     within: SliceWithin = "leaf"

@@ -11,9 +11,9 @@ from weft.model.site import AcceleratorCount, Site
 from weft.planning.fabric.topology import NO_BLOCK, NO_FABRIC
 from weft.planning.place.ask import Ask
 from weft.planning.place.engine import Engine
-from weft.planning.place.state import Kind
+from weft.planning.place.state import NodeNeeds
 from weft.planning.queue.book import Book
-from weft.planning.queue.capacityrow import Count, Largest, Soon
+from weft.planning.queue.capacityrow import Largest, RowLimit, Soon
 from weft.planning.queue.timeline import Timeline
 
 
@@ -35,14 +35,14 @@ class NodesRow:
     nodes: int
     free: int
     largest: tuple[Largest, ...]
-    nvlink: tuple[Count, ...] = ()
+    nvlink: tuple[RowLimit, ...] = ()
     soon: tuple[Soon, ...] = ()
     drained: int = 0
     failing: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Capacity:
+class FabricCapacity:
     """Everything that can be ordered on one fabric; `rails`: leaf switches that count as one leaf, at most."""
 
     fabric: str
@@ -58,7 +58,7 @@ def capacity(
     now: float = 0.0,
     duration: float = 86_400.0,
     project: str = "",
-) -> Capacity:
+) -> FabricCapacity:
     """What can be ordered on a fabric.
 
     Args:
@@ -74,7 +74,7 @@ def capacity(
     rows: list[NodesRow] = []
     for cloud in sorted(site.clouds):
         for wanted in _kinds(site, cloud):
-            kind = Kind(
+            kind = NodeNeeds(
                 cloud,
                 int(fabric != NO_FABRIC),
                 wanted.type if wanted else None,
@@ -86,7 +86,7 @@ def capacity(
             )
             rows.append(replace(row, drained=drained, failing=failing))
     rails = line.engine.ledger.topology.rails_of(line.engine.ledger.numbers.leaves).values()
-    return Capacity(
+    return FabricCapacity(
         fabric=fabric, rails=max(map(len, rails), default=1), rows=tuple(r for r in rows if r.nodes)
     )
 
@@ -124,7 +124,7 @@ def _row(line: Timeline, ask: Ask, wanted: AcceleratorCount | None, now: float, 
     )
 
 
-def _among(line: Timeline, kind: Kind, project: str, nodes: Iterable[str]) -> int:
+def _among(line: Timeline, kind: NodeNeeds, project: str, nodes: Iterable[str]) -> int:
     """How many of these nodes are of the kind."""
     view = line.engine.ledger.view(Ask("capacity", 1, project, kind))
     masks = line.engine.ledger.numbers.masks(n for n in nodes if n in line.engine.ledger.numbers.leaf_of)
@@ -159,7 +159,7 @@ def _largest(rooms: Mapping[str, int], level: Level) -> Largest:
     return Largest(count, level, where=where if count else "")
 
 
-def _nvlink(engine: Engine, free: Sequence[int], mask: Sequence[int]) -> tuple[Count, ...]:
+def _nvlink(engine: Engine, free: Sequence[int], mask: Sequence[int]) -> tuple[RowLimit, ...]:
     """NVLink domains of nodes that could serve, by size; which of them are free as a whole."""
     sizes: dict[int, list[bool]] = {}
     for leaf, domains in enumerate(engine.ledger.numbers.domains):
@@ -167,7 +167,7 @@ def _nvlink(engine: Engine, free: Sequence[int], mask: Sequence[int]) -> tuple[C
             if domain & mask[leaf]:
                 sizes.setdefault(domain.bit_count(), []).append(domain & free[leaf] == domain)
     return tuple(
-        Count("NVLink domains", len(whole), sum(whole), each=n) for n, whole in sorted(sizes.items())
+        RowLimit("NVLink domains", len(whole), sum(whole), each=n) for n, whole in sorted(sizes.items())
     )
 
 

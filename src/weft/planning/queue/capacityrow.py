@@ -37,7 +37,7 @@ class Soon:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class RowLimit:
     """A further number that limits orders of a row.
 
     Attributes:
@@ -78,4 +78,4 @@ class CapacityRow:
     orders: str
     largest: tuple[Largest, ...]
     soon: tuple[Soon, ...] = ()
-    counts: tuple[Count, ...] = ()
+    counts: tuple[RowLimit, ...] = ()

@@ -12,7 +12,7 @@ from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights
 from weft.planning.place.engine import Engine
 from weft.planning.place.policies import POLICIES
-from weft.planning.place.state import Kind
+from weft.planning.place.state import NodeNeeds
 from weft.planning.queue.queue import Queue, QueueSettings, Started, least_leaves
 from weft.planning.queue.timeline import Timeline
 from weft.planning.queue.waiting import Waiting
@@ -28,7 +28,7 @@ class TraceOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TraceResult:
     """Result of a trace under one rule.
 
     Attributes:
@@ -103,7 +103,7 @@ def simulate(
     weights: Weights | None = None,
     warm_up: float = 0.0,
     engine: Engine | None = None,
-) -> Outcome:
+) -> TraceResult:
     """Play a trace to its end; the same trace gives the same outcome.
 
     Args:
@@ -117,7 +117,7 @@ def simulate(
     )
     queue = Queue(Timeline(engine), settings)
     arrivals = sorted(orders, key=lambda o: (o.submitted, o.ask.pod))
-    sizes: dict[tuple[Kind, int], list[int]] = {}
+    sizes: dict[tuple[NodeNeeds, int], list[int]] = {}
     last = arrivals[-1].submitted if arrivals else 0.0
     meter = _Meter(warm_up, last or float("inf"), len(engine.ledger.numbers.nodes))
     ends: list[tuple[float, str]] = []
@@ -164,7 +164,7 @@ def fits_empty(engine: Engine, ask: Ask) -> bool:
     return engine.decide(ask) is not None
 
 
-def _least(empty: Engine, ask: Ask, sizes: dict[tuple[Kind, int], list[int]]) -> int:
+def _least(empty: Engine, ask: Ask, sizes: dict[tuple[NodeNeeds, int], list[int]]) -> int:
     """The fewest leaves that could hold the order on an empty site; `sizes` are cached for similar orders."""
     key = ask.kind, ask.slice
     if key not in sizes:
@@ -189,10 +189,10 @@ def _next_moment(
     return min(moments)
 
 
-def _outcome(policy: str, orders: int, refused: list[str], meter: _Meter, now: float) -> Outcome:
+def _outcome(policy: str, orders: int, refused: list[str], meter: _Meter, now: float) -> TraceResult:
     waits = sorted(meter.waits)
     span = max(min(meter.end, now) - meter.begin, 1e-9) * meter.nodes
-    return Outcome(
+    return TraceResult(
         policy=policy,
         orders=orders,
         refused=len(refused),

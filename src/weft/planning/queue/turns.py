@@ -18,7 +18,7 @@ Where = TypeVar("Where")
 NEVER = (FOREVER, FOREVER)
 
 
-class Candidate(NamedTuple):
+class QueuedOrder(NamedTuple):
     """A waiting order: its pod, when it was submitted, and whether its start was booked with it."""
 
     pod: str
@@ -37,23 +37,23 @@ class Turns:
     def __init__(self, settings: QueueSettings, used: Mapping[str, float]) -> None:
         self._settings, self._used = settings, used
 
-    def turn(self, one: Candidate) -> tuple[float, float]:
+    def turn(self, one: QueuedOrder) -> tuple[float, float]:
         """By fair share, then as they came."""
         shares = self._settings.shares
         score = self._used.get(one.project, 0.0) / shares.get(one.project, 1.0) if shares else 0.0
         return score, one.submitted
 
-    def first(self, those: Sequence[Candidate], bookings: Mapping[str, Keep]) -> Candidate | None:
+    def first(self, those: Sequence[QueuedOrder], bookings: Mapping[str, Keep]) -> QueuedOrder | None:
         """The first of orders that could all start now: booked ones go first, by their starts."""
 
-        def rank(one: Candidate) -> tuple[float, float, float]:
+        def rank(one: QueuedOrder) -> tuple[float, float, float]:
             kept = bookings.get(one.pod)
             return (0.0, kept.start, 0.0) if kept else (1.0, *self.turn(one))
 
         return min(those, key=rank, default=None)
 
     def order(
-        self, queues: Mapping[Where, Sequence[Candidate]], book: Book
+        self, queues: Mapping[Where, Sequence[QueuedOrder]], book: Book
     ) -> list[tuple[Where, frozenset[str]]]:
         """The queues as they may book nodes, each with the orders that must leave that to the queues after it."""
         with_booking = {k.name for k in book.bookings}

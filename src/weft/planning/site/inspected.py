@@ -59,7 +59,7 @@ class SeenNeighbour(BaseModel):
     switch_port_description: str | None = None
 
 
-class Inventory(BaseModel):
+class InspectedInventory(BaseModel):
     """The inventory of a machine."""
 
     interfaces: list[SeenInterface]
@@ -83,10 +83,10 @@ class Plugins(BaseModel):
     parsed_lldp: dict[str, SeenNeighbour] | None = None
 
 
-def read_inspection(inventory: object, plugin_data: object) -> tuple[Inventory, Plugins]:
+def read_inspection(inventory: object, plugin_data: object) -> tuple[InspectedInventory, Plugins]:
     """Inspection data as values. Raises ValueError with what is wrong, in a few words."""
     try:
-        return Inventory.model_validate(inventory), Plugins.model_validate(plugin_data or {})
+        return InspectedInventory.model_validate(inventory), Plugins.model_validate(plugin_data or {})
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "inventory"

@@ -13,9 +13,15 @@ from weft.model.enrollment import ListedMachine
 from weft.model.fabrictypes import FabricKind
 from weft.model.site import Hca, Node, Site
 from weft.planning.fabric.addressing import mac_of_guid
-from weft.planning.site.inspected import Inventory, SeenInterface, SeenNeighbour, SeenPci, read_inspection
+from weft.planning.site.inspected import (
+    InspectedInventory,
+    SeenInterface,
+    SeenNeighbour,
+    SeenPci,
+    read_inspection,
+)
 from weft.planning.site.lldpfiles import of_ironic
-from weft.planning.site.neighbours import Names, Neighbour, PortNames
+from weft.planning.site.neighbours import LldpNeighbour, Names, PortNames
 
 NO_PCI = "PCI devices weren't inspected: the agent's collector pci-devices is off"
 OUT_OF_BAND = (
@@ -27,7 +33,7 @@ NOT_HEARD = (
     "LLDP frames to itself: switch that off, or give what the switch heard by --lldp)"
 )
 
-Heard = Mapping[str, Sequence[Neighbour]]
+Heard = Mapping[str, Sequence[LldpNeighbour]]
 """Switch -> its neighbours."""
 
 
@@ -143,7 +149,7 @@ def ignored_interfaces(listed: ListedMachine, inventory: object) -> Iterator[str
             yield f"interface {one.name} ({mac}) is ignored, as the list says"
 
 
-def _bmc(site: Site, node: Node, listed: ListedMachine, seen: Inventory) -> Iterator[str]:
+def _bmc(site: Site, node: Node, listed: ListedMachine, seen: InspectedInventory) -> Iterator[str]:
     """The BMC must be this machine's: otherwise switching this machine off would switch off another."""
     host = urlsplit(listed.bmc).hostname or ""
     wanted, found = _address(host), (_address(seen.bmc_address), _address(seen.bmc_v6address))
@@ -214,7 +220,7 @@ class _Cables:
         for device, neighbours in self._heard.items():
             if local := next((n.local for n in neighbours if mac and n.mac == mac), None):
                 switch = self._names.find(device)
-                return switch, self._ports.find(switch, Neighbour("", device, local))
+                return switch, self._ports.find(switch, LldpNeighbour("", device, local))
         return None
 
 
@@ -238,7 +244,7 @@ def _accelerators(node: Node, ids: Mapping[str, str], devices: list[SeenPci] | N
             yield f"an accelerator {known[device.ids]} at {bus} isn't in the site"
 
 
-def _amounts(listed: ListedMachine, seen: Inventory) -> Iterator[str]:
+def _amounts(listed: ListedMachine, seen: InspectedInventory) -> Iterator[str]:
     if listed.memory_gib is not None:
         found = seen.memory.physical_mb if seen.memory else None
         if found is None:

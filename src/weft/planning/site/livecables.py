@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from weft.model.observedfabric import FabricDifference
 from weft.model.site import Site
 from weft.planning.fabric.topology import natural
-from weft.planning.site.neighbours import Names, Neighbour, Plug, PortNames, different, same
+from weft.planning.site.neighbours import LldpNeighbour, Names, Plug, PortNames, different, same
 
 Members = Mapping[str, tuple[str, ...]]
 """Link aggregation of a switch -> the links that it is made of, possibly none."""
@@ -25,7 +25,7 @@ def live_differences(
     site: Site,
     fabric: str,
     links: Sequence[tuple[str, str]],
-    heard: Mapping[str, Sequence[Neighbour]],
+    heard: Mapping[str, Sequence[LldpNeighbour]],
     ends: Callable[[str], Sequence[str]],
     members: Mapping[str, Members],
 ) -> tuple[tuple[FabricDifference, ...], tuple[str, ...]]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from weft.planning.site.neighbours import Neighbour
+from weft.planning.site.neighbours import LldpNeighbour
 
 FORMATS = "output of `lldpcli -f json0 show neighbors` (or `-f json`), or Ironic's inspection data"
 
 
-def neighbours_of(document: Any) -> tuple[Neighbour, ...]:
+def neighbours_of(document: Any) -> tuple[LldpNeighbour, ...]:
     """From lldpcli's json0 or json, or from Ironic's inspection data. Raises ValueError for anything else."""
     if not isinstance(document, Mapping):
         raise ValueError("a mapping")
@@ -29,7 +29,7 @@ def neighbours_of(document: Any) -> tuple[Neighbour, ...]:
     raise ValueError("neither lldp nor inventory is in it")
 
 
-def _of_lldpcli(document: Any) -> Iterator[Neighbour]:
+def _of_lldpcli(document: Any) -> Iterator[LldpNeighbour]:
     if isinstance(document, Mapping):  # json: by name, and a single one isn't in a list
         for part in _listed(document["interface"]):
             for local, one in part.items():
@@ -61,7 +61,7 @@ def _listed(found: Any) -> list[Any]:
 
 def _heard(
     local: str, one: Mapping[str, Any], chassis: Mapping[str, Any], port: Mapping[str, Any]
-) -> Iterator[Neighbour]:
+) -> Iterator[LldpNeighbour]:
     if one["via"] != "LLDP":
         return
     kind, value = port["id"]["type"], str(port["id"]["value"])
@@ -70,10 +70,12 @@ def _heard(
         return
     described = str(port["descr"]) if "descr" in port else None
     name = value if kind in ("ifname", "local") else described or value
-    yield Neighbour(local, str(chassis.get("name", "")), name, mac, described if kind == "local" else None)
+    yield LldpNeighbour(
+        local, str(chassis.get("name", "")), name, mac, described if kind == "local" else None
+    )
 
 
-def _of_ironic(plugins: Mapping[str, Any]) -> Iterator[Neighbour]:
+def _of_ironic(plugins: Mapping[str, Any]) -> Iterator[LldpNeighbour]:
     if plugins.get("parsed_lldp") is None:
         raise KeyError("parsed_lldp: Ironic's hook parse-lldp was off")  # unknown, not "nothing heard"
     for local, heard in plugins["parsed_lldp"].items():
@@ -84,7 +86,9 @@ def _of_ironic(plugins: Mapping[str, Any]) -> Iterator[Neighbour]:
         yield of_ironic(str(local), str(device), str(port), str(described) if described else None)
 
 
-def of_ironic(local: str, device: str, port: str, described: str | None) -> Neighbour:
+def of_ironic(local: str, device: str, port: str, described: str | None) -> LldpNeighbour:
     """A neighbour as Ironic's hook parsed it, which omits the kind of a port id."""
     mac = port.lower() if port.count(":") == 5 else None
-    return Neighbour(local, device, described if mac and described else port, mac, None if mac else described)
+    return LldpNeighbour(
+        local, device, described if mac and described else port, mac, None if mac else described
+    )

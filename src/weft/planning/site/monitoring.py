@@ -27,7 +27,7 @@ Labels = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class PodServer:
+class ServingServer:
     """A server of a pod that serves.
 
     Attributes:
@@ -104,7 +104,7 @@ def host_targets(site: Site, exporter: Exporter) -> Targets:
     return _bounded(groups, left_out)
 
 
-def pod_targets(site: Site, exporter: Exporter, servers: Sequence[PodServer]) -> Targets:
+def pod_targets(site: Site, exporter: Exporter, servers: Sequence[ServingServer]) -> Targets:
     """An exporter on pods' servers."""
     groups: list[tuple[str, Labels]] = []
     left_out: dict[str, str] = {}
@@ -150,7 +150,7 @@ def bmc_targets(site: Site) -> Targets:
     return _bounded(groups, unread)
 
 
-def controller_targets(site: Site, controllers: Sequence[PodServer]) -> Targets:
+def controller_targets(site: Site, controllers: Sequence[ServingServer]) -> Targets:
     """V-IPU controllers of pods, and the exporters of IPU-Machines' agents, on the gateways' networks."""
     groups: list[tuple[str, Labels]] = []
     for machine in site.ipu_machines:

@@ -21,7 +21,7 @@ Port = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbour:
+class LldpNeighbour:
     """What a device heard on one of its interfaces. The neighbour may be a tenant's, so its texts are reduced to plain
     printable lines.
 
@@ -48,13 +48,13 @@ class Neighbour:
                 )
 
 
-def neighbour(local: str, device: str, port: str, described: str | None = None) -> Neighbour:
+def neighbour(local: str, device: str, port: str, described: str | None = None) -> LldpNeighbour:
     """A neighbour by a port id of unknown kind: MAC addresses look different from ports' names."""
     digits = re.sub(r"[:.-]", "", port).lower()
     mac = None
     if re.fullmatch(r"[0-9a-f]{12}", digits) and len(port) > len(digits):
         mac = ":".join(digits[i : i + 2] for i in range(0, 12, 2))
-    return Neighbour(local, device, mac or port, mac, None if mac else described)
+    return LldpNeighbour(local, device, mac or port, mac, None if mac else described)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class PortNames:
             self._known.setdefault(device, {})[_folded(name)] = name
             self._forms.setdefault(device, set()).add(_form(name))
 
-    def find(self, device: str, said: Neighbour) -> str:
+    def find(self, device: str, said: LldpNeighbour) -> str:
         """The site's name of a port; the announced one if unknown. Args: device: the site's name of the switch."""
         known = self._known.get(device, {})
         if (name := known.get(_folded(said.port))) is not None:
@@ -147,14 +147,16 @@ def _form(name: str) -> str:
     return re.sub(r"\d+", "#", _folded(name))
 
 
-def cable_differences(site: Site, heard: Mapping[str, Sequence[Neighbour]]) -> tuple[FabricDifference, ...]:
+def cable_differences(
+    site: Site, heard: Mapping[str, Sequence[LldpNeighbour]]
+) -> tuple[FabricDifference, ...]:
     """Missing, moved and unknown cables of the devices that were queried.
 
     Args:
         heard: device -> its neighbours; nothing is known of a device that is missing here.
     """
     names = Names(r.name for r in (*site.switches, *site.devices, *site.nodes, *site.ipu_machines))
-    by_name: dict[str, list[Neighbour]] = {}
+    by_name: dict[str, list[LldpNeighbour]] = {}
     for device, neighbours in heard.items():
         by_name.setdefault(names.find(device), []).extend(neighbours)
     heard = by_name
@@ -247,7 +249,7 @@ def _bonds(site: Site, fabric: str) -> Mapping[str, tuple[str, ...]]:
 
 
 def _observed(
-    heard: Mapping[str, Sequence[Neighbour]],
+    heard: Mapping[str, Sequence[LldpNeighbour]],
     switches: set[str],
     described: Mapping[Port, Sequence[Plug]],
     names: Names,

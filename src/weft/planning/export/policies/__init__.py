@@ -11,7 +11,7 @@ from importlib import resources
 import yaml
 
 from weft.planning.export.text import head
-from weft.planning.export.view import View
+from weft.planning.export.view import CloudView
 
 USER = "weft_user_id"
 """Variable with the id of weft's user in Keystone, which is known once the user was created."""
@@ -31,14 +31,14 @@ def policy(name: str, user: str = PLACE) -> str:
     return file.read_text(encoding="utf-8").replace(PLACE, user)
 
 
-def policies_of(view: View, user: str) -> Mapping[str, str]:
+def policies_of(view: CloudView, user: str) -> Mapping[str, str]:
     """Service -> text of its rules, for the services that a cloud has."""
     nova = "\n".join((policy("nova"), policy("nova_moves", user)))
     found = {"neutron": policy("neutron"), "nova": nova}
     return {**found, "manila": policy("manila")} if view.cloud.storage.shares else found
 
 
-def policy_files(view: View, ref: Callable[[str], str]) -> dict[str, str]:
+def policy_files(view: CloudView, ref: Callable[[str], str]) -> dict[str, str]:
     """Path -> text, for Kolla Ansible, which renders them as templates."""
     texts = policies_of(view, ref(USER))
     return {f"config/{name}/policy.yaml": head(view.site.name) + text for name, text in texts.items()}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from weft.model.errors import InputError
 from weft.planning.fabric.topology import NO_FABRIC
 from weft.planning.queue.capacity import capacity
-from weft.planning.queue.capacityrow import CapacityRow, Count
+from weft.planning.queue.capacityrow import CapacityRow, RowLimit
 from weft.planning.shapes.shape import CapacityAsked
 
 
@@ -42,8 +42,8 @@ def nodes_rows(asked: CapacityAsked) -> Iterator[CapacityRow]:
             soon=tuple(x for x in row.soon if level in (None, x.level)),
             counts=(
                 *row.nvlink,
-                *((Count("rails of each leaf", one.rails),) if one.rails > 1 else ()),
-                *((Count("drained nodes", row.drained),) if row.drained else ()),
-                *((Count("nodes with failed checks", row.failing),) if row.failing else ()),
+                *((RowLimit("rails of each leaf", one.rails),) if one.rails > 1 else ()),
+                *((RowLimit("drained nodes", row.drained),) if row.drained else ()),
+                *((RowLimit("nodes with failed checks", row.failing),) if row.failing else ()),
             ),
         )

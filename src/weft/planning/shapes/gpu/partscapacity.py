@@ -11,7 +11,7 @@ from weft.planning.place import filters
 from weft.planning.place.marks import marks_of
 from weft.planning.place.room import Room
 from weft.planning.place.shares import rooms_of
-from weft.planning.queue.capacityrow import CapacityRow, Count, Largest
+from weft.planning.queue.capacityrow import CapacityRow, Largest, RowLimit
 from weft.planning.shapes.gpu.request import share_of
 from weft.planning.shapes.shape import CapacityAsked
 
@@ -69,17 +69,17 @@ def _row(
     marks, _ = filters.of_kind(site, fabric, cloud, functions, one)
     kind = [site.node_by_name[name] for name in marks_of(site).in_order(marks)]
     counts = [
-        Count("nodes", len(kind)),
-        Count("nodes in part use", sum(n.name in occupancy.parts for n in kind)),
+        RowLimit("nodes", len(kind)),
+        RowLimit("nodes in part use", sum(n.name in occupancy.parts for n in kind)),
     ]
     if functions:
-        counts.append(Count("virtual functions", free=sum(r.free_functions for r in free)))
+        counts.append(RowLimit("virtual functions", free=sum(r.free_functions for r in free)))
     for what, some in (
         ("drained nodes", occupancy.drained),
         ("nodes with failed checks", occupancy.failing),
     ):
         if number := sum(n.name in some for n in kind):
-            counts.append(Count(what, number))
+            counts.append(RowLimit(what, number))
     return CapacityRow(
         shape="parts",
         cloud=cloud,

@@ -22,7 +22,7 @@ from weft.model.resources import Graph
 from weft.model.site import IPUS_PER_MACHINE, USER_PORT, AcceleratorCount, Fabric, Site
 from weft.model.specs import NetworkSpec
 from weft.planning.place.ask import Ask
-from weft.planning.queue.capacityrow import CapacityRow, Count, Largest, Soon
+from weft.planning.queue.capacityrow import CapacityRow, Largest, RowLimit, Soon
 from weft.planning.queue.queue import QueueSettings
 from weft.planning.shapes.ipu.capacity import IpuRow, ipu_capacity
 from weft.planning.shapes.ipu.graph import CONTROLLER_MANAGEMENT, DATA_NETWORK, ipu_graph
@@ -232,8 +232,8 @@ def _row(row: IpuRow) -> CapacityRow:
         largest=(Largest(row.largest, where=row.where),),
         soon=tuple(Soon(count, at) for count, at in row.soon),
         counts=(
-            Count("Poplar servers with capacity", free=row.poplar_servers),
-            *((Count("drained machines", row.drained),) if row.drained else ()),
-            *((Count("machines with failed checks", row.failing),) if row.failing else ()),
+            RowLimit("Poplar servers with capacity", free=row.poplar_servers),
+            *((RowLimit("drained machines", row.drained),) if row.drained else ()),
+            *((RowLimit("machines with failed checks", row.failing),) if row.failing else ()),
         ),
     )
