@@ -1,18 +1,67 @@
-"""Webhooks, reservations and holds have a revision; `If-Match` with another one gets 412, and changes nothing."""
+"""What can be changed has a generation or a revision; `If-Match` with another one gets 412, and changes nothing."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from httpx import Client
 
 from tests.helpers.doors import DoorsHouse
+from tests.helpers.paths import DOCS
 from weft.testing.callers import by
 
 HOOK = {"name": "ops", "url": "https://hooks.example.org/weft"}
 BLOCK = {"name": "course", "project_id": "b" * 32, "nodes": ["gpu01"]}
 OLGA = by("operator")
+
+
+IT_NEEDS_NONE = {
+    "POST /v1/pods/{name}/retry": "only of a FAILED pod, which it is or not",
+    "POST /v1/pods/{name}/abandon": "ends a release that was asked for already",
+    "POST /v1/pods/{name}/report": "adds a report",
+    "POST /v1/pods/{name}/servers/{server}/action": "acts on a server, and changes no document",
+    "POST /v1/pods/{name}/servers/{server}/console": "acts on a server, and changes no document",
+    "POST /v1/pods/{name}/bandwidth": "adds a result",
+    "POST /v1/bandwidth": "adds a result",
+    "POST /v1/webhooks/{name}/test": "sends a message, and changes no document",
+    "POST /v1/networks/{name}/abandon": "ends a release that has begun already",
+    "POST /v1/site/apply": "applies the active site, and answers with its generation",
+    "POST /v1/site/destroy": "again it changes nothing",
+    "POST /v1/site/abandon": "ends a removal that was asked for already",
+    "PUT /v1/site/parts/{name}": "named by its contents",
+    "POST /v1/site/adopt-cabling": "of what is discovered now",
+    "POST /v1/audit": "names its findings by their contents",
+    "POST /v1/audit/accept": "of the database as it is now",
+    "PUT /v1/nodes/{name}/quarantine": "adds a reason; the first one stays",
+    "PUT /v1/nodes/{name}/hold": "adds a hold, and leaves others as they are",
+    "DELETE /v1/nodes/{name}/reports": "answers with what it cleared; it can be reported again",
+    "POST /v1/drains": "the new time and reasons count; the plan before shows what is there",
+    "POST /v1/nodes/{name}/checks": "of a node alone, and newer than the last",
+    "DELETE /v1/nodes/{name}/checks": "until the node reports again",
+    "PUT /v1/checks/{name}/judgement": "one word that replaces another one",
+    "POST /v1/nodes/{name}/tests/{test}": "adds a result, which names the machine and its begin",
+    "DELETE /v1/check-tokens/{name}": "a token never changes, and its id is never another one's",
+}
+"""Changes that don't take `If-Match`, and why."""
+MAKES_OR_ASKS = {
+    *("POST /v1/pods", "POST /v1/pods/plan", "POST /v1/pods/{name}/replace/plan", "POST /v1/webhooks"),
+    *("POST /v1/reservations", "POST /v1/site/parts/missing", "POST /v1/nodes/{name}/check-tokens"),
+}
+"""Requests with a body that change nothing that is there."""
+
+
+def test_every_change_takes_a_condition() -> None:
+    """Those that don't are named with their reason; a reason of what isn't there any more is an error."""
+    described: dict[str, Any] = json.loads((DOCS / "schemas" / "openapi.json").read_text())
+    without = {
+        f"{method.upper()} {path}"
+        for path, verbs in described["paths"].items()
+        for method, verb in verbs.items()
+        if method != "get" and all(one["name"].lower() != "if-match" for one in verb.get("parameters", ()))
+    }
+    assert without == {*IT_NEEDS_NONE} | MAKES_OR_ASKS
 
 
 def refused(answer: Any, said: str) -> None:
@@ -89,9 +138,51 @@ def test_hold_of_another_revision_is_not_ended(api: Client, doors: DoorsHouse) -
     assert ended.status_code == 200 and len(ended.json()["accepted"]) == 2
 
 
+def test_drain_of_another_revision_is_not_ended(api: Client) -> None:
+    """A new time or reason is another one; of several nodes the highest counts."""
+
+    def drained(target: str, reason: str) -> dict[str, int]:
+        assert (
+            api.post("/v1/drains", json={"target": target, "reason": reason}, headers=OLGA).status_code == 200
+        )
+        listed = api.get("/v1/drains", headers=OLGA).json()["drains"]
+        return {one["node"]: one["revision"] for one in listed}
+
+    first = drained("gpu01", "fans")["gpu01"]
+    assert drained("gpu01", "fans")["gpu01"] == first, "nothing changed"
+    second = drained("gpu01", "disks")["gpu01"]
+    refused(api.delete("/v1/drains/gpu01", headers={**OLGA, "If-Match": f'"{first}"'}), f"is {second}, not")
+    leaf = api.get("/v1/nodes/gpu01", headers=OLGA).json()["leaf"]
+    every = drained(leaf, "the leaf")
+    refused(api.delete(f"/v1/drains/{leaf}", headers={**OLGA, "If-Match": f'"{second}"'}), "drain of gpu01, ")
+    newest = max(every.values())
+    ended = api.delete(f"/v1/drains/{leaf}", headers={**OLGA, "If-Match": f'"{newest}"'})
+    assert ended.status_code == 200 and {*ended.json()["nodes"]} == {*every}
+    assert api.delete("/v1/drains/gpu01", headers={**OLGA, "If-Match": '"1"'}).status_code == 409
+
+
+def test_quarantine_of_another_revision_is_not_cleared(api: Client) -> None:
+    """A reason that was added makes another one, and so does a quarantine after the one that was cleared."""
+    path = "/v1/nodes/gpu01/quarantine"
+
+    def quarantined(reason: str) -> int:
+        return api.put(path, json={"reason": reason}, headers=OLGA).json()["quarantine_revision"]
+
+    first = quarantined("fans")
+    assert api.get("/v1/nodes/gpu01", headers=OLGA).json()["quarantine_revision"] == first
+    assert api.delete(path, headers={**OLGA, "If-Match": f'"{first}"'}).status_code == 200
+    assert api.get("/v1/nodes/gpu01", headers=OLGA).json()["quarantine_revision"] is None
+    second = quarantined("fans")
+    refused(api.delete(path, headers={**OLGA, "If-Match": f'"{first}"'}), f"is {second}, not {first}")
+    assert api.delete(path, headers={**OLGA, "If-Match": "*"}).status_code == 200
+    assert api.delete(path, headers={**OLGA, "If-Match": f'"{second}"'}).status_code == 409
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [
+        ("DELETE", "/v1/drains/gpu01"),
+        ("DELETE", "/v1/nodes/gpu01/quarantine"),
         ("POST", "/v1/webhooks/nix/rotate"),
         ("POST", "/v1/webhooks/nix/enable"),
         ("DELETE", "/v1/webhooks/nix"),

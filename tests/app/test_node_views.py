@@ -42,7 +42,7 @@ def test_node_views_are_as_validated_ones() -> None:
     """They are made without validation, which took most of the time of a site of 16,000 nodes."""
     site = regular_site(2)
     held = {"gpu0": _row("gpu0", "train")}
-    quarantine = {"gpu1": {"node": "gpu1", "reason": "dirty", "since": AT, "pod_id": None}}
+    quarantine = {"gpu1": {"node": "gpu1", "reason": "dirty", "since": AT, "pod_id": None, "revision": 7}}
     views = node_views(site, Capacity(holds=held, quarantines=quarantine, used=UsedNumbers()))
     for view in views:
         again = NodeView.model_validate(view.model_dump())

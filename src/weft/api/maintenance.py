@@ -44,9 +44,14 @@ def quarantine_node(
 
 
 @router.delete("/nodes/{name}/quarantine", response_model=NodeView)
-def clear_node(request: Annotated[Request, may("nodes:quarantine")], verbs: Backend, name: Named) -> Response:
-    """Take a node out of quarantine."""
-    return answer(verbs.nodes.clear(request, name))
+def clear_node(
+    request: Annotated[Request, may("nodes:quarantine")],
+    verbs: Backend,
+    name: Named,
+    if_match: Revised = None,
+) -> Response:
+    """Take a node out of quarantine. 412 if the quarantine isn't of the revision in `If-Match`."""
+    return answer(verbs.nodes.clear(request, name, generation_of(if_match)))
 
 
 @router.get("/nodes/{name}", response_model=NodeView)
@@ -156,6 +161,9 @@ def drain(request: Annotated[Request, may("nodes:drain")], verbs: Backend, body:
 
 
 @router.delete("/drains/{name}", response_model=DrainResult)
-def undrain(request: Annotated[Request, may("nodes:drain")], verbs: Backend, name: Named) -> Response:
-    """Give new orders to a node again, or to the nodes of a rack or leaf. 409 if none of them is drained."""
-    return answer(verbs.nodes.undrain(request, name))
+def undrain(
+    request: Annotated[Request, may("nodes:drain")], verbs: Backend, name: Named, if_match: Revised = None
+) -> Response:
+    """Give new orders to a node again, or to the nodes of a rack or leaf. 409 if none of them is drained. 412 if the
+    highest revision of the drains that end isn't the one in `If-Match`."""
+    return answer(verbs.nodes.undrain(request, name, generation_of(if_match)))

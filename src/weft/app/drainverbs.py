@@ -80,14 +80,19 @@ class DrainVerbs(DeskVerbs):
             raise InputError("by", wanted.by.isoformat(), "a time in the future")
         return site, nodes
 
-    def undrain(self, request: Request, target: str) -> DrainResult:
-        """End the drains of a place's nodes. Raises `ConflictError` if none of them is drained."""
+    def undrain(self, request: Request, target: str, revision: int | None = None) -> DrainResult:
+        """End the drains of a place's nodes. Raises `ConflictError` if none of them is drained.
+
+        Args:
+            revision: `PreconditionError` unless it is the highest of the drains that end.
+        """
         with self._desk.logged(request, "node undrain", target):
             self._desk.policy.check("nodes:drain", request.caller)
             one = self._desk.store.capacity().stops.get(target)
             # A node that left the site may still be drained.
             nodes = (target,) if one and one.drain else nodes_at(self._desk.store.site().site, target)
-            capacity, ended = undrain_nodes(self._desk.store.database, nodes, request.caller.user_name)
+            user = request.caller.user_name
+            capacity, ended = undrain_nodes(self._desk.store.database, nodes, user, revision)
             if not ended:
                 raise ConflictError(maintenance.NOT_DRAINED(target=target))
         pods = tuple(_pods(capacity, ended).values())

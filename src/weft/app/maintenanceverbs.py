@@ -75,13 +75,13 @@ class MaintenanceVerbs(DeskVerbs):
             self._desk.store.quarantine(node, reason, request.caller.user_name)
         return self._node(node)
 
-    def clear(self, request: Request, node: str) -> NodeView:
-        """Take a node out of quarantine."""
+    def clear(self, request: Request, node: str, revision: int | None = None) -> NodeView:
+        """Take a node out of quarantine. Args: revision: `PreconditionError` unless it is of this one."""
         with self._desk.logged(request, "node clear", node):
             self._desk.policy.check("nodes:quarantine", request.caller)
             if node not in self._desk.store.capacity().quarantines:
                 self._known_node(node)  # one that left the site may still be in quarantine
-            if not self._desk.store.clear_quarantine(node, request.caller.user_name):
+            if not self._desk.store.clear_quarantine(node, request.caller.user_name, revision):
                 raise ConflictError(f"node {node} is not in quarantine")
         return self._node(node)
 

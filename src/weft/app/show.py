@@ -309,6 +309,7 @@ def _node(
             "project_id": hold["project_id"] if hold else None,
             "reason": reason,
             "since": since,
+            "quarantine_revision": quarantine and quarantine["revision"],
             "holds": tuple(hold_view(one, site) for one in stops.holds),
             "drain": stops.drain and drain_view(stops.drain),
             "reports": tuple(report_view(one) for one in stops.reports),
@@ -334,7 +335,9 @@ def failed_checks(stops: Stops) -> tuple[FailedCheckView, ...]:
 
 def drain_view(one: Drain) -> DrainView:
     """A node's drain."""
-    given = {name: getattr(one, name) for name in ("node", "since", "drained_by", "reason", "public")}
+    given = {
+        name: getattr(one, name) for name in ("node", "since", "drained_by", "reason", "public", "revision")
+    }
     return DrainView(by=one.until_at, wait=one.waits, **given)
 
 

@@ -50,6 +50,7 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     parser = leaf(commands, "clear", clear, "take a node out of quarantine")
     parser.add_argument("node", metavar="NODE")
+    add_revision(parser, "weft node show -c quarantine_revision")
     health.add_node_commands(commands)
     _add_holds(commands)
     _add_reports(commands)
@@ -116,6 +117,7 @@ def _add_drains(commands: Subparsers) -> None:
     )
     parser = leaf(commands, "undrain", undrain, "give new orders to drained nodes again")
     parser.add_argument("target", metavar="NODE|RACK|LEAF", help=where)
+    add_revision(parser, "weft node drains -c revision; of several the highest")
     listed(
         commands, "drains", drains, "list drained nodes, also those that pods have, by when, by whom and why"
     )
@@ -169,7 +171,7 @@ def quarantine(args: argparse.Namespace) -> int:
 
 def clear(args: argparse.Namespace) -> int:
     """`weft node clear`."""
-    node = client_of(args).nodes.clear(args.node)
+    node = client_of(args).nodes.clear(args.node, args.revision)
     return write_done(args, node, f"node {node['name']} is {node['state']}")
 
 
@@ -236,12 +238,12 @@ def drain(args: argparse.Namespace) -> int:
 def drains(args: argparse.Namespace) -> Listing:
     """`weft node drains`."""
     columns = ("node", "by", "wait", "since", "drained_by", "reason", "public")
-    return Listing(columns, client_of(args).nodes.drains())
+    return Listing(columns, client_of(args).nodes.drains(), more=("revision",))
 
 
 def undrain(args: argparse.Namespace) -> int:
     """`weft node undrain`."""
-    return _drained(args, client_of(args).nodes.undrain(args.target), "no longer drained")
+    return _drained(args, client_of(args).nodes.undrain(args.target, args.revision), "no longer drained")
 
 
 def _drained(args: argparse.Namespace, found: Json, how: str) -> int:

@@ -45,9 +45,10 @@ class Nodes:
         """Keep a node from being assigned until it is cleared."""
         return self.weft.ask("PUT", f"/v1/nodes/{part('node', node)}/quarantine", {"reason": reason})
 
-    def clear(self, node: str) -> Json:
-        """End a node's quarantine."""
-        return self.weft.ask("DELETE", f"/v1/nodes/{part('node', node)}/quarantine")
+    def clear(self, node: str, revision: int | None = None) -> Json:
+        """End a node's quarantine. Args: revision: only if it is of this one."""
+        path = f"/v1/nodes/{part('node', node)}/quarantine"
+        return self.weft.ask("DELETE", path, headers=matching(revision))
 
     def hold(self, node: str, what: str) -> Json:
         """Keep a node from being assigned until it is accepted for this."""
@@ -91,6 +92,6 @@ class Nodes:
         more = {name: value for name, value in given.items() if value is not None}
         return self.weft.ask("POST", "/v1/drains", {"target": target, **more})
 
-    def undrain(self, target: str) -> Json:
-        """Give a place's nodes orders again."""
-        return self.weft.ask("DELETE", f"/v1/drains/{part('target', target)}")
+    def undrain(self, target: str, revision: int | None = None) -> Json:
+        """Give a place's nodes orders again. Args: revision: only if it is the highest of the drains that end."""
+        return self.weft.ask("DELETE", f"/v1/drains/{part('target', target)}", headers=matching(revision))

@@ -135,9 +135,11 @@ async def undrain(visit: Visitor) -> Response:
     target = form.get("target", "")
     if not 1 <= len(target) <= 255:
         raise InputError("target", target[:64], "a node, rack or leaf")
-    check_unchanged(form, print_of(*await _drains_of(visit, target)), f"the drain of {target}")
+    drains = await _drains_of(visit, target)
+    check_unchanged(form, print_of(*drains), f"the drain of {target}")
+    newest = max((one.revision for one in drains), default=None)
     request = await visit.caller("DELETE", f"/v1/drains/{target}")
-    await run_in_threadpool(visit.verbs.nodes.undrain, request, target)
+    await run_in_threadpool(visit.verbs.nodes.undrain, request, target, newest)
     return visit.to(_STOPS)
 
 

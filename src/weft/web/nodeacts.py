@@ -96,9 +96,10 @@ async def clear_page(visit: Visitor, name: str) -> Response:
 @router.post("/clear")
 async def clear(visit: Visitor, name: str) -> Response:
     """Clear it, if its causes are still those that were shown: another owner's is appended to the first."""
+    node = await node_of(visit, name)
     await _form(visit, name, why=True)
     request = await visit.caller("DELETE", f"/v1/nodes/{name}/quarantine")
-    await run_in_threadpool(visit.verbs.nodes.clear, request, name)
+    await run_in_threadpool(visit.verbs.nodes.clear, request, name, node.quarantine_revision)
     return _back(visit, name)
 
 

@@ -9,8 +9,8 @@ from psycopg.errors import UniqueViolation
 
 from weft.engine.base.database import Database, Row
 from weft.engine.book.capacity import Capacity, read_capacity, seconds_of
-from weft.model.errors import ConflictError, InputError, NotFoundError, PreconditionError
-from weft.model.messages.errors import REVISION_CHANGED
+from weft.engine.rows.revisions import check_revision
+from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.messages.orders import instead
 from weft.model.reservation import Reservation, ReservationView
 from weft.model.site import Site
@@ -58,9 +58,8 @@ def unreserve(database: Database, name: str, revision: int | None = None) -> Res
     """Delete a reservation. Raises `NotFoundError`. Args: revision: `PreconditionError` unless it is of this one."""
     with database.transaction() as tx:
         known = tx.row("lock_reservation", name=name)
-        if known is not None and revision not in (None, known["revision"]):
-            now = known["revision"]
-            raise PreconditionError(REVISION_CHANGED(what=f"reservation {name}", now=now, given=revision))
+        if known is not None:
+            check_revision(f"reservation {name}", known["revision"], revision)
         row = tx.row("delete_reservation", name=name)
         if row is None:
             raise NotFoundError(f"there is no reservation {name!r}")

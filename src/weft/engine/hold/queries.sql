@@ -50,7 +50,8 @@ WITH pods AS (
 ), made AS (
     INSERT INTO quarantine (node, reason, since, pod_id) VALUES (%(node)s, %(reason)s, %(at)s, %(pod_id)s)
     ON CONFLICT (node) DO UPDATE
-    SET reason = left(quarantine.reason || '; ' || excluded.reason, 2000), pod_id = coalesce(excluded.pod_id, quarantine.pod_id)
+    SET reason = left(quarantine.reason || '; ' || excluded.reason, 2000), pod_id = coalesce(excluded.pod_id, quarantine.pod_id),
+        revision = nextval('revision')
     WHERE quarantine.pod_id IS DISTINCT FROM excluded.pod_id AND position(excluded.reason IN quarantine.reason) = 0
     RETURNING node
 )

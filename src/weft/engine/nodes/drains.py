@@ -18,6 +18,7 @@ from weft.engine.queue.agenda import agenda
 from weft.engine.queue.waitlist import Waitlist
 from weft.engine.rows.events import announce
 from weft.engine.rows.recordrows import log_own
+from weft.engine.rows.revisions import check_revision
 from weft.model.errors import ConflictError
 from weft.model.messages import maintenance
 from weft.model.messages.message import Message
@@ -158,14 +159,23 @@ def planned_drain(database: Database, site: Site, nodes: Collection[str]) -> tup
         return capacity, broken_promises(tx, site, capacity, fresh, tx.now()) if fresh else ()
 
 
-def undrain_nodes(database: Database, nodes: Collection[str], by: str) -> tuple[Capacity, list[str]]:
-    """Assign nodes again; returns the capacity before, and which of them were drained. Args: by: the user.
+def undrain_nodes(
+    database: Database, nodes: Collection[str], by: str, revision: int | None = None
+) -> tuple[Capacity, list[str]]:
+    """Assign nodes again; returns the capacity before, and which of them were drained.
 
     A restored database that lacks it would release or replace for the drain, so the clouds have to know before.
+
+    Args:
+        by: the user.
+        revision: `PreconditionError` unless it is the highest of the drains that end.
     """
     database.gate.foretell()
     with database.placing() as tx:
         capacity, now = read_capacity(tx), tx.now()
+        row = tx.row("newest_drain", nodes=sorted(nodes))
+        if row is not None and row["revision"] is not None:
+            check_revision(f"drain of {', '.join(sorted(nodes))[:200]}", row["revision"], revision)
         ended = sorted(row["node"] for row in tx.rows("undrain_nodes", nodes=sorted(nodes), at=now, by=by))
         _notify(tx, ended, _undrained)
         tx.run("touch_queue", at=now)

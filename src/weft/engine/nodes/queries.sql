@@ -12,7 +12,7 @@ WITH made AS (
     INSERT INTO drain (node, since, drained_by, until_at, reason, public, waits)
     SELECT node, %(at)s, %(by)s, %(until)s, %(reason)s, %(public)s, %(waits)s FROM unnest(%(nodes)s::text[]) node ORDER BY node
     ON CONFLICT (node) DO UPDATE SET drained_by = excluded.drained_by, until_at = excluded.until_at,
-        reason = excluded.reason, public = excluded.public, waits = excluded.waits
+        reason = excluded.reason, public = excluded.public, waits = excluded.waits, revision = nextval('revision')
     WHERE (drain.until_at, drain.reason, drain.public, drain.waits)
         IS DISTINCT FROM (excluded.until_at, excluded.reason, excluded.public, excluded.waits)
     RETURNING *
@@ -21,6 +21,10 @@ INSERT INTO node_history (node, at, type, message, by)
 SELECT node, %(at)s, 'drain', node_message('NODE_DRAINED', jsonb_build_object('until', until_at, 'reason', nullif(reason, ''),
     'public', nullif(public, ''))), drained_by
 FROM made ORDER BY node RETURNING node;
+
+-- name: newest_drain
+-- Highest revision of the nodes' drains; null: none of them is drained.
+SELECT max(revision) AS revision FROM (SELECT revision FROM drain WHERE node = ANY(%(nodes)s) FOR UPDATE) locked;
 
 -- name: undrain_nodes
 WITH ended AS (

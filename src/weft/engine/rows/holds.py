@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from weft.engine.base.database import Database, Tx
 from weft.engine.base.documents import message_json
 from weft.engine.rows.records import PodRecord
+from weft.engine.rows.revisions import check_revision
 from weft.engine.rows.stoprows import Hold
-from weft.model.errors import ConflictError, PreconditionError
+from weft.model.errors import ConflictError
 from weft.model.messages import bandwidth, hostchecks, maintenance
-from weft.model.messages.errors import REVISION_CHANGED
 from weft.model.nodetests import tests_of
 from weft.model.site import AcceptancePolicy, Site
 
@@ -107,10 +107,7 @@ def accept_node(
         if what is None and len(holds) > 1 and not every:
             raise ConflictError(maintenance.SEVERAL_HOLDS(node=node, names=names))
         ended = [one for one in holds if every or what in (None, one.what)]
-        newest = max(one.revision for one in ended)
-        if revision not in (None, newest):
-            held = f"what node {node} is held for"
-            raise PreconditionError(REVISION_CHANGED(what=held, now=newest, given=revision))
+        check_revision(f"what node {node} is held for", max(one.revision for one in ended), revision)
         tested = [one for one in ended if _tests(one, policy)]
         if without is None:
             _check_tests(tx, node, tested, policy)

@@ -64,6 +64,7 @@ class Drain:
     reason: str
     public: str
     waits: bool
+    revision: int
 
 
 @dataclass(frozen=True, slots=True)

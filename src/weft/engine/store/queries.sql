@@ -1,5 +1,8 @@
 -- Statements of weft.engine.store, by name. `%(x)s` are psycopg parameters.
 
+-- name: lock_quarantine
+SELECT revision FROM quarantine WHERE node = %(node)s FOR UPDATE;
+
 -- name: clear_quarantine
 -- Where a pod is leaving it, the operator's word is that nothing of the pod runs on it; not if the request is refused.
 WITH word AS (

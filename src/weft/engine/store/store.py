@@ -23,6 +23,7 @@ from weft.engine.hold.ownerstore import hold, read_owner, release_owner
 from weft.engine.rows.events import announce
 from weft.engine.rows.recordrows import RecordRows
 from weft.engine.rows.records import PodRecord
+from weft.engine.rows.revisions import check_revision
 from weft.engine.rows.revival import revive
 from weft.engine.rows.secrets import Secrets
 from weft.engine.rows.siteparts import SiteRecord, Sites
@@ -108,9 +109,17 @@ class Store:
             tx.run("touch_queue", at=tx.now())
         self.database.gate.hurry()
 
-    def clear_quarantine(self, node: str, by: str = "") -> bool:
-        """End a node's quarantine; returns whether it was in quarantine. Args: by: the user."""
+    def clear_quarantine(self, node: str, by: str = "", revision: int | None = None) -> bool:
+        """End a node's quarantine; returns whether it was in quarantine.
+
+        Args:
+            by: the user.
+            revision: `PreconditionError` unless it is of this one.
+        """
         with self.database.transaction() as tx:
+            row = tx.row("lock_quarantine", node=node)
+            if row is not None:
+                check_revision(f"quarantine of node {node}", row["revision"], revision)
             cleared = tx.run("clear_quarantine", node=node, at=tx.now(), by=by) > 0
             tx.run("touch_queue", at=tx.now())
             tx.run("notify", owner_id="")

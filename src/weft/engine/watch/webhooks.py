@@ -16,11 +16,11 @@ from uuid import UUID, uuid4
 
 from weft.engine.base.database import Tx
 from weft.engine.base.documents import message_json, message_text
+from weft.engine.rows.revisions import check_revision
 from weft.engine.store.store import Store
 from weft.engine.watch.eventstream import EventStream, Position
-from weft.model.errors import ConflictError, NotFoundError, PreconditionError
+from weft.model.errors import ConflictError, NotFoundError
 from weft.model.messages import webhooks as messages
-from weft.model.messages.errors import REVISION_CHANGED
 from weft.model.views import WebhookRequest
 
 HOLD = timedelta(seconds=90)
@@ -230,9 +230,8 @@ class WebhookRows:
 
 def _check_revision(tx: Tx, hook: Webhook, revision: int | None) -> None:
     row = tx.row("lock_webhook", id=hook.id)
-    if row is not None and revision not in (None, row["revision"]):
-        what = f"webhook {hook.name}"
-        raise PreconditionError(REVISION_CHANGED(what=what, now=row["revision"], given=revision))
+    if row is not None:
+        check_revision(f"webhook {hook.name}", row["revision"], revision)
 
 
 def _secret_name(id_: UUID, number: int) -> str:

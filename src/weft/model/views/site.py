@@ -87,6 +87,7 @@ class DrainView(Document):
     wait: bool = Field(default=False, description="Whether pods there are left alone at the time.")
     reason: str = ""
     public: str = Field(default="", description="What the projects with pods there read.")
+    revision: Revision
 
 
 class DrainedPod(Coded):
@@ -136,6 +137,9 @@ class NodeView(Document):
     project_id: str | None = None
     reason: str = ""
     since: datetime | None = None
+    quarantine_revision: int | None = Field(
+        default=None, description="Of its quarantine; `If-Match` of its end takes it. Null: it is in none."
+    )
     holds: tuple[HoldView, ...] = Field(
         default=(),
         description="What it must be accepted for; of a node that a pod has, once the pod has ended.",
