@@ -140,7 +140,7 @@ def _lab(args: argparse.Namespace, **more: Any) -> Any:
 
 
 def _say(line: str) -> None:
-    """In one write, since several threads report."""
+    """Print a line in one write: several threads report."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

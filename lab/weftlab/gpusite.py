@@ -136,7 +136,7 @@ def _networks(project: str) -> dict[str, Any]:
 
 
 class GpuSiteDemo(SiteSteps, RoceDemo):
-    """In a lab with an Ethernet fabric."""
+    """The demo of a site of GPU nodes, in a lab with an Ethernet fabric."""
 
     def run(self) -> None:
         self.say("the second of two sites: two racks of GPU nodes")

@@ -236,7 +236,7 @@ class GuestKeeper:
 
 
 def _read(path: Path) -> str:
-    """What the driver left; empty if it is gone meanwhile."""
+    """The text of a file that the driver left; empty if it is gone."""
     try:
         return path.read_text().strip()
     except FileNotFoundError:

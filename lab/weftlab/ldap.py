@@ -80,7 +80,7 @@ def with_domains(sections: Sections, layout: Layout) -> Sections:
 
 
 def environment(layout: Layout) -> dict[str, str]:
-    """For Keystone's process."""
+    """Environment variables of Keystone's process."""
     return {"PYTHONPATH": str(overlay_path(layout.cache))}
 
 

@@ -34,7 +34,7 @@ def overlay_path(cache: Path) -> Path:
 
 
 def environment(layout: Layout, site: Site) -> dict[str, str]:
-    """For the processes of Neutron."""
+    """Environment variables of Neutron's processes."""
     return {"PYTHONPATH": str(overlay_path(layout.cache))} if is_served(site) else {}
 
 

@@ -44,7 +44,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Who was started: enough to find it again, and to know that another process is not it.
+    """A process that was started: enough to find it again, and to tell it from another one.
 
     Attributes:
         name: of the service.

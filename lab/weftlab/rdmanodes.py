@@ -46,7 +46,7 @@ class RdmaNodes:
 
     @property
     def ssh(self) -> str:
-        """For `--ssh`."""
+        """The command of `--ssh`."""
         return shlex.quote(str(self.folder / "bin" / "ssh"))
 
     def build(self, plan: Mapping[str, Any], share: float = 0.98) -> None:

@@ -22,7 +22,7 @@ locality: {required: site, preferred: leaf}
 on_failure: replace
 """
 HOST_DOWN, SOON = re.compile(r"(?m)^(  host_down: ).*$"), "30s"
-"""In the lab's site: half a minute, so that the demo ends soon."""
+"""The setting in the lab's site, and half a minute instead, so that the demo ends soon."""
 LONGEST = 420.0
 """Seconds until something has happened; Nova takes a host for dead after 75."""
 EMPTY_IN = 40

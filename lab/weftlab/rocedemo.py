@@ -104,7 +104,7 @@ class RoceDemo(Demo):
         print(verified[-1], flush=True)
 
     def attacks(self, probe: Probe, train: Mapping[str, str], serve: Mapping[str, str]) -> None:
-        """As root on the servers, in both directions."""
+        """Attack each pod from the other one, as root on its servers."""
         numbers = {"train": self.number("train"), "serve": self.number("serve", "team-b")}
         for who, mine, other, to in (("train", train, "serve", serve), ("serve", serve, "train", train)):
             own = [numbers[who]]

@@ -192,7 +192,7 @@ class SeeingDemo(Demo):
         return {one["health"] for one in self.ask("node", "health")}
 
     def claim_quietly(self, text: str, found: object, expected: object) -> None:
-        """As `claim`, without a line."""
+        """Raise unless they are equal, as `claim` does, but print nothing."""
         if found != expected:
             raise SystemExit(f"weft demo: {text}: expected {expected}, found {found}")
 

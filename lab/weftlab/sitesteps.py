@@ -39,7 +39,7 @@ class SiteSteps(Demo):
         return identity.find_project("team-a", ignore_missing=False).id
 
     def described(self, rows: str, head: dict[str, Any]) -> None:
-        """From the list, and what no list has, to the active site."""
+        """Make a site of the list's rows and a head with what no list has, and activate it."""
         (self.folder / LIST).write_text(rows)
         (self.folder / HEAD).write_text(yaml.safe_dump(head, sort_keys=False))
         self.say("the hardware list, as a spreadsheet has it")

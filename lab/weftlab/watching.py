@@ -21,7 +21,7 @@ READY_SECONDS = 30.0
 
 
 def quickly(folder: Path) -> None:
-    """As exported, but read and evaluated every other second, and alerts fire without waiting for minutes."""
+    """Shorten the intervals of exported files: read and evaluate every other second, and fire alerts after seconds."""
     configuration, rules = folder / "prometheus.yml", folder / "rules/weft.yml"
     document = yaml.safe_load(configuration.read_text())
     for job in (document["global"], *document["scrape_configs"]):

@@ -62,7 +62,7 @@ class Faults:
         self.command(f'PerformanceSet "{self._name(end)}"[{port}] PortCounters.{counter}={value}')
 
     def count_traffic(self, end: str, words: int, wait: int, port: int = 1) -> None:
-        """Let a port have sent so many words of 4 bytes, and waited so many ticks, as its counters have it."""
+        """Add to a port's counters: words of 4 bytes that it sent, and ticks that it waited."""
         where = f'PerformanceSet "{self._name(end)}"[{port}]'
         self.command(f"{where} PortCountersExtended.PortXmitData={words}")
         self.command(f"{where} PortCounters.PortXmitWait={wait}")
@@ -149,7 +149,7 @@ class Faults:
             time.sleep(0.01)
 
     def thaw(self, name: str) -> None:
-        """Let a frozen process go on (SIGCONT)."""
+        """Continue a frozen process (SIGCONT)."""
         self._signal(name, signal.SIGCONT)
 
     def stop(self, name: str) -> None:
@@ -174,7 +174,7 @@ class Faults:
         self._supervisor.run(self._jobs)
 
     def _ill(self, patience: float) -> bool:
-        """Whether something that runs isn't well for so many seconds."""
+        """Whether a running service is unhealthy for this many seconds."""
         running = [j for j in self._jobs if isinstance(j, Service) and self._supervisor.alive(j.name)]
         end = time.monotonic() + patience
         while not all(state.up for state in self._supervisor.status(running)):

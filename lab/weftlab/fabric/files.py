@@ -1,4 +1,4 @@
-"""From the site to the files that ibsim, opensm and the agents read: what the cloud calls gpu01 is gpu01 here too."""
+"""Writes a site as the files that ibsim, opensm and the agents read; hosts have the same names as in the cloud."""
 
 from __future__ import annotations
 

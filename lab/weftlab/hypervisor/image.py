@@ -33,12 +33,12 @@ APPLETS = (
     "poweroff dmesg mv id uname switch_root udhcpc httpd touch nproc sha512sum syslogd logger"
 )
 DEPENDS = re.compile(rb"depends=([^\0]*)\0")
-"""In a module's section `.modinfo`."""
+"""Names of the modules that a module needs, in its section `.modinfo`."""
 
 
 @dataclass(frozen=True, slots=True)
 class More:
-    """What a guest has besides.
+    """What is in a guest's image in addition to busybox and the kernel.
 
     Attributes:
         kernel: Debian's package that names another kernel.
@@ -162,7 +162,7 @@ def _fill(tree: Path, root: Path, drivers: str) -> None:
 
 
 def _add(tree: Path, root: Path, more: More) -> None:
-    """What the guest has besides."""
+    """Add a guest's packages, programs, files and applets to its image."""
     own = tree / "usr/lib/x86_64-linux-gnu"
     for path in (*more.programs, *more.files):
         there = next(

@@ -51,7 +51,7 @@ def said(answer: Answer) -> Tell:
 
 
 def maintenance() -> Answer:
-    """A page with status 200 and nothing of the service's own."""
+    """A page with status 200 that isn't the service's."""
     return page(200, "We'll be back soon!")
 
 
@@ -108,7 +108,7 @@ def _hidden_rows(asked: Asked, source: Source, values: LieValues) -> Answer | No
 
 
 def _redirect(status: int, to: str | None) -> Tell:
-    """To a page of the liar's own, or to itself forever."""
+    """Redirect to a page of the liar's own, or in a circle."""
 
     def tell(asked: Asked, source: Source, values: LieValues) -> Answer:
         host = {k.lower(): v for k, v in asked.headers}.get("host", "")
@@ -119,13 +119,13 @@ def _redirect(status: int, to: str | None) -> Tell:
 
 
 def _choices(asked: Asked, source: Source, values: LieValues) -> Answer:
-    """As a service answers to an address without a version (RFC 9110, 15.4.1): a document, but not the one."""
+    """The list of versions with which a service answers at an address without one (RFC 9110, 15.4.1)."""
     versions = {"versions": [{"id": "v2.1", "status": "CURRENT", "links": []}]}
     return document(300, versions)
 
 
 def _brought(**how: Any) -> Tell:
-    """The truth, brought badly; `how` are fields of `Answer`, functions of the truth."""
+    """The real answer with other fields: `how` has functions of the answer for fields of `Answer`."""
 
     def tell(asked: Asked, source: Source, values: LieValues) -> Answer | None:
         truth = source.truth()
@@ -173,7 +173,7 @@ def _stale(asked: Asked, source: Source, values: LieValues) -> Answer | None:
 
 
 def _accepted(asked: Asked, source: Source, values: LieValues) -> Answer | None:
-    """A change that was never made is said to be made."""
+    """Answers as if a change had been made, without forwarding it."""
     return None if asked.reading else document(202, {})
 
 
@@ -251,7 +251,7 @@ LIES: Mapping[str, Lie] = {
     "away503_day": Lie("503, come back in a day", said(_refused(503, Retry_After="86400"))),
     "away503_inf": Lie("503 with Retry-After: inf", said(_refused(503, Retry_After="inf"))),
     "away503_nan": Lie("503 with Retry-After: nan", said(_refused(503, Retry_After="nan"))),
-    # brought badly
+    # real answers, badly delivered
     "cut": Lie("the truth, cut in the middle", _brought(cut=_half), True),
     "longer": Lie(
         "the truth with a Content-Length that is too long", _brought(length=lambda t: len(t.body) + 64), True

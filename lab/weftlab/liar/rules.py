@@ -33,8 +33,8 @@ class Rule(BaseModel):
         service: as in the lab's catalog (`nova`); empty: every one.
         method: empty: every one.
         path: regular expression, found anywhere in path and query.
-        skip: so many requests that match are answered truly first.
-        times: so many lies at most; None: until the rule is lifted.
+        skip: how many matching requests are answered truly first.
+        times: most lies; None: until the rule is lifted.
         chance: of one request that matches; drawn from `seed`, so that the same requests meet the same lies.
         seconds: for lies that take time.
         rows: for `hidden_rows`: regular expression found in a row's JSON.
@@ -82,7 +82,7 @@ class Planted:
     chance: Random = field(default_factory=Random, repr=False)
 
     def view(self) -> dict[str, Any]:
-        """As the control shows it: id, rule, and how often it matched and lied."""
+        """The document that the control shows: id, rule, and how often it matched and lied."""
         said = self.rule.model_dump(exclude_defaults=True)
         return {"id": self.id, **said, "seen": self.seen, "sent": self.sent}
 

@@ -30,7 +30,7 @@ PATIENCE = 240.0
 MEMORY_GIB = 1024
 GPU_IDS = "10de:2335"
 SWITCH, SWITCH_MAC = "mgmt", "02:00:00:00:ff:00"
-"""To which the machines' Ethernet ports are cabled; a bridge where the machines boot, and nothing where they don't."""
+"""The switch to which the machines' Ethernet ports are cabled: a bridge if the machines boot, otherwise only a name."""
 
 
 def write_secret(layout: Layout) -> None:
@@ -63,7 +63,7 @@ def accounts(layout: Layout) -> None:
 
 
 def cleaning_network(layout: Layout) -> None:
-    """In Neutron."""
+    """Create the network for cleaning in Neutron, unless it exists."""
     network: Any = connect(layout).network
     found = network.find_network(CLEANING_NETWORK) or network.create_network(
         name=CLEANING_NETWORK,
@@ -82,7 +82,7 @@ def cleaning_network(layout: Layout) -> None:
 
 
 def flavor(layout: Layout) -> None:
-    """In Nova, which takes the whole machine by its resource class; the amounts are for people and quotas."""
+    """Create the machines' flavor in Nova: it requests a machine by resource class; other amounts are for quotas."""
     compute: Any = connect(layout).compute
     if not compute.find_flavor(FLAVOR):
         made = compute.create_flavor(name=FLAVOR, vcpus=96, ram=1024 * 1024, disk=1)
@@ -144,7 +144,7 @@ def write_list(layout: Layout, site: Site, boots: bool = False) -> None:
 
 
 def inspection(node: Node, address: str) -> dict[str, Any]:
-    """As Ironic's agent and the hook parse-lldp tell it of such a machine. Args: address: of its Ethernet port."""
+    """Inspection data as Ironic's agent and the hook parse-lldp write it. Args: address: of the Ethernet port."""
     return {
         "inventory": {
             "interfaces": [
@@ -173,7 +173,7 @@ def inspection(node: Node, address: str) -> dict[str, Any]:
 
 
 def machines_step(layout: Layout, site: Site) -> None:
-    """As an operator would, with `weft site enroll`, until all were inspected and cleaned. Raises `LabError`."""
+    """Enroll the machines with `weft site enroll`, and wait until all were inspected and cleaned. Raises `LabError`."""
     demands = Demands.of(site.clouds[str(machines(site)[0].cloud)])
     sessions = Sessions("enroller", [layout.clouds_yaml], cleaning=demands)
     try:

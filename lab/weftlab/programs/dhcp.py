@@ -149,7 +149,7 @@ class Server:
 
 
 class Servers:
-    """By VLAN: one that another network has had before is ended."""
+    """DHCP servers by VLAN. When another network gets the VLAN, the server of the former one is ended."""
 
     def __init__(self, vsctl):
         self._vsctl, self._by_vlan = vsctl, {}

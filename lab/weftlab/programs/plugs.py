@@ -68,7 +68,7 @@ def tables():
 
 
 def changes(table):
-    """Of the monitor's table: name, action (initial, insert, new, delete) and Neutron port of plugged interfaces.
+    """Rows of the monitor's table: name, action (initial, insert, new, delete) and Neutron port of plugged interfaces.
 
     Of one that was replaced within one transaction, the end of the old one is first.
     """

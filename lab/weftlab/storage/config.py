@@ -20,7 +20,7 @@ OFFER = Storage(
     exports={"home": NfsExport(location=f"{FILER}:/home")},
 )
 NFS_PORT = 2049
-"""In the filer's own network namespace."""
+"""TCP port of the filer, in its own network namespace."""
 
 
 def has_storage(site: Site) -> bool:

@@ -37,11 +37,11 @@ LOG {{ Default_Log_Level = EVENT; }}
 EXPORT {{ Export_Id = 99; Path = {folder}/home; Pseudo = /home; Protocols = 4; Transports = TCP; SecType = sys; \
 Squash = No_Root_Squash; Access_Type = RW; FSAL {{ Name = VFS; }} }}
 """
-"""With an export that the site has, for everybody on the network."""
+"""Head of the configuration, with an export of the site's that every host of the network may mount."""
 
 
 def packages() -> dict[str, str]:
-    """For `weftlab.environment.install_packages`; what exports folders is a library, not a program."""
+    """Packages for `weftlab.environment.install_packages`, with a file of each: what exports folders is a library."""
     there = any(Path("/usr/lib").glob(f"*/{VFS}"))
     return PACKAGES if there else {**PACKAGES, VFS: "nfs-ganesha-vfs"}
 

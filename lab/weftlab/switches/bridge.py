@@ -49,7 +49,7 @@ class Bridge:
         self._applied: dict[int, Vlans] = {}
 
     def apply(self, ports: Mapping[int, Vlans]) -> None:
-        """Set so many ports in one transaction; the others stay. Raises `LabError`: then none was changed.
+        """Set several ports in one transaction; the others stay. Raises `LabError`: then none was changed.
 
         Ports without a cable have no interface here: what is configured on them is the switch's own affair.
         """

@@ -77,7 +77,7 @@ def show_interfaces(
 
 
 def _counters(counted: Mapping[str, int]) -> dict[str, Any]:
-    """As `show interfaces` has them."""
+    """Counters of a port in the form of `show interfaces`."""
     found: dict[str, Any] = {"linkStatusChanges": 1, "lastClear": 0.0}
     for way, key in (("in", "rx"), ("out", "tx")):
         found |= {

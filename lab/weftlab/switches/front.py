@@ -39,7 +39,7 @@ COUNTERS = tuple(
 
 @dataclass
 class Request:
-    """What came, without what it signed in with."""
+    """A request, without its credentials."""
 
     method: str
     path: str
@@ -193,7 +193,7 @@ class Front(ABC):
         return False
 
     def takes(self, media: str) -> Answer | None:
-        """What is said to a body of a type that isn't taken; None: it is."""
+        """The refusal of a body of another type; None: the type is accepted."""
         return None
 
     def unauthorised(self) -> Answer:
@@ -210,7 +210,7 @@ class Front(ABC):
         return self._old[0] if self._old else self.running
 
     def freeze(self) -> None:
-        """From now on readings show the present state, whatever changes: a stale cache.
+        """Answer readings with the present state from now on, whatever changes, as a stale cache does.
 
         Its time is before any reading of the last minute: clocks have whole seconds.
         """
@@ -233,7 +233,7 @@ class Front(ABC):
         """Candidates that were not committed end with the switch."""
 
     def reset(self) -> None:
-        """As it was first."""
+        """Back to the first state, without faults."""
         with self.lock:
             self.faults = Faults()
             self._old, self._late = None, []

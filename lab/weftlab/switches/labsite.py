@@ -43,7 +43,7 @@ PORTS = 40
 HARDWARE = 2
 """Hosts on the last ports of each leaf, without adapters of nodes: BMCs, for networks of the site's own."""
 MOST_SWITCHES = 18
-"""So many have a TCP port in `layout.PORT_OFFSETS`."""
+"""Most switches of a lab: `layout.PORT_OFFSETS` has a TCP port for each."""
 KINDS: Mapping[str, tuple[Speaks, ...]] = {
     "eos": ("eos",),
     "nvue": ("nvue",),

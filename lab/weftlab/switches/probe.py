@@ -1,4 +1,4 @@
-"""Frames on an Ethernet fabric: who is in a VLAN, and who hears what a host sends, as root on it can."""
+"""Frames on an Ethernet fabric: which hosts are in a VLAN, and which ones receive what root on a host can send."""
 
 from __future__ import annotations
 

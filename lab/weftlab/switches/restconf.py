@@ -272,7 +272,7 @@ def _error(status: int, kind: str, tag: str, said: str) -> Answer:
 
 
 def _counters(counted: Mapping[str, int]) -> dict[str, str]:
-    """As RFC 7951 writes 64 bits: digits in text."""
+    """Counters as text of digits, as RFC 7951 writes numbers of 64 bits."""
     kinds = {"octets": "bytes", "pkts": "packets", "errors": "errors", "discards": "dropped"}
     return {
         f"{way}-{name}": str(counted[f"{key}_{what}"])

@@ -1,7 +1,7 @@
 """The control of a running stand-in: JSON over HTTP on loopback.
 
 GET    /pkeys        P_Key -> GUIDs of its members, of 16 hex digits
-GET    /status       who is active, how much was asked and changed by REST, which faults are planted
+GET    /status       which one is active, how many requests and changes REST had, which faults are planted
 POST   /faults       plant some (a JSON object, see `faults.Faults`); DELETE lifts all
 POST   /pkeys        a foreign change: {"pkey": "0x5", "guids": {GUID: "full"}}, no guids: it is deleted
 POST   /virtual      virtual ports from now on: [{"guid", "physical", "state"}], GUIDs of 16 hex digits

@@ -33,9 +33,9 @@ class Dialect:
         user_ext: partitions of `partitions.conf.user_ext`, which UFM did not make: listed, or not.
         licence: once it is over, nothing is refused, or changes, or everything, with 403.
         cookie: name of a session's.
-        most_guids: so many GUIDs in one call; None: any number.
+        most_guids: most GUIDs in one call; None: any number.
         too_many: status for more than that, or `cut`: 200, and the first ones become members.
-        most_pkeys: so many partitions; one more is refused.
+        most_pkeys: most partitions; another one is refused.
         index0_twice: a GUID whose table has another P_Key at index 0: both are kept as they were given, the change is
             refused, or the new one takes the place.
         ip_over_ib: another value than the partition has: it is set, refused, or stays as it was, with 200.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 REAL_HEADERS = {"Server": "TwistedWeb/22.4.0", "Rest-Version": "1.6.0", "ClientCertAuthen": "yes"}
-"""As real ones answer."""
+"""Headers of the answers of a real UFM."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ class Ufm:
             self._apply()
 
     def stop_replication(self) -> None:
-        """From now on the standby keeps what was so far."""
+        """Keep the standby's present state, whatever changes on the master."""
         with self._lock:
             self._replica = self._state.copy()
 

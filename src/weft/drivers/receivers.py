@@ -26,7 +26,7 @@ from weft.ports.receivers import UndeliveredError
 log = logging.getLogger(__name__)
 
 SECONDS = 10.0
-"""For a delivery, from the name's resolution to the answer's headers."""
+"""Seconds for a delivery, from resolving the name to the headers of the answer."""
 LOOKUPS = 64
 """Names that a process resolves at once."""
 _lookups = threading.BoundedSemaphore(LOOKUPS)

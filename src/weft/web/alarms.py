@@ -78,7 +78,7 @@ async def alarms(visit: Visitor) -> Response:
 
 
 async def _group(visit: Visit, look: _Look) -> Group:
-    """As of now, by one reading for all who may see it and ask at the same time."""
+    """The present group, by one reading for all callers who may see it and ask at the same time."""
     if look.rule and look.rule not in visit.allowed:
         return Group(look.title, unread=f"not for this session: it needs the rule {look.rule}")
     try:
@@ -130,13 +130,13 @@ async def _pods(visit: Visit, request: Request) -> list[Alarm]:
 
 
 async def _nodes(visit: Visit, request: Request) -> list[Alarm]:
-    """In quarantine, with failed checks, and drained ones that should be empty by now."""
+    """Nodes in quarantine, nodes with failed checks, and drained nodes whose time has passed."""
     nodes, views = await run_outside(
         visit.http, request, lambda: visit.verbs.nodes.marks_and_views(request, _STATES)
     )
     drains = await run_in_threadpool(visit.verbs.nodes.overdue_drains, request)
     there = {node.name: f"pod {node.pod} is" for node in nodes if node.pod}
-    # Of a drained node, only a pod makes it busy: here those that share it.
+    # Only a pod makes a drained node busy: here those that share it.
     there |= {n.name: "pods that share it are" for n in nodes if n.state == "busy" and not n.pod}
     found = [
         Alarm(node.name, node.state, node.reason, node_path(node.name), node.since)

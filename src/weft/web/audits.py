@@ -33,7 +33,7 @@ async def audit_page(
     kind: Text = "",
     pod: Text = "",
 ) -> Response:
-    """With `run` the findings of an audit now, which asks clouds and fabrics; else the form that begins one."""
+    """The form that begins an audit; with `run` the findings of one, which asks clouds and fabrics now."""
     if category and category not in CATEGORIES:
         raise InputError("category", category, f"one of: {', '.join(CATEGORIES)}")
     request = await visit.caller("GET", "/v1/audit")
@@ -73,7 +73,7 @@ async def accept_page(visit: Visitor) -> Response:
 
 @router.post("/audit/accept")
 async def accept(visit: Visitor) -> Response:
-    """Accept it."""
+    """Accept the restored database."""
     form = await visit.form(lambda: accept_page(visit))
     if form.get("word", "").strip() != "accept":
         raise InputError("word", form.get("word", "")[:20], "accept, to confirm")

@@ -28,7 +28,7 @@ async def pod_page(visit: Visitor, name: str) -> Response:
 
 @router.get("/pods/{name}/bandwidth.json")
 async def pod_download(visit: Visitor, name: str) -> Response:
-    """As `weft receipt verify` reads it."""
+    """The certificate of the pod as a file for `weft receipt verify`."""
     return _file(await _of_pod(visit, name))
 
 
@@ -42,7 +42,7 @@ async def node_page(visit: Visitor, name: str) -> Response:
 
 @router.get("/site/nodes/{name}/bandwidth.json")
 async def node_download(visit: Visitor, name: str) -> Response:
-    """As `weft receipt verify` reads it."""
+    """The certificate of the node as a file for `weft receipt verify`."""
     return _file(await _of_node(visit, name))
 
 

@@ -49,7 +49,7 @@ async def release(visit: Visitor, name: str) -> Response:
 
 @router.get("/extend")
 async def extend_page(visit: Visitor, name: str) -> Response:
-    """When the lease ends, and by how much later it shall."""
+    """When the lease ends, and the form that extends it."""
     pod = await pod_of(visit, name)
     if pod.lease_end is None:
         raise ConflictError(f"pod {pod.name} has no lease that could end later")
@@ -66,7 +66,7 @@ async def extend_page(visit: Visitor, name: str) -> Response:
 
 @router.post("/extend")
 async def extend(visit: Visitor, name: str) -> Response:
-    """Let the lease end some hours later than it does."""
+    """Extend the lease by some hours."""
     form = await visit.form(lambda: extend_page(visit, name))
     given = form.get("hours", "").strip()
     digits = given.isascii() and given.isdigit() and len(given) <= len(str(MOST_HOURS))

@@ -190,7 +190,7 @@ async def act(visit: Visitor, name: str) -> Response:
 
 @router.get("/servers/console")
 async def console_page(visit: Visitor, name: str) -> Response:
-    """Whose console is opened."""
+    """The page that asks which server's console is opened."""
     pod = await _pod(visit, name, "pods:console")
     if not pod.servers:
         raise ConflictError(f"pod {pod.name} is {pod.state}: it has no servers")

@@ -59,7 +59,7 @@ def problem_page(code: str) -> ProblemPage | None:
 
 
 def _folder() -> Traversable:
-    """In the wheel beside this module; in a working tree in docs."""
+    """The folder of the pages: beside this module in a wheel, in docs in a working tree."""
     inside = files("weft.web") / "problems"
     return inside if inside.is_dir() else Path(__file__).parents[3] / "docs" / "problems"
 

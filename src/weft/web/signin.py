@@ -150,7 +150,7 @@ def _enter(http: HttpRequest, session: Session, back: str) -> Response:
 
 
 def other_stage(http: HttpRequest) -> Response:
-    """To the page of the session's stage: an old page of another one was asked for."""
+    """Redirect to the page of the session's stage from an old page of another one."""
     own = http.url.path.removeprefix(PREFIX)
     if own in ("/passcode", "/project"):
         back = http.query_params.get("next", "/")

@@ -84,7 +84,7 @@ async def file_page(
 
 @router.post("")
 async def check_or_activate(visit: Visitor) -> Response:
-    """By `do`: check says what the text would change; activate does exactly what was shown."""
+    """Check the text and show what it would change, or activate exactly what was shown, by the field `do`."""
     try:
         request = await _may(visit)  # before a form of this size is read
     except UnauthenticatedError:

@@ -66,7 +66,7 @@ class Visit:
 
     @property
     def verbs(self) -> Service:
-        """As the API's: redacted for tenants."""
+        """The verbs, redacted for tenants as the API's are."""
         return cast(Service, self.http.app.state.verbs)
 
     @property
@@ -94,7 +94,7 @@ class Visit:
         return request
 
     async def asker(self, method: str, path: str, before: Request | None = None) -> Request:
-        """As `caller`, for what has no links to other pages. Args: before: as of `asker_as`."""
+        """The caller, for answers without links to other pages. Args: before: see `asker_as`."""
         return await asker_as(self.http, self.session.contents.token, method, path, before)
 
     async def goes_on(self) -> bool:
@@ -168,7 +168,7 @@ def without_session(answer: Response) -> Response:
 
 
 def sign_in_first(http: HttpRequest, over: bool) -> Response:
-    """To the page for signing in, and from there back. Args: over: a session has ended."""
+    """Redirect to the page for signing in, which leads back. Args: over: a session has ended."""
     back = http.url.path + (f"?{http.url.query}" if http.url.query else "")
     back = back.removeprefix(PREFIX) if http.method == "GET" else "/"
     query = f"next={quote(local(back), safe='/')}" + ("&over=1" if over else "")

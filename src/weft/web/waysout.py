@@ -152,7 +152,7 @@ WAYS = {
     "pod servers": Way("Pod", "/pods/{pod}", "", "its servers with their addresses"),
     "pod wait": Way("Pod", "/pods/{pod}", "", "follows it"),
 }
-"""By the command."""
+"""Pages by the command that they stand for."""
 ELSEWHERE = {
     "pod verify-bandwidth": "runs over SSH, where the key is",
     "pod bandwidth-plan": "writes a file for weft-check",

@@ -47,7 +47,7 @@ def check_address(url: str) -> None:
 
 @router.get("/start")
 async def start(http: HttpRequest, next: str = "/") -> Response:  # noqa: A002 - the parameter's name in addresses
-    """To the identity provider, by Keystone. Only from the console's own page: others can't begin here."""
+    """Redirect to the identity provider, through Keystone. Only the console's own page can begin here."""
     address = _address(http)
     if http.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return RedirectResponse(f"{base_of(http)}/sign-in", 303)
@@ -102,7 +102,7 @@ def _origin(http: HttpRequest) -> str:
 
 
 def _origin_of(url: str) -> str:
-    """As browsers write it: in lower case, without the scheme's own port. Empty: no address of a web server."""
+    """The origin as browsers write it: in lower case, without the scheme's own port. Empty: no web server's."""
     parts = urlsplit(url)
     try:
         port = parts.port

@@ -45,7 +45,7 @@ class Machines(fakedriver.FakeDriver):
     """Machines without any hardware but a power switch, and a BIOS with settings and a version."""
 
     def set_power_state(self, identity, state):
-        """At once; raises `NotSupportedError` for an unknown state."""
+        """Switch the machine at once. Raises `NotSupportedError` for an unknown state."""
         if state not in STATES:
             raise NotSupportedError(f"Power state {state} is not supported")
         self._update(identity, power_state=STATES[state])
@@ -120,7 +120,7 @@ class BootingMachines(Machines):
 
 
 def serve_images(folder):
-    """To the BMCs, which fetch virtual media from Ironic's web server: without an account."""
+    """Serve virtual media to the BMCs, as Ironic's web server does, without an account."""
     guarded, everybody = emulator.app.wsgi_app, flask.Flask("images")
 
     @everybody.route("/images/<path:name>")

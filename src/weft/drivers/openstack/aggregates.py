@@ -53,7 +53,7 @@ class Aggregates(KindDriver):
         return [row for row in listed(own) if row.mark is not None]
 
     def one_row(self, project: Project, thing_id: str) -> ListedResource | None:
-        """By number and UUID: Nova's database may reuse a number."""
+        """The aggregate with this number and UUID: Nova's database may reuse a number."""
         number, _, uuid = thing_id.partition(":")
         asked = f"read host aggregate {number}"
         raw = project.compute.item_or_absent(asked, f"/os-aggregates/{number}", "aggregate", number)

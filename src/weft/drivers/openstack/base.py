@@ -158,7 +158,7 @@ class KindDriver(ABC):
         ...
 
     def project(self, call: Call) -> Project:
-        """Whose token this kind needs."""
+        """The project whose token this kind needs."""
         return call.own if self.by_own_project else call.project
 
     def wanted(self, call: Call, resource: Resource) -> Fields:

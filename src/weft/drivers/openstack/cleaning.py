@@ -107,7 +107,7 @@ class Cleaning:
     spared: str = ""
 
     def text(self) -> str:
-        """For the receipt."""
+        """The cleaning in words, for the receipt."""
         when = f"from {self.began} to {self.ended}" if self.began else f"until {self.ended}"
         parts = [f"cleaned {when}: {', '.join(self.steps)}", self.erased, self.spared, f"steps {self.seen}"]
         return "; ".join(filter(None, (*parts, self.checked)))
@@ -274,7 +274,7 @@ def _unless_changed(cleaning: Cleaning, changed: str) -> Cleaning | str:
 
 
 def _steps(event: str) -> tuple[str, ...] | None:
-    """From `… with steps=[{'interface': 'deploy', 'step': …}]`, a Python literal."""
+    """Steps in an event such as `… with steps=[{'interface': 'deploy', 'step': …}]`, a Python literal."""
     try:
         return steps_here(ast.literal_eval(event.partition("steps=")[2]))
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):

@@ -47,7 +47,7 @@ _NO_DEVICES = (
 )
 """Prefixes of resource classes (os-resource-classes) that aren't PCI devices."""
 _UNKNOWN = "unknown"
-"""In place of the classes, for an allocation that is shown without any."""
+"""Stands for the classes of an allocation that is shown without any."""
 
 Classes = Mapping[str, frozenset[str]]
 """Consumer -> resource classes of its allocation that may be devices."""
@@ -233,7 +233,7 @@ class Consumers:
         return known[0] if known else -math.inf
 
     def _batches(self, turn: list[str], hosts: Mapping[str, Iterable[str]]) -> Iterable[list[str]]:
-        """As many hosts as the requests of a round allow, a few at a time."""
+        """Batches of as many hosts as the requests of a round allow."""
         spent, batch = 0, list[str]()
         for host in turn:
             batch.append(host)

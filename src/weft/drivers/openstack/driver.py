@@ -54,7 +54,7 @@ DRIVERS: tuple[KindDriver, ...] = (
     Flavors(),
     Images(),
 )
-"""In the order in which they can be removed."""
+"""Drivers of the kinds, in the order in which resources can be removed."""
 
 T = TypeVar("T")
 
@@ -207,7 +207,7 @@ class OpenStackDriver:
         return outcomes
 
     def _eyes(self, kind: KindDriver) -> list[Project | None]:
-        """Whose tokens show everything of a kind; None: the service user's own does."""
+        """Projects whose tokens show everything of a kind; None: the service user's own."""
         if not kind.by_project:
             return [None]
         return [self._sessions.project(project) for project in sorted(self._sessions.served())]

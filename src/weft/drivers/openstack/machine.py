@@ -155,7 +155,7 @@ class Machines(KindDriver):
 
 
 def _what_to_do(row: ListedResource) -> str:
-    """By a person, for a machine that isn't given back."""
+    """What an operator must do about a machine that isn't returned."""
     if row.raw.get("provision_state") == "error":
         return (
             "Ironic couldn't tear it down, so its system may run on: mend its BMC or switch it off, then "

@@ -36,7 +36,7 @@ from weft.model.uses import Use
 
 _APPLYING = frozenset({"queued_to_apply", "applying", "queued_to_update", "updating"})
 _EXISTS = "exists"
-"""In Manila's answer (400) if the share has a rule for the address already."""
+"""Word in Manila's answer (400) if the share already has a rule for the address."""
 
 
 class Shares(StorageKind):

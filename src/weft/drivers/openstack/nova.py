@@ -49,7 +49,7 @@ AT_REST = frozenset(
 )
 """The other statuses of Nova's api-ref, but for UNKNOWN. Any other word says nothing of the server yet."""
 SOFT_DELETED = "SOFT_DELETED"
-"""With [DEFAULT] reclaim_instance_interval, the first state of a deleted server. No listing shows it."""
+"""First state of a deleted server with [DEFAULT] reclaim_instance_interval. No listing shows it."""
 LEAVING = frozenset({"DELETED", SOFT_DELETED})
 PORTS = "weft:ports"
 """Field that `prepare` adds to a server's row: ids of the ports that Neutron says are the server's."""

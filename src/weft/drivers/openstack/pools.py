@@ -12,7 +12,7 @@ class Carrying(ThreadPoolExecutor):
     """Runs work in the context of the submitting thread, such as its time limit."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """As its base class, with the caller's context variables."""
+        """Submit a call that runs with the caller's context variables."""
         return super().submit(copy_context().run, fn, *args, **kwargs)
 
 

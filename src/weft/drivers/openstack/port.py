@@ -30,7 +30,7 @@ EXTERNAL = "weft:external"
 REACH = "weft:reach"
 """Field that `prepare` adds to a port on a network of the site: whether the tenant's project sees it."""
 MANY = 20
-"""From this number of ports on, each network is listed separately."""
+"""Number of ports from which on each network is listed separately."""
 
 _VIFS = {"direct-physical": "whole adapter", "direct": "virtual function"}
 _VIF_WORDS = {
@@ -97,7 +97,7 @@ class Ports(NeutronKind):
         return {"network_id": [n for n in known if n]} if known and all(known) else {}
 
     def prepare(self, call: Call, rows: Sequence[ListedResource]) -> Sequence[ListedResource]:
-        """For a network that isn't the pod's, look it up from the tenant's project."""
+        """Look up networks that aren't the pod's from the tenant's project."""
         if call.scope.owner.kind == "site":
             return rows  # no port of a tenant
         ours = set(call.ids.values())

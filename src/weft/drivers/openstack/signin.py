@@ -174,7 +174,7 @@ class KeystoneSignIn:
         return self._found(answer, token)
 
     def _found(self, answer: requests.Response, token: str) -> SignedIn:
-        """Whose token it is. Raises `UnknownError` for a body that doesn't say so."""
+        """The owner of a token. Raises `UnknownError` for a body that doesn't name one."""
         try:
             caller = caller_of(self._body(answer))
         except ValidationError as error:

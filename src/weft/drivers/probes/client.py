@@ -41,7 +41,8 @@ class HttpProbeAgent(AgentClient):
         return self._named(self._ask("GET", "status", None, ProbeStatus, MORE_SECONDS))
 
     def round(self, query: RoundQuery) -> RoundResult:
-        """As asked. Raises `UnknownError` if the agent doesn't answer, or about other adapters."""
+        """Run a round and return its result. Raises `UnknownError` without an answer, or for one of other
+        adapters."""
         result = self._named(self._ask("POST", "round", query, RoundResult, query.seconds + MORE_SECONDS))
         if [e.adapter for e in result.ends] != [e.adapter for e in query.ends]:
             raise UnknownError("POST round", self._who, "an answer about other adapters", "upgrade the agent")

@@ -43,7 +43,7 @@ class ProbedPort:
 
     @classmethod
     def of_adapter(cls, node: Node, hca: Hca, agent: ProbeAgent | None) -> ProbedPort:
-        """For a bond no MAC address is set, since it may have either of its two."""
+        """The port of an adapter. A bond has no MAC address here, since it may use either of its two."""
         name, mac = f"{node.name}/{hca.name}", "" if hca.bond_pci else (hca.mac or "")
         beside, guest = (agent.name, agent.guest) if agent else ("", False)
         return cls(hca.port_id, name, node.name, str(hca.pci), beside, guest, mac=mac)

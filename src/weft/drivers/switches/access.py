@@ -48,7 +48,8 @@ class SwitchCredentials:
 def credentials_for(
     switch: str, path: str | None, environment: Mapping[str, str] = os.environ
 ) -> SwitchCredentials:
-    """From the file (`{"default": {"user": …, "password": …}, "leaf01": {…}}`), or from the environment without one.
+    """Credentials from the file (`{"default": {"user": …, "password": …}, "leaf01": {…}}`), without one from the
+    environment.
 
     Raises `PermanentError` if there are none, or if others may read the file (root's group may be weft's).
     """
@@ -104,7 +105,7 @@ class Api:
         self._stamps: Stamps = ()
 
     def _opened(self) -> httpx.Client:
-        """With the password and authorities of now. One that others use still ends with their requests."""
+        """A client with the current password and authorities. One that is still in use is closed after its requests."""
         with self._lock:
             stamps = (_stamp(self._file), _stamp(self._ca))
             away = any(

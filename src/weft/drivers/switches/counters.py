@@ -160,7 +160,7 @@ class CounterReading:
         return {name: found for name, (_, found) in self.timed(self._within).items()}
 
     def timed(self, within: float) -> Mapping[str, TimedAnswer]:
-        """As `get`, each with the time at which it came, for what is measured between two of them."""
+        """The answers of `get`, each with the time of its arrival: rates are measured between two of them."""
         late: dict[str, TimedAnswer] = {}
         with self._lock:
             for name, switch in self._switches.items():

@@ -306,7 +306,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         )
 
     def _take_marked(self, thing: Marked) -> None:
-        """On switches where the VLAN has another owner's name by now, it is left alone."""
+        """Remove a VLAN that the audit found, except on switches where it has another owner's name now."""
         number, seen = int(thing.id), self.snapshot()
         given = seen.given(number)
         names = frozenset(n for n in given if self._is_of(n, thing))

@@ -14,7 +14,7 @@ from weft.planning.site.neighbours import LldpNeighbour
 from weft.ports.fences import Fence, unfenced
 
 Edit = Callable[[SwitchState], Batch]
-"""From a switch's state to the changes to make; called while no other thread of this process changes the
+"""Makes changes from a switch's state; called while no other thread of this process changes the
 switch, and again if the switch had to be read again."""
 
 

@@ -62,7 +62,7 @@ class ChangedTogether(ABC):
         """Make them in one change. Raises an error that concerned all before anything was sent."""
 
     def change_all(self, asked: Sequence[Asked]) -> Sequence[Exception | None]:
-        """As `Switch.change_all`."""
+        """See `SwitchDriver.change_all`."""
         parts = [SwitchPart(one) for one in asked]
         each, self._apart = self._apart, False
         make_all(parts, self._together, self._no_time, TURN_SECONDS, each, self._monotonic)

@@ -24,7 +24,7 @@ SAVE_SECONDS = 30.0
 """Pause between attempts to save a configuration."""
 
 Edits = Callable[[str, SwitchState], Batch]
-"""From a switch's name and state to the changes to make there."""
+"""Makes the changes of a switch from its name and state."""
 
 
 class SwitchSessions:

@@ -99,7 +99,7 @@ class SwitchSession(ChangedTogether):
         """
 
     def _coming(self) -> tuple[SwitchState, ...]:
-        """As `SwitchState.coming`. Raises `UnknownError`."""
+        """The states in `SwitchState.coming`. Raises `UnknownError`."""
         return ()
 
     def _replaces(self, batch: Batch, state: SwitchState) -> bool:

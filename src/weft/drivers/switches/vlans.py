@@ -14,7 +14,7 @@ DEFAULT = 1
 """Default VLAN of ports."""
 
 KEEP, PARK = -1, 0
-"""In place of an untagged VLAN: keep it unchanged; put the port into none."""
+"""Values instead of an untagged VLAN: keep it unchanged; put the port into none."""
 
 
 @dataclass(frozen=True, slots=True)

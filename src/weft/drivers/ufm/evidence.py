@@ -20,7 +20,8 @@ MEMBER, OTHERS = "ufm port", "ufm elsewhere"
 
 
 def problems(number: int, members: Mapping[int, Mode], seen: UfmSnapshot) -> list[Problem]:
-    """By UFM's list, and by the ports' own tables or UFM's inventory. Paths are queried elsewhere."""
+    """What is wrong with a partition in UFM's list, and in the ports' own tables or UFM's inventory. Paths are queried
+    elsewhere."""
     found = list(_by_list(number, members, seen))
     physical = {g: m for g, m in members.items() if seen.physical(g)}
     if seen.looked:

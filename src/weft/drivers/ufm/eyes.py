@@ -106,7 +106,7 @@ class Eyes:
         )
 
     def explain(self, seen: Observed) -> Observed:
-        """With the reasons why ports weren't repaired; see `RepairQueue.explain`."""
+        """An observation with the reasons why ports weren't repaired; see `RepairQueue.explain`."""
         return self._repairs.explain(seen)
 
     def repair(self, guids: Sequence[int], vacate: int | None, fence: Fence) -> None:

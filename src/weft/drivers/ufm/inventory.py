@@ -150,7 +150,7 @@ def topology(ports: list[UfmPort]) -> ObservedFabric:
 
 
 def alarm_text(row: Mapping[str, Any]) -> str:
-    """In either format: up to 6.16, and from 6.17 on."""
+    """The text of an alarm, in the format of versions up to 6.16, or in that of newer ones."""
     name = row.get("object_name") or row.get("related_object_name") or "something"
     what = row.get("description") or row.get("reason") or row.get("name") or "no text"
     return f"UFM's alarm ({row.get('severity') or 'no severity'}) on {name}: {str(what)[:200]}"

@@ -145,7 +145,7 @@ class Channels:
 
 
 def _channel(host: str, port: int, authority: bytes | None = None, name: str = "") -> grpc.Channel:
-    """With a CA (PEM), only to a server with a certificate of it for that name."""
+    """A channel; with a CA (PEM) only to a server that has a certificate of it for that name."""
     target = f"{host}:{port}"
     if authority is None:
         return grpc.insecure_channel(target, options=_OPTIONS)

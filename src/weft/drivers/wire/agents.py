@@ -212,7 +212,8 @@ class AgentClient:
         return True
 
     def _version(self) -> int:
-        """In which the agent is asked: after a while in the newest again, since it may have been upgraded."""
+        """The version of the protocol for the next request: after a while the newest again, since the agent may
+        have been upgraded."""
         if self._speaks[0] != PROTOCOL and time.monotonic() - self._speaks[1] >= LOWER_SECONDS:
             self._speaks = PROTOCOL, 0.0
         return self._speaks[0]

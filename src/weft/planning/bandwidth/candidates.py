@@ -54,7 +54,7 @@ class Candidates:
         return Candidates(subjects, np.array(flat, dtype=np.int64), starts.astype(np.int64))
 
     def count(self, mask: NDArray[np.bool_]) -> Ints:
-        """For each subject, how many of its pairs are set in a mask over the pairs."""
+        """How many pairs of each subject are set in a mask over the pairs."""
         if not self.subjects:
             return np.zeros(0, dtype=np.int64)
         return np.add.reduceat(mask[self.positions].astype(np.int64), self.starts)

@@ -33,7 +33,7 @@ class Planned:
         return {(node.name, one.rail): one for node in self.nodes for one in node.adapters}
 
     def leaf_of(self, node: str, rail: int) -> str | None:
-        """For `weft.planning.bandwidth.judge`."""
+        """The leaf of a node on a rail, for `weft.planning.bandwidth.judge`; None: unknown."""
         return self.leaves.get((node, rail))
 
 

@@ -80,7 +80,7 @@ def _result(slow: bool, measured: int, not_run: int) -> Result:
 
 
 def _needed(subjects: Sequence[Subject], nodes: Mapping[int, int]) -> NDArray[np.int64]:
-    """For each subject, how many of its pairs must be measured: nine tenths of a node's partners on the rail."""
+    """How many pairs of each subject must be measured: nine tenths of a node's partners on the rail."""
     most = max(nodes.values(), default=0)
     counts = [most if s.rail is None else nodes[s.rail] for s in subjects]
     return np.array([max(LEAST, math.ceil(OWN_SHARE * (n - 1))) for n in counts], dtype=np.int64)

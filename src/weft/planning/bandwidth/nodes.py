@@ -91,7 +91,7 @@ def _medians(pairs: Iterable[Pair], outcomes: Mapping[Pair, Outcome]) -> dict[tu
 
 
 def text(subject: Subject) -> str:
-    """As people read it."""
+    """The subject in words."""
     rail = f"rail {subject.rail}"
     return {
         SlowCauseKind.SENDER: f"{subject.name}, {rail}, sending",

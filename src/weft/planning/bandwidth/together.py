@@ -41,7 +41,7 @@ class LeafLoss(NamedTuple):
 def compare_stages(
     alone: Mapping[Pair, Outcome], together: Mapping[Pair, Outcome], leaf_of: LeafOf
 ) -> tuple[LeafLoss, ...]:
-    """By the sender's leaf, sorted by name; pairs of unknown leaves, and within a leaf, are left out."""
+    """Losses by the sender's leaf, sorted by name; pairs of unknown leaves, and within a leaf, are left out."""
     both: dict[str, list[tuple[float, float]]] = {}
     unmeasured: dict[str, int] = {}
     for pair, outcome in together.items():

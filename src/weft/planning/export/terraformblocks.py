@@ -56,7 +56,7 @@ class TerraformBlock:
 
 
 def blocks_of(graph: Graph) -> list[TerraformBlock]:
-    """In the graph's order, each with its parts after it."""
+    """Blocks in the graph's order, each with its parts after it."""
     return [block for resource in graph.resources for block in _BLOCKS[resource.kind](resource)]
 
 

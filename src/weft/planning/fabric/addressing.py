@@ -51,7 +51,7 @@ class IPoIBAddress:
 
     @classmethod
     def parse(cls, text: str) -> IPoIBAddress:
-        """From 20 hex pairs with colons, as `ip link` and sysfs print it. Raises ValueError."""
+        """Read 20 hex pairs with colons, as `ip link` and sysfs print them. Raises ValueError."""
         if not _HARDWARE.fullmatch(text.strip()):
             raise ValueError(f"IPoIB address {text!r}: {HARDWARE_BYTES} hex pairs with colons between them")
         whole = bytes.fromhex(text.strip().replace(":", ""))

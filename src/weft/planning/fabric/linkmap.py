@@ -68,7 +68,7 @@ class LinkMap:
         return None if link is None else (link, self.forwarding.back(link))
 
     def _both_ways(self, switch: str, port: str) -> tuple[int, int] | None:
-        """By names alone."""
+        """Both directions of a cable, one end of which is known by names alone."""
         wanted = switch, plain_port(port)
         names = self.routes.port_names
         ends = (e for e, name in names.items() if (self.routes.names[e[0]], plain_port(name)) == wanted)
@@ -82,7 +82,7 @@ class LinkMap:
         return self._end(*sender), self._end(*receiver)
 
     def _end(self, guid: int, port: int) -> LinkEnd:
-        """By the site's name, else by its own, else by its GUID."""
+        """One end of a link, named by the site, else by itself, else by its GUID."""
         if (named := self.routes.port_names.get((guid, port))) is not None:
             switch = self.routes.names[guid]
             known = self.site.switch_by_name.get(switch)

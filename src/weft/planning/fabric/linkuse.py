@@ -218,7 +218,7 @@ def _each_lid(
 
 
 def _number(adapters: Sequence[PodAdapter], pattern: Pattern) -> int:
-    """At most so many paths."""
+    """Most paths that a pattern has between these adapters."""
     if pattern == "all":
         return len(adapters) * (len(adapters) - 1)
     rails: dict[int, int] = {}

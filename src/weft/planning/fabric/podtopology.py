@@ -22,7 +22,7 @@ LONGEST = 63
 _HOST_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _FNV_OFFSET, _FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
 _LEVELS = ("leaf", "fabric", "block", "hall", "building")
-"""In the order in which they get names: those of leaves and fabrics stay what people know."""
+"""Levels in the order in which they get names, so that leaves and fabrics keep those that people know."""
 
 
 @dataclass(frozen=True, slots=True)

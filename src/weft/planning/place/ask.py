@@ -83,7 +83,7 @@ class Ask:
 
     @classmethod
     def of(cls, request: PlacementRequest) -> Self:
-        """From a request of planning."""
+        """What a request of planning asks."""
         return cls(
             request.pod,
             request.count,

@@ -104,7 +104,7 @@ class Engine:
     def of_marks(
         cls, site: Site, fabric: str, marks: int, occupancy: Occupancy, weights: Weights | None = None
     ) -> Self:
-        """As `among`, for nodes that are marked (`weft.planning.place.marks`); it can only decide."""
+        """An engine of the marked nodes (`weft.planning.place.marks`), like `among`; it can only decide."""
         engine = cls._of_site(site, fabric, occupancy, weights)
         engine.ledger.available = leaf_marks(site, fabric).bits(marks)
         engine.ledger.kept = views_of(site, fabric)

@@ -189,7 +189,7 @@ def nodes_of(site: Site, marks: int) -> tuple[Node, ...]:
 def eligible_marks(
     request: PlacementRequest, site: Site, topology: Topology, occupancy: Occupancy
 ) -> tuple[int, tuple[FilterReport, ...]]:
-    """As `eligible`, the nodes as marks of `marks_of`."""
+    """The nodes of `eligible` as marks of `marks_of`."""
     kinds = site_dedicated(site, request.fabric), in_maintenance(site)
     every = filters_for(request, topology, occupancy, *kinds)
     kind, reports = of_kind(

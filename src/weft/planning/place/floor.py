@@ -33,7 +33,7 @@ class Floor:
 
     @classmethod
     def of(cls, topology: Topology, traits: Mapping[str, Traits] | None = None) -> Self:
-        """From a fabric's tree; without `traits` all nodes are equal."""
+        """Number the nodes of a fabric's tree; without `traits` all are equal."""
         numbers = Numbers.of(topology)
         groups = group_by_traits(traits or dict.fromkeys(numbers.nodes, Traits()), numbers.nodes)
         masks = {one: numbers.masks(nodes) for one, nodes in groups.items()}
@@ -57,7 +57,7 @@ class LeafMarks:
     shape: tuple[int, int]
 
     def bits(self, marks: int) -> list[int]:
-        """By leaf, the bits of the nodes that are marked."""
+        """Bits of the marked nodes, by leaf."""
         leaves, octets = self.shape
         rows = np.zeros((leaves, octets * 8), np.uint8)
         rows[self.leaf, self.bit] = self.marks.bools(marks)[self.nodes]
@@ -69,7 +69,7 @@ class LeafMarks:
 
 @kept
 def leaf_marks(site: Site, fabric: str) -> LeafMarks:
-    """For the nodes of one of the site's fabrics."""
+    """Marks of the nodes of one of the site's fabrics, by leaf."""
     marks, numbers = marks_of(site), site_floor(site, fabric).numbers
     nodes = [node for node in numbers.leaf_of if node in marks.numbers]
     widest = max((bits.bit_length() for bits in numbers.every), default=0)

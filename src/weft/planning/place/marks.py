@@ -44,7 +44,7 @@ class Marks:
         return int.from_bytes(np.packbits(bits, bitorder="little").tobytes(), "little")
 
     def bools(self, marks: int) -> NDArray[np.uint8]:
-        """For each node of the site 1 if it is among them; some zeros follow."""
+        """1 for each node of the site that is marked, otherwise 0; some zeros follow."""
         octets = np.frombuffer(marks.to_bytes(-(-len(self.names) // 8), "little"), np.uint8)
         return np.unpackbits(octets, bitorder="little")
 
@@ -76,7 +76,7 @@ class MarkedNodes(Overlay[str, V]):
         return last[1]
 
     def with_changes(self, changed: Mapping[str, V | None]) -> Self:
-        """As of every overlay; the marks follow."""
+        """An overlay with changes, and marks that follow them."""
         other = super().with_changes(changed)
         if (last := getattr(self, "_last", None)) is not None:
             marks, found = last

@@ -45,7 +45,7 @@ POLICIES: dict[str, Policy | None] = {
     "best-fit": best_fit,
     "weft": None,
 }
-"""By the name that `--compare` takes; None is weft's own."""
+"""Rules by the name that `--compare` takes; None is weft's own."""
 
 
 def by_rule(

@@ -1,4 +1,4 @@
-"""For a refusal: the smallest single changes that would make the order fit now, each proved by another decision."""
+"""The smallest single changes that would make a refused order fit now, each proved by another decision."""
 
 from __future__ import annotations
 

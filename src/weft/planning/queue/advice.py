@@ -1,4 +1,4 @@
-"""For a refused order: when it would fit, and how short it would have to be.
+"""When a refused order would fit, and how short it would have to be.
 
 The changes that would make it fit now are `weft.planning.place.would_fit`'s.
 """

@@ -223,7 +223,7 @@ class Timeline(Windows):
     def _weighed(
         self, view: View, ask: Ask, left: Words, units: Words, extra_load: Mapping[int, int]
     ) -> Decision | None:
-        """With preferences, halls and uplinks."""
+        """A decision that also weighs preferences, halls and uplinks."""
         pool = Pool(view.pool.full, [int(u) for u in units.tolist()], view.pool.block_start)
         return self.engine.weigher.weighed(view, pool, ask, lambda leaf: self.bits_of(left, leaf), extra_load)
 

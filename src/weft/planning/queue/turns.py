@@ -38,7 +38,7 @@ class Turns:
         self._settings, self._used = settings, used
 
     def turn(self, one: QueuedOrder) -> tuple[float, float]:
-        """By fair share, then as they came."""
+        """Sorts orders by fair share, then by submission."""
         shares = self._settings.shares
         score = self._used.get(one.project, 0.0) / shares.get(one.project, 1.0) if shares else 0.0
         return score, one.submitted

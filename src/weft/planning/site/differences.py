@@ -26,7 +26,7 @@ class TableChange(NamedTuple):
 
 
 def site_differences(before: Site | None, after: Site) -> tuple[TableChange, ...]:
-    """In the order of the site file's fields; nothing for fields that are equal. Args: before: None: there was none."""
+    """Changed tables in the order of the site file's fields. Args: before: None: there was no site."""
     found = []
     for field in Site.model_fields:
         was = getattr(before, field) if before is not None else None

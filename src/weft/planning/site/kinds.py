@@ -9,7 +9,7 @@ Kind = tuple[str, int | None]
 
 
 def kinds_of(site: Site) -> dict[str, Kind]:
-    """By node, IPU-Machines among them."""
+    """Kind of each node and IPU-Machine, by name."""
     return {name: _kind(unit) for name, unit in site.units.items()}
 
 

@@ -15,7 +15,7 @@ Shared = dict[tuple[Accelerator, ...], tuple[Accelerator, ...]]
 
 
 def lean(rows: Iterable[Document], shared: Shared) -> None:
-    """Let new rows, not yet shared with other code, share equal values.
+    """Make new rows, which no other code has yet, share equal values.
 
     Args:
         shared: the accelerators of nodes met so far; one dictionary for all rows of a site.

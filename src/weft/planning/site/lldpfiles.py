@@ -14,7 +14,7 @@ FORMATS = "output of `lldpcli -f json0 show neighbors` (or `-f json`), or Ironic
 
 
 def neighbours_of(document: Any) -> tuple[LldpNeighbour, ...]:
-    """From lldpcli's json0 or json, or from Ironic's inspection data. Raises ValueError for anything else."""
+    """Neighbours in lldpcli's json0 or json, or in Ironic's inspection data. Raises ValueError for anything else."""
     if not isinstance(document, Mapping):
         raise ValueError("a mapping")
     try:

@@ -71,12 +71,12 @@ def _tls(one: Monitoring) -> Job:
 
 
 def _secret(one: Monitoring) -> Job:
-    """With its type: Prometheus 2.42 doesn't fill that in for service discovery, and sends no usable header."""
+    """The token with its type: Prometheus 2.42 doesn't add a type for service discovery, and sends no usable header."""
     return {"type": "Bearer", "credentials_file": f"{one.folder}/token"}
 
 
 def _discovery(one: Monitoring, job: str) -> list[Job]:
-    """From every API process: equal targets are one."""
+    """Service discovery from every API process; Prometheus merges equal targets."""
     return [
         {
             "url": f"{url}/v1/monitoring/targets?job={job}",

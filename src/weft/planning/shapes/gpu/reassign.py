@@ -186,7 +186,7 @@ def _fewer(
     topology: Topology,
     occupancy: Occupancy,
 ) -> list[PlacedNode]:
-    """As many as requested, the most compact ones: placed again on the pod's own nodes only."""
+    """The most compact ones of the pod's nodes, as many as requested: placed again on these nodes only."""
     if len(nodes) <= request.count:
         return list(nodes)
     own = Engine.among(site, request.fabric, (n.node for n in nodes), Occupancy())

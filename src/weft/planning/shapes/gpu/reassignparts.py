@@ -37,7 +37,7 @@ from weft.planning.shapes.shape import Assignment, Resolved
 from weft.planning.words import first_names, some
 
 Servers = Mapping[str, PlacedNode]
-"""By their names, as `by_server` has them."""
+"""Servers by name, as `by_server` has them."""
 
 
 def reassign_parts(
@@ -153,7 +153,7 @@ def _without(plan: Plan, there: Servers, count: int, remove: Collection[str]) ->
 def _fewer(
     there: Servers, request: PlacementRequest, site: Site, topology: Topology, occupancy: Occupancy
 ) -> Servers:
-    """As many as requested, the most compact ones: placed again on the pod's own parts only."""
+    """The most compact ones of the pod's parts, as many as requested: placed again on these parts only."""
     if len(there) <= request.count:
         return there
     assert request.accelerators is not None, "planning refuses shares without accelerators"

@@ -167,7 +167,7 @@ class _Graph:
 
     @property
     def _controller_address(self) -> str:
-        """On the vPOD's management network: after the Poplar servers."""
+        """The controller's address on the vPOD's management network: after those of the Poplar servers."""
         return management_address(self.numbers.management_cidr, len(self.parts.poplars))
 
     def _networks(self) -> Iterator[DesiredResource]:

@@ -35,7 +35,7 @@ CONTROLLER_ADDRESSES_FROM = 1
 def make_ipu_plan(
     pod_id: str, resolved: Resolved, wanted: IpusOrder, occupancy: Occupancy, used: UsedNumbers
 ) -> Plan | Refusal:
-    """As `weft.planning.shapes.plan.make_plan`."""
+    """Plan an order of IPUs; arguments and result are those of `weft.planning.shapes.plan.make_plan`."""
     order, site, cloud, flavor = resolved.order, resolved.site, resolved.cloud, resolved.flavor
     chosen = _choose(wanted, order.nodes.count, site, cloud, occupancy)
     if isinstance(chosen, Refusal):
