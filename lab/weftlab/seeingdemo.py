@@ -331,7 +331,7 @@ class SeeingDemo(Demo):
     def _noisy_neighbor(self, watch: Watch) -> None:
         mine, noisy = (self._paths_of(n, c) for n, c in (("train", "team-a"), ("noisy", "team-b")))
         shared = _between(mine) & _between(noisy)
-        self.say("nobody disturbs the pod: others are on its links, but none of them waits")
+        self.say("no pod disturbs it: others are on its links, but none of them waits")
         quiet = self.ask("site", "who-disturbs", "train")
         self.claim(
             "one other pod on as many links as ibtracert finds",

@@ -8,7 +8,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from tests.helpers.certificates import own_certificate
-from weft.app.metrics import CertificateCollector
+from weft.app.certificatemetrics import CertificateCollector
 
 
 def test_end_of_each_certificate_follows_its_file(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def quarantined_and_cleaned_at_last(lab: Lab, operator: Person, bad: str) -> Non
         return {n["name"]: n for n in operator.weft("node", "list", "--json").json}
 
     wait_for(lambda: nodes(lab)[bad].provision_state == "clean failed", PATIENCE)
-    pod = wait_for(lambda: _if_told(operator, "the disk can't be written"), PATIENCE)
+    pod = wait_for(lambda: _if_reported(operator, "the disk can't be written"), PATIENCE)
     assert state(operator) == "RELEASING" and nodes(lab)[bad].extra["weft"]
     others = [n.name for n in machines(lab.site) if n.name != bad]
     # One that weft hasn't seen clean by the limit is kept, too.
@@ -248,7 +248,7 @@ def no_bmc_is_reached(lab: Lab, door: SshClient, guests: Guests, one: str, folde
             door.awaited(own, f"ip link del {link}")
 
 
-def _if_told(operator: Person, text: str) -> dict[str, Any]:
+def _if_reported(operator: Person, text: str) -> dict[str, Any]:
     """The pod, if that is in its reason; else empty."""
     pod = operator.weft("pod", "show", "metal", "--json").json
     return pod if text in pod.get("reason", "") else {}

@@ -20,13 +20,8 @@ from weft.api.connections import configured, raise_file_limit
 from weft.api.edge import LINES
 from weft.api.notices import notices, read_token
 from weft.api.waiting import WaitingRoom
-from weft.app.metrics import (
-    AccountCollector,
-    CertificateCollector,
-    StoreCollector,
-    agent_certificates,
-    certificate_files,
-)
+from weft.app.certificatemetrics import CertificateCollector, agent_certificates, certificate_files
+from weft.app.metrics import AccountCollector, StoreCollector
 from weft.app.policy import Policy
 from weft.app.servecertificate import check_certificate
 from weft.app.settings import ServeSettings

@@ -77,9 +77,9 @@ from weft.model.views import (
     WebhookView,
 )
 
-_TOLD = frozenset({"members", "ssh_from", "ingress", "gateway", "subnets"})
+_READABLE = frozenset({"members", "ssh_from", "ingress", "gateway", "subnets"})
 """Fields of resources whose changes are shown with values; of a segment's members only the number."""
-_UNTOLD = {"was": HIDDEN, "becomes": HIDDEN}
+_WITHOUT_VALUES = {"was": HIDDEN, "becomes": HIDDEN}
 _T = TypeVar("_T")
 _D = TypeVar("_D", bound=BaseModel)
 
@@ -218,7 +218,9 @@ def _change(change: PodChange, there: Collection[str]) -> PodChange:
         added=tuple(key for key in change.added if key in there),
         removed=_resources(change.removed),
         changed=tuple(
-            c if c.field in _TOLD else c.model_copy(update=_UNTOLD) for c in change.changed if c.key in there
+            c if c.field in _READABLE else c.model_copy(update=_WITHOUT_VALUES)
+            for c in change.changed
+            if c.key in there
         ),
         impossible=shown(change.impossible),
     )

@@ -34,8 +34,9 @@ from tests.helpers.prometheus import (
     until,
 )
 from weft.api.app import create_app
+from weft.app.certificatemetrics import CertificateCollector, certificate_files
 from weft.app.dashboards import dashboard_files
-from weft.app.metrics import AccountCollector, CertificateCollector, StoreCollector, certificate_files
+from weft.app.metrics import AccountCollector, StoreCollector
 from weft.app.monitoringverbs import SwitchCollector
 from weft.engine.audit.sweep import Sweeper
 from weft.engine.backup.dump import note

@@ -17,8 +17,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from tests.helpers.agedcertificates import aged, certificate
 from tests.helpers.smallsite import small_site
 from weft.app.certificatekeeper import CertificateKeeper
+from weft.app.certificatemetrics import CertificateCollector, agent_certificates
 from weft.app.doctor import agents as doctor
-from weft.app.metrics import CertificateCollector, agent_certificates
 from weft.app.settings import ServeSettings
 from weft.drivers.wire.agentcertificates import CertificateClient
 from weft.engine.base.database import Database

@@ -29,7 +29,11 @@ def test_defaults_follow_from_the_site() -> None:
     files = export(changed(with_everything), "kolla")
     found = yaml.safe_load(files[f"{ROLE}/defaults/main.yml"])
     assert found["weft_url"] == "https://weft.example.net:8787" and found["weft_listen"] == "0.0.0.0:8787"
-    assert found["weft_certificate"] and found["weft_told"] is True and found["weft_domains"] == ["customers"]
+    assert (
+        found["weft_certificate"]
+        and found["weft_is_notified"] is True
+        and found["weft_domains"] == ["customers"]
+    )
     assert found["weft_profile"] == "overcloud"
     assert found["weft_auth_url"] == "https://api-internal.localdomain:5000/v3"
     plain = export(changed(lambda d: deployment(d).update(tls="none")), "kolla")
@@ -38,7 +42,7 @@ def test_defaults_follow_from_the_site() -> None:
     assert found["weft_auth_url"].startswith("http://") and found["weft_certificate"] == ""
     assert "`weft fabric-agent certs`" in plain["README.md"]
     assert "Without `weft_url`" in plain["README.md"] and "Without `weft_url`" not in files["README.md"]
-    assert not found["weft_told"] and f"{ROLE}/templates/neutron-token.j2" not in plain
+    assert not found["weft_is_notified"] and f"{ROLE}/templates/neutron-token.j2" not in plain
 
 
 AT_NIGHT = pytest.mark.nightly(reason="Ansible takes two seconds each; by day without any address")
@@ -128,7 +132,7 @@ VALUES = {
     "weft_state": "/var/lib/weft 100%",
     "weft_profile": "weft$1",
     "weft_url": "https://weft.example/%7Eweft",
-    "weft_told": False,
+    "weft_is_notified": False,
     "weft_policy": "",
     "weft_certificate": "",
     "weft_database": URL,

@@ -87,7 +87,7 @@ _TASKS = """\
     dest: "{{ weft_config }}/{{ item }}"
     owner: "{{ weft_user }}"
     mode: "0600"
-  loop: "{{ ['clouds.yaml'] + (['neutron-token'] if weft_told | bool else []) }}"
+  loop: "{{ ['clouds.yaml'] + (['neutron-token'] if weft_is_notified | bool else []) }}"
   no_log: true
   notify: Restart weft
 
@@ -163,7 +163,7 @@ RuntimeDirectory=weft
 RuntimeDirectoryPreserve=yes
 ExecStart={{ word(weft_program) }}/bin/weft serve --listen {{ word(weft_listen) }} --state {{ word(weft_state) }} \\
   --cloud-profile {{ word(weft_profile) }} --site {{ word(weft_config) }}/site.yaml --public-url {{ word(weft_url) }}
-  {%- if weft_told %} --neutron-token {{ word(weft_config) }}/neutron-token{% endif %}
+  {%- if weft_is_notified %} --neutron-token {{ word(weft_config) }}/neutron-token{% endif %}
   {%- if weft_policy %} --policy {{ word(weft_config) }}/policy.yaml{% endif %}
   {%- if weft_certificate %} --tls-certificate {{ word(weft_certificate) }} --tls-key {{ word(weft_key) }}{% endif %}
 
@@ -260,5 +260,5 @@ def _defaults(view: CloudView) -> dict[str, Any]:
         "weft_listen": f"{'0.0.0.0' if secure else '127.0.0.1'}:{PORT}",
         "weft_database": "",
         "weft_policy": "",
-        "weft_told": notifies_weft(view),
+        "weft_is_notified": notifies_weft(view),
     }
