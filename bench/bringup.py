@@ -314,7 +314,7 @@ def _took(work: Callable[[], None]) -> float:
 def _until(
     client: Client, after: int, over: Callable[[dict[str, Any]], bool], longest: float = 300.0
 ) -> None:
-    """As `weft site apply --wait`: events are waited for, and what no event tells is looked at a little later."""
+    """As `weft site apply --wait`: events are waited for; changes without an event are read a little later."""
     deadline = time.monotonic() + longest
     while not over(view := client.site.resources()):
         if time.monotonic() > deadline:

@@ -20,7 +20,7 @@ class Api:
         path: behind the port, in the catalog's URL.
         module: WSGI module; its `application` is served.
         files: configuration files, in the service's folder; the function gives their content.
-        env: environment that tells the module where they are; `{etc}` is the folder.
+        env: environment with which the module finds them; `{etc}` is the folder.
     """
 
     name: str

@@ -78,7 +78,7 @@ class Settings:
         liar: weft talks to OpenStack through the liar.
         fabric: `infiniband`, `ethernet` (switches by Open vSwitch), or `both`, with four nodes more.
         switches: what those speak: `eos`, `nvue`, `sonic`, `ovs`, or `mixed`, each something else.
-        tenant_networks: Neutron has `mlnx_sdn_assist`, which tells weft of tenants' own networks.
+        tenant_networks: Neutron has `mlnx_sdn_assist`, which notifies weft of tenants' own networks.
         metal: bare-metal machines in Ironic.
         machines_by: who deploys them: `nova`, by its ironic driver, or `ironic` alone.
         guests: servers of GPU nodes run, as small guests.

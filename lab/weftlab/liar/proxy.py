@@ -1,6 +1,6 @@
 """One listening port for each service. What isn't lied about is the service's own answer, with addresses changed.
 
-Services tell addresses of their own and of each other: Keystone's catalog, version documents, links to the next page,
+Services name addresses of their own and of each other: Keystone's catalog, version documents, links to the next page,
 Location. In all of them the real address is replaced by the liar's, so that a client that was led here stays here.
 """
 

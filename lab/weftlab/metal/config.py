@@ -110,7 +110,7 @@ def compute(layout: Layout) -> Sections:
             "state_path": data,
             "instances_path": data / "instances",
             "compute_driver": "ironic.IronicDriver",
-            # Machines become hypervisors, and change, without anybody telling Nova.
+            # Machines become hypervisors, and change, without a notice to Nova.
             "update_resources_interval": 5,
             "periodic_fuzzy_delay": 0,
             "force_config_drive": True,

@@ -3,7 +3,7 @@
 
 Runs in OpenStack's environment: `agents.py HOSTS CONFIG...`. Like the real agents it reports each agent's state and
 learns of ports from Neutron's `port_update` messages; it answers a bound port with `update_device_up`, so that
-Neutron sets it ACTIVE and tells Nova. What a lost message left behind is found by a slow listing of ports that
+Neutron sets it ACTIVE and notifies Nova. What a lost message left behind is found by a slow listing of ports that
 are DOWN. There is no polling that Neutron would feel.
 
 HOSTS is a JSON file: host -> `devices` (physical network -> names) and `bridge`, its integration bridge on the lab's

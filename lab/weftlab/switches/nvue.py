@@ -1,7 +1,7 @@
 """An imitated Cumulus Linux switch behind NVUE's REST API: revisions with their states, a tree that is patched.
 
 By NVIDIA's documents: a revision is `pending`, `apply`, then `applied` or `invalid` with the reason in `transition`;
-`null` in a patch takes away; a bridged interface without a list of VLANs carries every VLAN of the bridge. One with a
+`null` in a patch removes; a bridged interface without a list of VLANs carries every VLAN of the bridge. One with a
 list carries exactly those in it, whether the bridge has them or not: in ifupdown2's addon `bridge`, by which Cumulus
 Linux sets ports, a port's `bridge-vids` and `bridge-access` stand in the place of the bridge's. Where the package
 `nvueschema` is installed, each patch is checked by the schema of the version that the switch claims.

@@ -2,7 +2,7 @@
 
 ibsim has no virtual ports. On a real host Nova sets a function's GUID from the port's MAC address, and its subnet
 manager sees the virtual port behind the adapter once the guest has loaded its driver. This program reads the real
-Neutron's bound ports (MAC address, host, PCI address that the real Nova chose) and tells the stand-in for UFM.
+Neutron's bound ports (MAC address, host, PCI address that the real Nova chose) and reports them to that stand-in.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class Edge:
         except Exception:
             _log.exception("%s %s failed", scope["method"], _path(scope))
             if status:
-                raise  # half of the response is sent: only closing the connection tells the client
+                raise  # half of the response is sent: only closing the connection shows it to the client
             await _send_failure(scope, send_with_id, request_id)
         finally:
             note()  # one that was cut off

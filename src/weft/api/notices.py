@@ -27,12 +27,12 @@ LONGEST = 1 << 20
 SHORTEST_TOKEN = 16
 
 
-def notices(token: str, tell: Callable[[], None]) -> APIRouter:
+def notices(token: str, notify: Callable[[], None]) -> APIRouter:
     """The routes.
 
     Args:
         token: `[sdn] token` of Neutron's configuration, which the driver sends raw after `Basic`.
-        tell: notifies weft. Raises `TemporaryError` if it can't: the driver then sends the notice again.
+        notify: notifies weft. Raises `TemporaryError` if it can't: the driver then sends the notice again.
     """
     router = APIRouter(prefix=PREFIX, include_in_schema=False)
 
@@ -47,7 +47,7 @@ def notices(token: str, tell: Callable[[], None]) -> APIRouter:
     async def notice(http: HttpRequest, path: str) -> JSONResponse:
         check(http)
         await _receive(http)
-        await run_in_threadpool(tell)
+        await run_in_threadpool(notify)
         job = f"app/jobs/{secrets.token_hex(8)}"
         return JSONResponse(job, 202, {"Location": f"{PREFIX}/{job}"})
 

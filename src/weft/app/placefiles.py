@@ -108,7 +108,7 @@ def read_topology(path: str | Path, columns: str | None = None, not_locating: Se
 
     Args:
         columns: of a table: the host's column, then those of its switches from the leaf upwards; None: `ip,ASW,PSW`.
-        not_locating: of cables: adapters that don't tell where their host is (`weft.planning.place.sources`).
+        not_locating: adapters whose cables don't show where their host is (`weft.planning.place.sources`).
 
     Raises:
         InputError: it is none of these, or something in it is wrong.

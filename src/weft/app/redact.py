@@ -109,7 +109,7 @@ def error(value: WeftError) -> WeftError:
         case NotFoundError():
             return NotFoundError(tenanttext.absent(value.message))
         case ForbiddenError() | UnauthenticatedError():
-            return value  # they only tell callers about themselves
+            return value  # they only have facts about the caller
         case _:
             return WeftError(f"weft could not handle this request ({OPERATORS})")
 

@@ -333,7 +333,7 @@ TABLE: Mapping[type[BaseModel], DocumentRow] = _once(
             reason=lambda one: tenanttext.reason(one.reason, one.state),
         ),
         _row(NetworkView, "ports"),
-        # Which host and which adapter a server has, Nova doesn't tell tenants either.
+        # Nova doesn't show tenants a server's host and adapters either.
         _row(
             NetworkPortView, "id name vnic_type state since", why=lambda port: tenanttext.why_not_in(port.why)
         ),

@@ -39,7 +39,7 @@ def add_commands(subparsers: Subparsers) -> None:
     place.add_argument(
         "--not-locating",
         metavar="ADAPTER,…",
-        help="adapters of discovery or UFM's links that don't tell where a host is, such as those of storage "
+        help="adapters of discovery or UFM's links that don't show where a host is, such as those of storage "
         "(mlx5_4, HCA-*, gpu01/mlx5_4); in a site file: locates: false",
     )
     place.add_argument("--fabric", metavar="NAME", help="fabric of the site; default: the only one")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 POLL = 0.2
-"""Seconds between looks at what no event tells."""
+"""Seconds between readings of what no event reports."""
 LONGEST_PAUSE = 10.0
 """Seconds that one question waits for an event."""
 TIMEOUT = 1800.0

@@ -1,4 +1,4 @@
-"""Pods: orders, changes and releases, and what is asked of one pod."""
+"""Pods: orders, changes and releases, and readings of one pod."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What Ironic's agent does of a rescue: it tells Ironic where it is, and waits for a password (`command.sh` takes it).
+# The part of Ironic's agent that a rescue needs: it reports its address to Ironic, and waits for a password (`command.sh` takes it).
 # Source: ironic-python-agent 11, `agent.py`, `ironic_api_client.py`.
 word() { sed -n "s/.*$1=\([^ ]*\).*/\1/p" /proc/cmdline; }
 api=$(word ipa-api-url)
