@@ -15,10 +15,16 @@ GPU, PCI = "1650424000123", "0000:06:00.0"
 
 
 def reported(
-    api: Client, doors: DoorsHouse, node: str, place: str, *results: dict[str, Any], gpu: str = GPU
+    api: Client,
+    doors: DoorsHouse,
+    node: str,
+    place: str,
+    *results: dict[str, Any],
+    gpu: str = GPU,
+    kind: str = "gpu",
 ) -> None:
-    """A node's report, with one GPU in it."""
-    parts = [{"kind": "gpu", "serial": gpu, "place": place, "model": "H100", "newer": 1}]
+    """A node's report, with one GPU, or another part, in it."""
+    parts = [{"kind": kind, "serial": gpu, "place": place, "model": "H100", "newer": 1}]
     host = {"hostname": node, "serial": None, "product_uuid": None}
     given = document(*results, parts=parts, host=host)
     answer = report(api, make_token(api, node)["token"], given, node)
@@ -45,6 +51,19 @@ def test_gpu_that_moves_keeps_its_failures(api: Client, doors: DoorsHouse) -> No
     assert [(f["node"], f["check"]) for f in found["failures"]] == [("gpu02", "GPU_ECC"), ("gpu01", "XID")]
     reported(api, doors, "gpu01", PCI, result("GPU_ECC", PCI))
     assert [s["node"] for s in history(api)["stays"]] == ["gpu01", "gpu02", "gpu01"]
+
+
+def test_cable_that_a_program_reports_has_a_history(api: Client, doors: DoorsHouse) -> None:
+    """weft-check reads none; another program adds it to the report, at the port that has its end."""
+    port = "mlx5_0/1"
+    reported(api, doors, "gpu01", port, result("PORT_STATE", port), gpu="MT2312VS01234", kind="cable")
+    reported(
+        api, doors, "gpu01", port, result("PORT_STATE", port, "failed"), gpu="MT2312VS01234", kind="cable"
+    )
+    reported(api, doors, "gpu02", port, result("PORT_STATE", port), gpu="MT2312VS01234", kind="cable")
+    found = history(api, "MT2312VS01234")
+    assert (found["kind"], [s["node"] for s in found["stays"]]) == ("cable", ["gpu02", "gpu01"])
+    assert [(f["node"], f["check"]) for f in found["failures"]] == [("gpu01", "PORT_STATE")]
 
 
 def test_unknown_part_is_not_found_and_parts_are_for_operators(api: Client, doors: DoorsHouse) -> None:

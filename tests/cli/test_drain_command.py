@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.helpers.desk import Desk
+from weft.engine.nodes.failures import refresh_failures
 
 BY = "2027-02-01T00:00:00Z"
 
@@ -64,3 +65,33 @@ def test_drain_that_the_order_answers_otherwise_is_refused_by_field(desk: Desk) 
     refused = desk.weft("pod", "create", "-f", desk.pod_file(on_drain="replace"))
     assert refused.code == 2 and "on_drain" in refused.err and "release" in refused.err
     assert "Traceback" not in refused.err
+
+
+def test_pod_in_short_says_what_a_drain_does_to_it_and_what_to_do(desk: Desk) -> None:
+    """One line, with the time and the verb; none while no node of it is drained."""
+    desk.weft("pod", "create", "-f", desk.pod_file(on_drain="release"))
+    before = desk.weft("pod", "show", "train").out
+    node = desk.weft("pod", "show", "train", "--json").json["placed"][0]["node"]
+    desk.weft("node", "drain", node, "--by", BY, "--public", "new fans", cloud="operator")
+    (said,) = desk.weft("pod", "show", "train", "-f", "value", "-c", "maintenance").out.splitlines()
+    assert said.startswith(
+        f"maintenance of {node} from 2027-02-01T00:00Z: new fans; the pod is released at that time"
+    )
+    assert said.endswith(f"; weft pod replace train {node}")
+    assert "aintenance" not in before and "aintenance" in desk.weft("pod", "show", "train").out
+
+
+def test_pod_with_a_node_that_fails_says_so_in_lists_and_in_short(desk: Desk) -> None:
+    """Its state is as before; the column is there only if a pod needs it."""
+    desk.weft("pod", "create", "-f", desk.pod_file())
+    assert "failing" not in desk.weft("pod", "list", "-f", "csv").out.lower()
+    node = desk.weft("pod", "show", "train", "--json").json["placed"][0]["node"]
+    assert desk.weft("pod", "report", "train", node, "--reason", "slow").code == 0
+    refresh_failures(desk.house.database, desk.house.site)
+    (one,) = desk.weft("pod", "list", "--json").json
+    assert one["nodes_failing"] == 1
+    assert '"Nodes Failing"' in desk.weft("pod", "list", "-f", "csv").out
+    (said,) = desk.weft("pod", "show", "train", "-f", "value", "-c", "nodes_fail").out.splitlines()
+    assert said.startswith(f"node {node}: its project reported it") and said.endswith(
+        f"weft pod replace train {node}"
+    )

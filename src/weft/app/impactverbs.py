@@ -118,6 +118,7 @@ def _pod(pod: TouchedPod, losses: Mapping[str, Loss], room: PodRoom | None) -> P
         loss=next(loss for loss in _WORST if loss in {losses[n] for n in pod.nodes}),
         nodes=pod.nodes,
         spares=pod.spares,
+        on_drain=pod.on_drain,
         elsewhere=room and _elsewhere(room),
     )
 

@@ -63,6 +63,7 @@ def _pod_view(shown: ShownPod, site: str) -> PodView:
         since=pod.since,
         created_at=pod.created_at,
         nodes=pod.order.nodes.count,
+        nodes_failing=len(shown.failures) if pod.wanted == "present" else 0,
         fabric=plan.fabric if plan else None,
         segment=plan.allotment.segment if plan else None,
         lease_end=pod.lease_end,

@@ -286,7 +286,7 @@ TABLE: Mapping[type[BaseModel], DocumentRow] = _once(
     (
         _row(
             PodSummary,
-            "id name project_id phase state since created_at nodes fabric segment lease_end position",
+            "id name project_id phase state since created_at nodes nodes_failing fabric segment lease_end position",
             reason=lambda pod: tenanttext.reason(pod.reason, pod.state),
             expected_start=_expected,
         ),

@@ -18,7 +18,8 @@ EVENT_COLUMNS = ("sequence", "at", "type", "message")
 
 
 def list_(args: argparse.Namespace) -> Listing:
-    """`weft pod list`; columns of the queue appear only if an order waits."""
+    """`weft pod list`; columns of the queue appear only if an order waits, that of failing nodes
+    only if there are any."""
     pods = client_of(args).pods.list(
         args.all_projects,
         project=args.project,
@@ -33,8 +34,9 @@ def list_(args: argparse.Namespace) -> Listing:
     project = ("project_id",) if args.all_projects else ()
     waits = [p for p in pods if p.get("position") or p.get("expected_start")]
     queue = ("position", "expected_start") if waits else ()
+    fails = ("nodes_failing",) if any(p.get("nodes_failing") for p in pods) else ()
     columns = (
-        *("id", "name", *project, "state", "nodes", "fabric", "segment", "since"),
+        *("id", "name", *project, "state", "nodes", *fails, "fabric", "segment", "since"),
         *(*queue, "lease_end", "reason"),
     )
     return Listing(columns, pods, more=CODED)

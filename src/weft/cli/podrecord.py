@@ -42,6 +42,7 @@ def record(pod: Json, resources: bool = False, events: Sequence[Json] | None = N
         "fabric": " ".join(filter(None, [pod.get("fabric"), pod.get("segment")])) or None,
         **_ipus(pod.get("ipus")),
         "lease_end": pod.get("lease_end"),
+        **_trouble(pod),
         "ssh": how.command,
         "ssh_note": how.note if pod.get("servers") else "",
     }
@@ -49,6 +50,25 @@ def record(pod: Json, resources: bool = False, events: Sequence[Json] | None = N
     if events is not None:
         details["events"] = Listing(("sequence", "at", "type", "message"), events, more=CODED)
     return Record(fields, pod, details)
+
+
+def _trouble(pod: Json) -> dict[str, Any]:
+    """What its nodes suffer that isn't in its state, each with what its project can do; none of most pods."""
+    found = {c["type"]: c for c in pod.get("conditions") or () if c["status"] == "true"}
+    named = (("Maintenance", "maintenance"), ("NodesFail", "nodes_fail"))
+    return {
+        name: f"{found[kind]['message']}; {_way(pod, found[kind])}" for kind, name in named if kind in found
+    }
+
+
+def _way(pod: Json, said: Json) -> str:
+    """The command for the first node that a message names; IPUs and hosts of weft's own servers aren't replaced."""
+    values = said.get("params") or {}
+    first = (values.get("problems") or [said])[0].get("params") or {}
+    node = first.get("node") or next(iter(first.get("nodes") or ()), None)
+    if node is None or pod.get("ipus"):
+        return f"weft pod release {pod['name']}"
+    return f"weft pod replace {pod['name']} {node}"
 
 
 def _ipus(ipus: Json | None) -> dict[str, Any]:

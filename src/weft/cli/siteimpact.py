@@ -39,12 +39,13 @@ def impact(args: argparse.Namespace) -> Record:
         if found[f"more_{what}"]:
             warn(f"weft: {found[f'more_{what}']} more {what} aren't listed")
     names = ("target", "kind", "generation", "at")
+    drains = ("on_drain",) if any(p.get("on_drain") for p in found["pods"]) else ()
     details = {
         "nodes": Listing(("node", "loss", "what"), [{**n, "what": _what(n)} for n in found["nodes"]]),
         "uplinks": Listing(("fabric", "switch", "level", "gbps", "gbps_left"), found["uplinks"]),
         "pods": Listing(
             (
-                *("pod", "project_id", "state", "loss", "nodes", "spares"),
+                *("pod", "project_id", "state", "loss", "nodes", "spares", *drains),
                 *(("elsewhere", "on", "moves", "why") if args.place else ()),
             ),
             [_row(p) for p in found["pods"]],

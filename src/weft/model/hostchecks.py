@@ -90,7 +90,7 @@ class CheckResult(Document):
 class CheckedPart(Document):
     """A part of the machine with a number of its own."""
 
-    kind: str = Field(pattern=r"^[a-z]{1,20}$", description="gpu or adapter.")
+    kind: str = Field(pattern=r"^[a-z]{1,20}$", description="gpu, adapter, or other, such as cable.")
     serial: str = Field(min_length=1, max_length=100, description="Serial number, UUID or GUID.")
     place: _Short = Field(description="Where it is: a PCI address, or an adapter's name.")
     model: _Short = ""

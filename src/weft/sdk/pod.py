@@ -32,6 +32,7 @@ class Pod(Resource):
     since = Body("since")
     created_at = Body("created_at")
     nodes = Body("nodes", type=int)
+    nodes_failing = Body("nodes_failing", type=int)
     fabric = Body("fabric")
     segment = Body("segment")
     lease_end = Body("lease_end")

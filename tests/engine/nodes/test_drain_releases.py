@@ -108,6 +108,14 @@ def test_answer_of_a_drain_names_what_is_released(house: House) -> None:
         assert [p.code for p in drain(house, target, **more).pods] == [code], (target, more)
 
 
+def test_impact_names_pods_that_a_drain_would_release(house: House) -> None:
+    pod, kept = house.ready(order()), house.ready(make("kept", 1))
+    rack = house.site.node_by_name[pod.nodes[0]].rack
+    assert rack == house.site.node_by_name[kept.nodes[0]].rack and rack is not None
+    found = house.service.site.impact(house.operator, rack)
+    assert {one.pod: one.on_drain for one in found.pods} == {"train": "release", "kept": None}
+
+
 def test_idle_spare_that_is_drained_ends_no_pod(house: House, clock: HandClock) -> None:
     pod = house.ready(order(spare=1))
     drain(house, pod.spares[0])

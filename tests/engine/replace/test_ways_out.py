@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from itertools import product
 from typing import NamedTuple
 
 import pytest
 
+from tests.engine.hold.test_ownerclaims import sql
 from tests.engine.house import QUICK, House
+from tests.engine.replace.test_repairs import repairs
 from tests.engine.timehouse import dispatching, look, make, queue
 from weft.engine.hold.settings import LoopSettings
 from weft.engine.rows.records import PodRecord
 from weft.model.change import Replacement
 from weft.model.pod import PodState
 from weft.model.resources import Kind
+from weft.model.views import DrainRequest
 from weft.testing.cloud import Fault
 
 MOMENTS = ("queue", "claim", "network", "server", "check", "serving", "release")
@@ -35,6 +39,7 @@ CAUSES = (
     "deleted by its tenant",
     "host down",
     "not deleted",
+    "drain releases",
 )
 TALKS = replace(QUICK, patience=0.0, patience_servers=0.0, verify_patience=0.0)
 LASTING = frozenset(PodState) - {PodState.READY, PodState.RELEASED, PodState.VERIFYING}
@@ -68,6 +73,7 @@ WAYS: Mapping[tuple[str, str], Way] = {
     ("serving", "fabric silent"): Way(S.DEGRADED, ("mend", "mend, release", "release, abandon")),
     ("serving", "deleted by its tenant"): Way(S.DEGRADED, ("repair", "replace", "release")),
     ("serving", "host down"): Way(S.READY, ("mend", "replace, mend", "release, abandon")),
+    ("serving", "drain releases"): Way(S.READY, ("time", "undrain, time", "replace, time", "release")),
     ("release", "database behind"): Way(S.DEGRADED, ("accept",)),
     ("release", "cloud silent"): Way(S.RELEASING, ("mend", "abandon")),
     ("release", "fabric silent"): Way(S.RELEASING, ("mend", "abandon")),
@@ -89,6 +95,11 @@ CANNOT: Mapping[tuple[str, str], str] = {
         for m in ("network", "server")
         for c in ("deleted by its tenant", "host down")
     },
+    **{
+        (m, "drain releases"): "it keeps nothing from being built: as while it serves"
+        for m in ("claim", "network", "server", "check")
+    },
+    ("release", "drain releases"): "it is being released already",
     ("network", "never settles"): "networks settle when they are created",
     ("network", "comes broken"): "only servers and ports do, with the next moment",
     (
@@ -167,7 +178,8 @@ class Case:
         return visits(self.house, pod)
 
     def at_serving(self) -> PodRecord:
-        pod = self.house.ready(make("train", 2))
+        more = {"on_drain": "release"} if self.cause == "drain releases" else {}
+        pod = self.house.ready(make("train", 2, **more))
         self.trouble(pod)
         return visits(self.house, pod)
 
@@ -204,6 +216,9 @@ class Case:
                 house.cloud.thing(f"server/{pod.nodes[0]}").broken = "an error"
             case "deleted by its tenant":
                 house.cloud.lose(house.cloud.thing(f"server/{pod.nodes[0]}"))
+            case "drain releases":
+                by = house.database.now() + timedelta(hours=1)
+                house.service.nodes.drain(self.operator, DrainRequest(target=pod.nodes[0], by=by))
             case "host down":
                 house.cloud.offers.hosts[house.site.node_by_name[pod.nodes[0]].nova_host] = "down"
             case _:
@@ -241,6 +256,11 @@ class Case:
                 house.store.request_repair(pod.id)
             case "replace":
                 house.service.pods.replace_node(self.operator, str(pod.id), Replacement(node=pod.nodes[0]))
+            case "undrain":
+                house.service.nodes.undrain(self.operator, pod.nodes[0])
+            case "time":
+                sql(house, "UPDATE drain SET until_at = since")
+                repairs(house).tend()
             case "abandon":
                 visits(house, pod, 3)
                 assert look(house, pod).state is PodState.RELEASING
@@ -274,7 +294,7 @@ def test_state_that_lasts_is_left_by_its_verb(house: House, moment: str, cause: 
     assert case.pod.state in (PodState.READY, PodState.PLACED) or str(case.pod.reason)
     for verb in verbs.split(", "):
         case.do(verb)
-    ends = "release" in verbs or verbs in ("withdraw", "abandon") or moment == "release"
+    ends = "release" in verbs or verbs in ("withdraw", "abandon", "time") or moment == "release"
     now = visits(house, case.pod, 30)
     if not ends:
         assert now.state is PodState.READY, f"{now.state}: {now.reason}"

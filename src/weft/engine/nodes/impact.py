@@ -10,6 +10,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Literal
 from uuid import UUID
 
 from weft.engine.base.database import Database
@@ -38,6 +39,7 @@ class TouchedPod:
     Attributes:
         nodes: those of them that it has, whole, in parts, or as hosts of its servers; `spares` are among them.
         leaving: it is being released.
+        on_drain: as ordered.
     """
 
     id: UUID
@@ -47,6 +49,7 @@ class TouchedPod:
     leaving: bool
     nodes: tuple[str, ...]
     spares: tuple[str, ...]
+    on_drain: Literal["release"] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,7 @@ def read_touched(database: Database, site: Site, nodes: Collection[str]) -> Touc
             leaving=rows[pod]["wanted"] == "absent" or rows[pod]["state"] in ENDED,
             nodes=tuple(mine),
             spares=tuple(n for n in mine if n in capacity.holds and _is_spare(capacity, n, pod)),
+            on_drain="release" if rows[pod]["on_drain"] == "release" else None,
         )
         for pod, mine in on.items()
         if pod in rows  # otherwise released since

@@ -550,7 +550,7 @@ SELECT at, node, place, code AS "check", reason FROM part_failure WHERE serial =
 
 -- name: pods_touched
 -- What operators read of pods that an outage would touch.
-SELECT id, state, wanted FROM pod WHERE id = ANY(%(ids)s);
+SELECT id, state, wanted, ordered ->> 'on_drain' AS on_drain FROM pod WHERE id = ANY(%(ids)s);
 
 -- name: pods_to_place
 -- Pods' rows as pod_by_id, without the graph in their plan.

@@ -133,6 +133,7 @@ WHERE id = %(id)s AND state = 'FAILED' AND wanted = 'present' RETURNING *;
 -- part: listed
 -- What a list shows of a pod.
 SELECT id, project_id, name, phase, state, reason, since, created_at, lease_end, nodes, fabric,
+    (SELECT count(*) FROM node_failure f WHERE f.pod_id = pod.id AND pod.wanted = 'present') AS nodes_failing,
     segment, position, expected_start, parked,
     @left_to_newer
     AS "left"

@@ -107,7 +107,7 @@ class PartHistory(Document):
     """Where a part was, and what failed of it, as nodes' own checks reported it; the newest first."""
 
     serial: str
-    kind: str = Field(description="gpu or adapter.")
+    kind: str = Field(description="gpu, adapter, or other, such as cable.")
     model: str
     stays: tuple[PartStay, ...]
     failures: tuple[PartFailure, ...] = ()

@@ -82,6 +82,9 @@ class PodImpact(Document):
     loss: Loss = Field(description="The worst of its nodes.")
     nodes: tuple[str, ...] = Field(description="Its touched nodes, spares included.")
     spares: tuple[str, ...] = Field(default=(), description="Those of them that are idle spares.")
+    on_drain: Literal["release"] | None = Field(
+        default=None, description="As ordered: a drain of these nodes with a time releases the pod then."
+    )
     elsewhere: ElsewhereView | None = Field(default=None, description="Null: it wasn't asked for.")
 
 

@@ -78,6 +78,10 @@ class PodSummary(Coded):
     since: datetime = Field(description="When the pod entered this state.")
     created_at: datetime
     nodes: int
+    nodes_failing: int = Field(
+        default=0,
+        description="How many of its nodes fail now: the condition `NodesFail` says which, and why.",
+    )
     fabric: str | None = None
     segment: str | None = Field(default=None, description="P_Key or VLAN of the pod, as text.")
     lease_end: datetime | None = None
