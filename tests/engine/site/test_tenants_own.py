@@ -136,6 +136,24 @@ def test_port_omitted_in_a_listing_stays_until_proved_gone(house: TenantHouse) -
     assert not house.ports_in(house.free_number())
 
 
+def test_member_that_left_an_omitted_network_does_not_stay(house: TenantHouse) -> None:
+    """An administrator gave the network a second segment: Neutron has it, and it is none of those that are served. Its
+    other members stay, and its owner reads that it isn't followed."""
+    network = house.network()
+    port, _ = house.adapter(network), house.adapter(network, "gpu14")
+    house.ready(network)
+    house.cloud.unlisted.add(network.id)
+    house.settle(network)
+    assert house.ports_in(house.free_number()) == {house.guid(), house.guid("gpu14")}
+    house.cloud.lose(port)
+    house.settle(network)
+    assert house.ports_in(house.free_number()) == {house.guid("gpu14")}
+    house.clock.sleep(STALE + 1)
+    house.look()
+    owner = house.visit(house.owner(network))
+    assert owner.state is PodState.DEGRADED and "it was read last at" in owner.reason
+
+
 def test_user_without_rights_over_other_projects_releases_nothing(house: TenantHouse) -> None:
     """Every listing is empty then, and everything is 404."""
     network = house.network()

@@ -77,8 +77,9 @@ class TenantLook:
             ours = tx.rows("networks_of_weft", cloud=self._cloud)
             nodes = tx.rows("nodes_of_pods")
         known = {row["network_id"]: _KnownNetwork.of(row) for row in rows}
-        self._release_those_gone({i: one for i, one in known.items() if i not in listed and not one.leaving})
+        unlisted = {i: one for i, one in known.items() if i not in listed and not one.leaving}
         mine = [n for n in listed.values() if self._is_tenants(n, known, ours)]
+        mine += self._those_still_there(unlisted)
         tenants = [whole for n in mine if (whole := self._complete(n, known.get(n.id))) is not None]
         self._read_fabric(tenants)
         can = self._world.fabric(self._fabric).capabilities
@@ -87,7 +88,9 @@ class TenantLook:
         if doubted := self._doubted(planned, around):
             planned = plan_ports(self._site, self._cloud, self._fabric, can, tenants, doubted)
         served = [self._served(n, planned[n.id], known.get(n.id), began) for n in tenants]
+        seen = [known[s.network].owner_id for s in served if s.network in known and s.network not in unlisted]
         self._write(served, known, {n.id: n for n in tenants}, began)
+        self._database.run("read_tenant_networks", owners=seen, at=began)
         for error in self._unproved[1:]:
             log.warning("tenants' networks: %s", error)
         if self._unproved:
@@ -106,7 +109,10 @@ class TenantLook:
         mine = any(r["id"] == network.id or (r["id"] is None and r["number"] == network.number) for r in ours)
         return not mine and (network.mark is None or network.mark.site != self._site.name)
 
-    def _release_those_gone(self, unlisted: Mapping[str, _KnownNetwork]) -> None:
+    def _those_still_there(self, unlisted: Mapping[str, _KnownNetwork]) -> list[TenantNetwork]:
+        """Those that the cloud has all the same, such as one with a second segment, without ports: members that have
+        left must not stay in. They don't count as read. Releases those that are gone."""
+        there: list[TenantNetwork] = []
         for network, one in sorted(unlisted.items()):
             try:
                 gone = self._world.clouds[self._cloud].is_gone(network, one.project_id)
@@ -118,6 +124,9 @@ class TenantLook:
                 with self._database.transaction() as tx:
                     self._fence.hold(tx)
                     release_owner(tx, one.owner_id, message, tx.now())
+            else:
+                there.append(TenantNetwork(network, one.served.name, one.project_id, one.served.number))
+        return there
 
     def _complete(self, network: TenantNetwork, known: _KnownNetwork | None) -> TenantNetwork | None:
         """Add members that the listing omits, though the cloud still has them; None: unknown."""
@@ -239,14 +248,12 @@ class TenantLook:
         networks: Mapping[str, TenantNetwork],
         at: datetime,
     ) -> None:
-        seen = [known[s.network].owner_id for s in served if s.network in known]
         for one in served:
             before = known.get(one.network)
             if before is None:
                 self._begin(one, networks[one.network].project_id, at)
             elif before.served != one:
                 self._change(before, one, at)
-        self._database.run("read_tenant_networks", owners=seen, at=at)
 
     def _begin(self, served: ServedNetwork, project_id: str, at: datetime) -> None:
         try:
