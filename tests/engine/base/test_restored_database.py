@@ -27,7 +27,7 @@ from weft.engine.audit import audit
 from weft.engine.audit.sweep import EVERY as EVERY_SWEEP
 from weft.engine.base import asking
 from weft.engine.base.database import Database
-from weft.engine.base.epoch import check_epoch
+from weft.engine.base.epoch import accept_database, check_epoch
 from weft.engine.base.gate import EVERY, ClosedError, Gate
 from weft.engine.hold.heldpod import HeldPod
 from weft.engine.rows.ledger import FabricLedger
@@ -503,6 +503,26 @@ def test_late_answer_leaves_the_last_one_valid(
     house.database.losses += 1
     gate.look()
     assert gate.is_behind() is behind and gate.unread() == (frozenset() if behind else {"lab"})
+
+
+def test_restored_database_is_behind_before_any_cloud_answers(house: House) -> None:
+    """That of `weft restore`, on a host that doesn't reach the cloud: what is in no cloud, as a tenant's network on
+    a fabric, isn't changed either, and no webhook is sent."""
+    pod = house.ready(make("pod", 1))
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute("INSERT INTO restored VALUES (true, now(), now(), 'olga@ctl1')")
+    planted = house.cloud.plant(Fault.UNREACHABLE, verb="witness", times=None)
+    started = Gate(house.database, lambda: (house.site.name, house.world.clouds))
+    for places in (None, (), ("ib0",)):
+        assert isinstance(started.closed(places), ClosedError)
+    house.release(pod)
+    assert visit(house, pod).state is not PodState.RELEASED and house.store.records.receipt(pod.id) is None
+    planted.lift()
+    started.look()
+    assert isinstance(started.closed(()), ClosedError)
+    accept_database(house.database, house.world.clouds, house.site.name)
+    started.look()
+    assert started.closed() is None
 
 
 @pytest.mark.parametrize("found", ["by a look", "by a claim"])

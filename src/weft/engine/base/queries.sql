@@ -67,7 +67,8 @@ INSERT INTO epoch_end (part, number) VALUES (mod(pg_backend_pid(), 16), 1)
 ON CONFLICT (part) DO UPDATE SET number = epoch_end.number + 1 RETURNING part;
 
 -- name: was_behind
-SELECT FROM epoch_behind WHERE cloud = %(cloud)s;
+-- Also one that was restored and isn't accepted, whatever the cloud would say.
+SELECT WHERE EXISTS (SELECT FROM epoch_behind WHERE cloud = %(cloud)s) OR EXISTS (SELECT FROM restored);
 
 -- name: found_behind
 INSERT INTO epoch_behind (cloud) VALUES (%(cloud)s) ON CONFLICT DO NOTHING;
