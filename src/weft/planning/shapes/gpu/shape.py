@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from weft.model.change import Replacement
@@ -11,12 +11,11 @@ from weft.model.fabric import OMNIPATH, Capabilities
 from weft.model.fabrictypes import FabricKind
 from weft.model.ipuorder import PodIpus
 from weft.model.localityorder import Level
-from weft.model.messages import placement
 from weft.model.messages.message import Message
 from weft.model.messages.orders import instead
-from weft.model.offer import FieldsOffer, Offer, OfferedChange, applied, offered
+from weft.model.offer import Offer, offered
 from weft.model.order import Order
-from weft.model.placement import Explanation, Occupancy, Refusal
+from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.resources import Graph
 from weft.model.site import AcceleratorCount, Fabric, Node, Site
@@ -33,6 +32,7 @@ from weft.planning.shapes.gpu.graph import RDMA_NETWORK, has_segment, podgraph
 from weft.planning.shapes.gpu.limits import limits_of
 from weft.planning.shapes.gpu.members import members
 from weft.planning.shapes.gpu.nodescapacity import nodes_rows
+from weft.planning.shapes.gpu.possible import not_possible
 from weft.planning.shapes.gpu.reassign import reassign
 from weft.planning.shapes.gpu.replacing import replace_node
 from weft.planning.shapes.gpu.request import boot_key, least_hcas, request_of
@@ -150,7 +150,7 @@ class GpuShape:
         # Errors of the order itself are reported even without capacity, assuming the minimum number of adapters.
         check_given(asked.network, asked.nodes.count, least_hcas(asked))
         can = capabilities.get(fabric)
-        refused = _not_possible(order, can)
+        refused = not_possible(order, can)
         if refused is not None:
             return refused
         placement = place(request_of(order), site, occupancy)
@@ -302,80 +302,6 @@ def has(node: Node, accelerators: AcceleratorCount | None) -> bool:
     if accelerators is None:
         return True
     return sum(a.type == accelerators.type for a in node.accelerators) >= accelerators.count
-
-
-def _not_possible(resolved: Resolved, can: Capabilities | None) -> Refusal | None:
-    """The refusal of what the fabric's manager reports it can't do, or what the site lacks; None: all is possible."""
-    order, fabric = resolved.order, resolved.fabric
-    if order.fabric.rdma and resolved.site.fabrics[fabric].type is FabricKind.OMNIPATH:
-        return _not_on_omni_path(resolved, fabric)
-    if order.fabric.hcas != "shared":
-        return None
-    whole = [_change("fabric.hcas", "shared", "dedicated")]
-    if order.nodes.sharing == "shared":  # shared nodes have no whole adapters
-        whole.append(_change("nodes.sharing", "shared", "dedicated"))
-    if can is None:
-        why = "what its manager can do is not known"
-    elif not can.virtual_functions:
-        why = can.why_no_virtual_functions
-    elif not any(h.vfs for n in resolved.site.nodes for h in n.hcas_on(fabric)):
-        why = "the site describes no virtual functions"
-    elif order.nodes.sharing == "dedicated":
-        why, whole = "whole nodes have whole adapters", [_change("nodes.sharing", "dedicated", "shared")]
-    else:
-        return None
-    return _impossible(placement.NO_SHARED_ADAPTERS(fabric=fabric, why=why), order, whole)
-
-
-def _not_on_omni_path(resolved: Resolved, fabric: str) -> Refusal | None:
-    order = resolved.order
-    if order.nodes.kind == "bare_metal":
-        return None
-    what = "shared adapters" if order.fabric.hcas == "shared" else "virtual machines"
-    reason = placement.NOT_ON_OMNI_PATH(what=what, fabric=fabric)
-    return _impossible(reason, order, _as_machines(resolved))
-
-
-def _as_machines(resolved: Resolved) -> list[OfferedChange]:
-    """Changes that turn an order of virtual machines into one of whole machines, with the same accelerators if
-    possible; none where no flavor is for machines."""
-    order, flavors = resolved.order, resolved.site.clouds[resolved.cloud].flavors
-    asked, same = order.nodes.accelerators, resolved.accelerators
-    machines = {name: f.accelerators for name, f in flavors.items() if f.bare_metal}
-    there = sorted(
-        (same is not None and has != same, name)
-        for name, has in machines.items()
-        if asked is None or has == same
-    )
-    if not there:
-        return []
-    changes = [_change("nodes.kind", "virtual", "bare_metal")]
-    if order.nodes.flavor is not None:
-        changes.append(_change("nodes.flavor", order.nodes.flavor, there[0][1]))
-    if order.nodes.sharing == "shared":
-        changes.append(_change("nodes.sharing", "shared", "dedicated"))
-    if order.fabric.hcas == "shared":
-        changes.append(_change("fabric.hcas", "shared", "dedicated"))
-    return changes
-
-
-def _change(field: str, was: str, becomes: str) -> OfferedChange:
-    return OfferedChange(field=field, was=was, becomes=becomes)
-
-
-def _impossible(reason: str, order: Order, changes: Sequence[OfferedChange]) -> Refusal:
-    """A refusal of what waiting won't make possible, with changes that would, if the order can have them."""
-    offers = (FieldsOffer(changes=tuple(changes)),) if changes else ()
-    possible = tuple(one for one in offers if _is_order(order, one))
-    return Refusal(reason=reason, explanation=Explanation(considered=0, chosen=reason), would_fit=possible)
-
-
-def _is_order(order: Order, offer: FieldsOffer) -> bool:
-    try:
-        applied(order, offer)
-    except ValueError:  # such as spare nodes with shared ones
-        return False
-    return True
 
 
 def _limits(resolved: Resolved, can: Capabilities | None) -> tuple[str, ...]:
