@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from psycopg.types.json import Jsonb
-
 from weft.app.worldkeeper import WorldKeeper
 from weft.engine.base.database import Tx
 from weft.engine.book.capacity import Capacity, read_capacity
 from weft.engine.hold.ownerstore import live_owners
+from weft.engine.rows.keptmachines import keep_machines, kept_machines
 from weft.engine.store.store import Store
 from weft.model.errors import ConflictError
 from weft.model.resources import Resource
@@ -111,7 +110,7 @@ def _check_names(tx: Tx, before: Site, site: Site, kept: Mapping[str, tuple[str,
     """Raise `ConflictError` if the machine of such a node gets another name, under which it would be assigned: what may
     be left there is known by its name alone. Of nodes that leave the site, their identifiers are stored."""
     hardware = {(what, place, id_): name for name in kept for what, place, id_ in _hardware(before, name)}
-    gone = {row["node"]: row["parts"] for row in tx.rows("kept_machines") if row["node"] in kept}
+    gone = {name: parts for name, parts in kept_machines(tx).items() if name in kept}
     hardware |= {(what, place, id_): name for name, parts in gone.items() for what, place, id_ in parts}
     for name in site.units if hardware else ():
         for part in _hardware(site, name):
@@ -123,11 +122,7 @@ def _check_names(tx: Tx, before: Site, site: Site, kept: Mapping[str, tuple[str,
                     f"nodes: {name} has the {part[0]} {part[2]} of {was}, which is {why}: "
                     f"end that first (weft node {verb} {was})"
                 )
-    left = {name: [*_hardware(before, name)] for name in kept if name not in site.units}
-    for name, parts in left.items():
-        if parts:
-            tx.run("keep_machine", node=name, parts=Jsonb(parts))
-    tx.run("forget_machines", nodes=sorted(left))
+    keep_machines(tx, {name: [*_hardware(before, name)] for name in kept if name not in site.units})
 
 
 _NUMBERS = ("serial number", "UUID")
