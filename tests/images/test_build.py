@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tarfile
 from pathlib import Path
 
 import pytest
+
+from tests.helpers.archives import unpack
 
 REPOSITORY = Path(__file__).parents[2]
 TOOLS = REPOSITORY / ".venv/bin"
@@ -45,8 +46,7 @@ def test_debian_image_contains_what_its_elements_install(tmp_path: Path) -> None
     built = build(tmp_path, "debian-minimal", "cloud-init", "weft-ipoib", "weft-host-checks")
     assert built.returncode == 0, built.stdout[-5000:]
     image = tmp_path / "root"
-    with tarfile.open(tmp_path / "guest.tar") as tar:
-        tar.extractall(image, filter="tar")
+    unpack(tmp_path / "guest.tar", image)
     _services_are_enabled(image)
     _boot_has_no_cycle(image)
     _modules_are_in_the_kernel_and_in_its_initial_ram_disk(image)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tarfile
 from collections.abc import Generator
-from io import BytesIO
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from tests.helpers.archives import unpack
 from tests.helpers.paths import ROOT
 from tests.upgrade.versions import NODES, Tree, Version, again, this_tree
 
@@ -54,8 +53,9 @@ print(json.dumps(found))
 def previous(tmp_path_factory: pytest.TempPathFactory) -> Tree:
     """The files of that commit. A clone without its history fails here: it proves nothing."""
     commit, folder = PREVIOUS.read_text().split()[0], tmp_path_factory.mktemp("previous")
+    archive = folder / "previous.tar"
     made = subprocess.run(
-        ["git", "archive", commit, "src", "lab", "tests/upgrade", "tests/helpers"],
+        ["git", "archive", "-o", archive, commit, "src", "lab", "tests/upgrade", "tests/helpers"],
         cwd=ROOT,
         capture_output=True,
         check=False,
@@ -63,8 +63,7 @@ def previous(tmp_path_factory: pytest.TempPathFactory) -> Tree:
     assert made.returncode == 0, (
         f"commit {commit} isn't in this clone (git fetch --unshallow): {made.stderr.decode()}"
     )
-    with tarfile.open(fileobj=BytesIO(made.stdout)) as archive:
-        archive.extractall(folder, filter="data")
+    unpack(archive, folder)
     return Tree("previous", folder, folder / "src")
 
 

@@ -24,6 +24,7 @@ import pytest
 from tests.engine.base.test_restored_database import another, outside, visit
 from tests.engine.house import House
 from tests.engine.timehouse import make
+from tests.helpers.archives import unpack
 from tests.helpers.folders import folder_in_memory
 from tests.helpers.turns import new_database
 from tests.helpers.waiting import wait_for
@@ -137,8 +138,7 @@ def test_backup_is_restored_into_empty_database(
 ) -> None:
     """Every row, but sessions, heartbeats and when it was taken; the file is private, and plain tools read it."""
     assert stat.S_IMODE(backup.stat().st_mode) == 0o600 and not list(backup.parent.glob(".weft-backup-*"))
-    with tarfile.open(backup) as archive:
-        archive.extractall(backup.parent / "x", filter="data")
+    unpack(backup, backup.parent / "x")
     subprocess.run(
         ["sha256sum", "-c", "SHA256SUMS"], cwd=backup.parent / "x", check=True, capture_output=True
     )

@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.helpers.archives import unpack
 from tests.helpers.paths import ROOT
 from tests.helpers.rdg import (
     Document,
@@ -316,8 +316,7 @@ def heat(request: pytest.FixtureRequest, builder: Path, tmp_path_factory: pytest
     env = {**os.environ, "PBR_VERSION": request.param}
     subprocess.run([builder / "bin/pip", *words, wanted], check=True, capture_output=True, env=env)
     (archive,) = folder.glob("*.tar.gz")
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
+    unpack(archive, folder)
     return folder / archive.name.removesuffix(".tar.gz")
 
 
