@@ -19,6 +19,7 @@ from bench.sites import regular_site
 from weft.engine.base.world import World
 from weft.engine.book.capacity import Capacity
 from weft.engine.book.counted import Counted, Holding
+from weft.engine.book.holdrows import Holder, NodeHold
 from weft.engine.queue.agenda import agenda
 from weft.engine.queue.gather import PlanningInput, Window
 from weft.engine.queue.waiter import Waiter
@@ -26,6 +27,7 @@ from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.planning.place.calendar import FOREVER
+from weft.planning.place.sharing import Terms
 from weft.planning.shapes.resolve import resolve
 
 NODES, PER_LEAF = 10_000, 20
@@ -127,26 +129,16 @@ def full(share: float) -> Capacity:
     """Pods of the mix on this share of the nodes, slightly scattered, with ends over the next two days."""
     rng = random.Random(7)
     free = [f"gpu{n}" for n in range(NODES)]
-    holds: dict[str, dict[str, Any]] = {}
+    holds: dict[str, NodeHold] = {}
     number = 0
     while len(free) > (1 - share) * NODES:
         number += 1
         count = min(rng.choices(list(MIX), list(MIX.values()))[0], len(free) - int((1 - share) * NODES))
         first = rng.randrange(max(1, len(free) - count)) // PER_LEAF * PER_LEAF
         mine, free[first : first + count] = free[first : first + count], []
-        shared = {
-            "pod_id": UUID(int=number),
-            "since": NOW - timedelta(hours=1),
-            "pod": f"pod{number}",
-            "project_id": f"team-{number % 40}",
-            "lease_end": NOW + timedelta(minutes=rng.randrange(1, 2880)),
-            "wanted": "present",
-            "apart_from": [],
-            "exclusive": False,
-            "bisection_gbps": 0,
-            "spare": False,
-        }
-        holds |= {node: {**shared, "node": node} for node in mine}
+        end, project = NOW + timedelta(minutes=rng.randrange(1, 2880)), f"team-{number % 40}"
+        pod = Holder(UUID(int=number), f"pod{number}", project, end, terms=Terms(project))
+        holds |= {node: NodeHold(node, pod, NOW - timedelta(hours=1)) for node in mine}
     return Capacity(holds, {}, UsedNumbers())
 
 

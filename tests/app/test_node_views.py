@@ -8,20 +8,20 @@ from uuid import uuid4
 
 from bench.sites import regular_site
 from weft.app.show import node_view, node_views
-from weft.engine.base.database import Row
 from weft.engine.book.capacity import Capacity
+from weft.engine.book.holdrows import Holder, NodeHold, Quarantined
 from weft.model.plan import UsedNumbers
 from weft.model.views import NodeView
 
 AT = datetime(2027, 1, 1, tzinfo=UTC)
 
 
-class CountedRows(list[Row]):
+class CountedRows(list[NodeHold]):
     """Counts how often it is gone through."""
 
     passes = 0
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[NodeHold]:
         self.passes += 1
         return super().__iter__()
 
@@ -29,7 +29,7 @@ class CountedRows(list[Row]):
 def test_shared_nodes_are_listed_in_one_pass() -> None:
     """Parts are tenants' to order, in any number: they must not be gone through again for each node."""
     site = regular_site(60)
-    rows = CountedRows(_row(f"gpu{n}", f"pod{n}-{part}") for n in range(20) for part in (2, 1))
+    rows = CountedRows(_hold(f"gpu{n}", f"pod{n}-{part}") for n in range(20) for part in (2, 1))
     capacity = Capacity(holds={}, quarantines={}, used=UsedNumbers(), shared=rows)
     views = node_views(site, capacity)
     assert rows.passes == 1
@@ -41,8 +41,8 @@ def test_shared_nodes_are_listed_in_one_pass() -> None:
 def test_node_views_are_as_validated_ones() -> None:
     """They are made without validation, which took most of the time of a site of 16,000 nodes."""
     site = regular_site(2)
-    held = {"gpu0": _row("gpu0", "train")}
-    quarantine = {"gpu1": {"node": "gpu1", "reason": "dirty", "since": AT, "pod_id": None, "revision": 7}}
+    held = {"gpu0": _hold("gpu0", "train")}
+    quarantine = {"gpu1": Quarantined("gpu1", "dirty", AT, None, 7)}
     views = node_views(site, Capacity(holds=held, quarantines=quarantine, used=UsedNumbers()))
     for view in views:
         again = NodeView.model_validate(view.model_dump())
@@ -51,5 +51,5 @@ def test_node_views_are_as_validated_ones() -> None:
     assert [view.state for view in views] == ["busy", "quarantined"]
 
 
-def _row(node: str, pod: str) -> Row:
-    return {"node": node, "pod_id": uuid4(), "since": AT, "spare": False, "pod": pod, "project_id": "p"}
+def _hold(node: str, pod: str) -> NodeHold:
+    return NodeHold(node, Holder(uuid4(), pod, "p"), AT)

@@ -113,8 +113,8 @@ class DrainVerbs(DeskVerbs):
 def _pods(capacity: Capacity, nodes: Sequence[str]) -> dict[UUID, DrainedPod]:
     """Pods that have some of the nodes, by name."""
     rows: Mapping[UUID, tuple[str, str]] = {
-        row["pod_id"]: (row["pod"], row["project_id"])
-        for row in (*capacity.holds.values(), *capacity.shared, *capacity.places)
+        hold.pod.id: (hold.pod.name, hold.pod.project_id)
+        for hold in (*capacity.holds.values(), *capacity.shared, *capacity.places)
     }
     found = [(*rows[pod], tuple(mine), pod) for pod, mine in pods_on(capacity, frozenset(nodes)).items()]
     return {
@@ -125,4 +125,4 @@ def _pods(capacity: Capacity, nodes: Sequence[str]) -> dict[UUID, DrainedPod]:
 
 def _spares(capacity: Capacity, pod: UUID, nodes: Sequence[str]) -> list[str]:
     """Those of a pod's nodes that are idle."""
-    return [n for n in nodes if (row := capacity.holds.get(n)) and row["pod_id"] == pod and row["spare"]]
+    return [n for n in nodes if (hold := capacity.holds.get(n)) and hold.pod.id == pod and hold.spare]

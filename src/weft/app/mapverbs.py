@@ -111,12 +111,12 @@ def _ports(
             node = place.node
             hold, mine = capacity.holds.get(node), servers.get(node, [])
             server = mine[0] if len(mine) == 1 else None  # on shared nodes a port may be of any of several
-            whole = hold is not None and hold["pod_id"] == pod.id
+            whole = hold is not None and hold.pod.id == pod.id
             state, places = _membership(seen, port, spec.number, port not in wanted.get(port, (port,)))
             yield MapPort(
                 node=node,
                 held=node in held,
-                held_since=hold["since"] if hold and whole else None,
+                held_since=hold.since if hold and whole else None,
                 server=", ".join(sorted(one.resource.name for one in mine)),
                 server_id=(server.outside_id or "") if server else "",
                 server_state=str(server.state) if server else "",

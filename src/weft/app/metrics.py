@@ -15,7 +15,8 @@ from prometheus_client.registry import Collector
 
 from weft.engine.book.checkstate import check_state, verdict
 from weft.engine.book.stops import NO_STOPS
-from weft.engine.store.counts import Counts, NetworkCount, SeenFabric
+from weft.engine.rows.seenfabric import SeenFabric
+from weft.engine.store.counts import Counts, NetworkCount
 from weft.engine.store.store import Store
 from weft.model.errors import WeftError
 from weft.model.hostchecks import CheckState

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from weft.app.show import views_of_nodes
 from weft.engine.book.capacity import Capacity
 from weft.engine.book.checkstate import verdict
+from weft.engine.book.holdrows import NodeHold
 from weft.model.site import Site
 from weft.model.views import NodePage, NodeSearch, NodeSort
 from weft.planning.fabric.topology import Topology
@@ -37,15 +38,13 @@ def node_marks(site: Site, capacity: Capacity, found: Mapping[str, str]) -> Sequ
     return _MARKS.of((site, states, holds), (), lambda: _marks(site, states, dict(holds)))
 
 
-def _marks(
-    site: Site, states: Mapping[str, str], holds: Mapping[str, Mapping[str, Any]]
-) -> tuple[NodeMark, ...]:
+def _marks(site: Site, states: Mapping[str, str], holds: Mapping[str, NodeHold]) -> tuple[NodeMark, ...]:
     resting, rest = _resting_marks(site), _at_rest(site)
     marks = list(resting)
     for number, (name, state) in enumerate(states.items()):
         if (hold := holds.get(name)) is not None:
             _, rack, leaf, *_ = resting[number]
-            marks[number] = NodeMark(name, rack, leaf, state, hold["pod"], hold["project_id"])
+            marks[number] = NodeMark(name, rack, leaf, state, hold.pod.name, hold.pod.project_id)
         elif state != rest[name]:
             marks[number] = resting[number]._replace(state=state)
     return tuple(marks)
@@ -106,7 +105,7 @@ def _sort_keys(
         case "rack" | "leaf":
             return {name: (rack if sort == "rack" else leaf) or "" for name, rack, leaf in _places(site)}
         case "pod":
-            return {name: str(hold["pod"]) if (hold := capacity.holds.get(name)) else "" for name in names}
+            return {name: hold.pod.name if (hold := capacity.holds.get(name)) else "" for name in names}
         case "since":
             views = views_of_nodes(names, site, capacity, found, unknown)
             return {one.name: one.since.isoformat() if one.since else "" for one in views}
@@ -150,7 +149,7 @@ def node_states(site: Site, capacity: Capacity, found: Mapping[str, str]) -> Map
         ("drained", frozenset(name for name, one in stops.items() if one.drain)),
         ("held", frozenset(name for name, one in stops.items() if one.holds)),
     )
-    shared = frozenset(row["node"] for row in capacity.shared)
+    shared = frozenset(hold.node for hold in capacity.shared)
 
     def make() -> Mapping[str, str]:
         rest = _at_rest(site)

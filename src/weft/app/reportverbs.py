@@ -42,7 +42,7 @@ class ReportVerbs(DeskVerbs):
     def _meant(self, pod: PodRecord, given: str) -> str:
         """The node of this name, also one that the pod is leaving, or with a server of this name."""
         holds = self._desk.store.capacity().holds
-        if given in holds and holds[given]["pod_id"] == pod.id:
+        if given in holds and holds[given].pod.id == pod.id:
             return given
         placement = pod.plan.placement
         there = by_server((*placement.nodes, *placement.spares))

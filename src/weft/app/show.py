@@ -241,8 +241,8 @@ def views_of_nodes(
     topologies = [Topology.of(site, fabric).locations for fabric in sorted(site.fabrics)]
     failing = verdict(capacity.stops, site, capacity.at).excluded
     sharing: dict[str, set[str]] = {}
-    for row in capacity.shared:
-        sharing.setdefault(row["node"], set()).add(row["pod"])
+    for hold in capacity.shared:
+        sharing.setdefault(hold.node, set()).add(hold.pod.name)
     machines, units = site.machine_by_name, site.units
     for name in names:
         if (machine := machines.get(name)) is not None:
@@ -291,14 +291,14 @@ def _node(
         state, since = "held", stops.holds[0].since
         reasons.append(stops.why_held)
     if hold is not None:
-        state, since = "busy", hold["since"]
-        reasons += ["held as a spare"] if hold["spare"] else []
+        state, since = "busy", hold.since
+        reasons += ["held as a spare"] if hold.spare else []
     if sharing:
         state = "busy"
         reasons.append(f"shared by {', '.join(sharing)}")
     if quarantine is not None:
-        state, since = "quarantined", quarantine["since"]
-        reasons.append(quarantine["reason"])
+        state, since = "quarantined", quarantine.since
+        reasons.append(quarantine.reason)
     reason = "; ".join(reversed(reasons))
     return NodeView.trusted(
         {
@@ -306,11 +306,11 @@ def _node(
             "rack": node.rack,
             "leaf": leaf,
             "state": state,
-            "pod": hold["pod"] if hold else None,
-            "project_id": hold["project_id"] if hold else None,
+            "pod": hold.pod.name if hold else None,
+            "project_id": hold.pod.project_id if hold else None,
             "reason": reason,
             "since": since,
-            "quarantine_revision": quarantine and quarantine["revision"],
+            "quarantine_revision": quarantine and quarantine.revision,
             "holds": tuple(hold_view(one, site) for one in stops.holds),
             "drain": stops.drain and drain_view(stops.drain),
             "reports": tuple(report_view(one) for one in stops.reports),

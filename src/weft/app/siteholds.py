@@ -28,26 +28,26 @@ class SiteHolds:
         """Raise `ConflictError`. Call it in the activating transaction under `lock_capacity`: no claim intervenes."""
         capacity = read_capacity(tx)
         # A place on a shared host is `host/<node>/<number>`.
-        hosts = {row["node"].split("/")[1]: row for row in capacity.places}
-        shared = {row["node"]: row for row in capacity.shared}
+        hosts = {slot.node.split("/")[1]: slot for slot in capacity.places}
+        shared = {hold.node: hold for hold in capacity.shared}
         holds = {**hosts, **shared, **capacity.holds}
         kept = _kept_back(capacity)
         before = self._store.site().site if holds or kept or capacity.used.segments else site
         _check_names(tx, before, site, kept)
-        for node, row in sorted(holds.items()):
+        for node, hold in sorted(holds.items()):
             if node not in site.units:
                 raise ConflictError(
-                    f"nodes: {node} is missing, but pod {row['pod']} holds it: release the pod first"
+                    f"nodes: {node} is missing, but pod {hold.pod.name} holds it: release the pod first"
                 )
             was, becomes = before.used_of(node, node in shared), site.used_of(node, node in shared)
             if changed := [name for name in was if was[name] != becomes.get(name)]:
                 raise ConflictError(
-                    f"nodes: {node}'s {', '.join(changed)} would change, and pod {row['pod']} was built with what it "
-                    "has: release the pod first"
+                    f"nodes: {node}'s {', '.join(changed)} would change, and pod {hold.pod.name} was built with what "
+                    "it has: release the pod first"
                 )
             if (by := _deployed_by(before, node)) and by != _deployed_by(site, node):
                 raise ConflictError(
-                    f"clouds: machines_by of the cloud of {node} is {by}, and pod {row['pod']} was built so: "
+                    f"clouds: machines_by of the cloud of {node} is {by}, and pod {hold.pod.name} was built so: "
                     "release the pod first"
                 )
         self._check_applied(site)

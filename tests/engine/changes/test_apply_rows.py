@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 
 from tests.engine.house import ORDER, House
 from tests.engine.timehouse import HandClock, at_once, look, make, messages, policy, queue
-from weft.engine.base.database import Row
+from weft.engine.book.holdrows import NodeHold
 from weft.engine.rows.records import PodRecord
 from weft.model.errors import ConflictError, ForbiddenError, InputError, NotFoundError, RefusedError
 from weft.model.order import Order
@@ -39,8 +39,8 @@ def rows(url: str, query: str) -> list[dict[str, Any]]:
         return connection.execute(query).fetchall()  # type: ignore[arg-type]
 
 
-def holds(house: House, pod: PodRecord) -> dict[str, Row]:
-    return {n: r for n, r in house.store.capacity().holds.items() if r["pod_id"] == pod.id}
+def holds(house: House, pod: PodRecord) -> dict[str, NodeHold]:
+    return {n: r for n, r in house.store.capacity().holds.items() if r.pod.id == pod.id}
 
 
 @pytest.mark.parametrize("queued", [False, True])
@@ -105,7 +105,7 @@ def test_shrinking_keeps_nodes_and_rows_until_they_are_gone(house: House) -> Non
     assert found.change.nodes_removed == (gone,)
     held = holds(house, pod)
     assert held.keys() == set(pod.nodes)
-    assert {n: r["leaving"] for n, r in held.items()} == {n: 2 if n == gone else None for n in pod.nodes}
+    assert {n: r.leaving for n, r in held.items()} == {n: 2 if n == gone else None for n in pod.nodes}
     unwanted = {r.key for r in house.store.pods.resources(pod.id) if not r.wanted}
     assert unwanted == {k for k in (r.key for r in house.store.pods.resources(pod.id)) if f"/{gone}" in k}
     assert look(house, pod).nodes == (pod.nodes[0], pod.nodes[2])
@@ -341,12 +341,12 @@ def test_booked_start_is_rebooked_or_the_order_stays(house: House, clock: HandCl
     pod = house.order(make("later", 4, start=at, duration="1h"))
     house.order(make("also", 10, start=at, duration="1h"))
     assert apply(house, make("later", 6, start=at, duration="1h")).outcome == "changed"
-    booking = next(r for r in house.store.capacity().bookings if r["pod_id"] == pod.id)
-    assert len(booking["nodes"]) == 6
+    booking = next(r for r in house.store.capacity().bookings if r.pod.id == pod.id)
+    assert len(booking.nodes) == 6
     with pytest.raises(RefusedError):
         apply(house, make("later", 7, start=at, duration="1h"))
-    booking = next(r for r in house.store.capacity().bookings if r["pod_id"] == pod.id)
-    assert (len(booking["nodes"]), look(house, pod).generation) == (6, 2)
+    booking = next(r for r in house.store.capacity().bookings if r.pod.id == pod.id)
+    assert (len(booking.nodes), look(house, pod).generation) == (6, 2)
 
 
 def test_audit_log_records_each_apply(house: House, database_url: str) -> None:

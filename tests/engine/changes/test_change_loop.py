@@ -63,7 +63,7 @@ def members(house: House, pod: PodRecord) -> set[str]:
 
 
 def held(house: House, pod: PodRecord) -> set[str]:
-    return {n for n, r in house.store.capacity().holds.items() if r["pod_id"] == pod.id}
+    return {n for n, r in house.store.capacity().holds.items() if r.pod.id == pod.id}
 
 
 def rows(house: House, pod: PodRecord, node: str) -> set[str]:
@@ -416,7 +416,7 @@ def test_spares_come_and_go_without_a_server(house: House) -> None:
     now = settle(house, pod)
     assert spare in now.nodes
     assert members(house, now) == set(now.nodes) == held(house, now)
-    assert not [r for r in house.store.capacity().holds.values() if r["spare"]]
+    assert not [hold for hold in house.store.capacity().holds.values() if hold.spare]
 
 
 @pytest.mark.parametrize("made", [True, False])

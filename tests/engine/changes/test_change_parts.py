@@ -30,8 +30,8 @@ def on_one(count: int) -> Order:
 
 def parts(house: House, pod: PodRecord) -> list[tuple[str, bool]]:
     """Node of each part that the pod holds, and whether it leaves."""
-    rows = [row for row in house.store.capacity().parts if row["pod_id"] == pod.id]
-    return sorted((row["node"], row["leaving"]) for row in rows)
+    rows = [row for row in house.store.capacity().parts if row.pod_id == pod.id]
+    return sorted((row.node, row.leaving) for row in rows)
 
 
 def servers(house: House, pod: PodRecord) -> dict[str, str]:
@@ -185,7 +185,7 @@ def test_pod_can_be_changed_again_while_it_changes(house: House) -> None:
     for count in (1, 5, 4, 6, 2):
         apply(house, small("train", count))
         visit(house, pod, 1)
-        taken = [(r["node"], d) for r in house.store.capacity().parts for d in r["devices"]]
+        taken = [(r.node, d) for r in house.store.capacity().parts for d in r.part.devices]
         assert len(set(taken)) == len(taken) >= count
     now = settle(house, pod)
     assert now.generation == 6 and len(servers(house, pod)) == 2 == len(parts(house, pod))
@@ -242,7 +242,7 @@ def test_two_pods_on_one_host_change_at_the_same_time(house: House) -> None:
     assert not at_once(*(lambda n=n: apply(house, small(n, 4)) for n in ("one", "two")))
     settle(house, one)
     settle(house, two)
-    taken = [d for r in house.store.capacity().parts for d in r["devices"]]
+    taken = [d for r in house.store.capacity().parts for d in r.part.devices]
     assert len(set(taken)) == len(taken) == 8
     assert house.service.audits.run(house.operator).findings == ()
 

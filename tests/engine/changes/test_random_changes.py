@@ -91,7 +91,7 @@ class Tenant:
         capacity = self.house.store.capacity()
         held = {self.house.site.node_by_name[n].nova_host for n in capacity.held}
         assert {t.fields.get("host") for t in self.house.cloud.things(Kind.SERVER)} <= held
-        holds = {(row["node"], row["pod_id"]) for row in (*capacity.holds.values(), *capacity.shared)}
+        holds = {(one.node, one.pod.id) for one in (*capacity.holds.values(), *capacity.shared)}
         assert self.wired() <= holds, "a node left its pod's hold with the pod's key on it"
         places = Counter((t.project_id, t.name) for t in self.house.cloud.things(Kind.SERVER))
         assert not [place for place, count in places.items() if count > 1], "two servers in one place"
@@ -133,7 +133,7 @@ class Tenant:
         order, remove = self.order(name), self.some_nodes(name)
         self.said.append(f"  {order.model_dump(mode='json', exclude_defaults=True)} {remove}")
         house, request = self.house, self.house.request()
-        before = {row: hold["pod_id"] for row, hold in house.store.capacity().holds.items()}
+        before = {row: hold.pod.id for row, hold in house.store.capacity().holds.items()}
         stopped = self.stopped()
         try:
             planned = house.service.pods.plan(request, order, remove).change
@@ -144,7 +144,7 @@ class Tenant:
             done = house.service.pods.apply(request, name, order, remove)
         except WeftError as error:
             assert refused, f"it was planned, and then: {error}"
-            assert before == {row: hold["pod_id"] for row, hold in house.store.capacity().holds.items()}
+            assert before == {row: hold.pod.id for row, hold in house.store.capacity().holds.items()}
             return
         assert not refused
         new = self.pod(name).plan.placement.held if done.change is None else done.change.nodes_added
@@ -287,7 +287,7 @@ class Tenant:
     def check_histories(self) -> None:
         """A pod that got a node has freed it, unless it holds it; by what the histories say."""
         capacity = self.house.store.capacity()
-        holds = {(row["node"], row["pod_id"]) for row in (*capacity.holds.values(), *capacity.shared)}
+        holds = {(one.node, one.pod.id) for one in (*capacity.holds.values(), *capacity.shared)}
         with psycopg.connect(self.house.database.url) as connection:
             rows = connection.execute(
                 "SELECT node, pod_id, sum(CASE message ->> 'code' WHEN 'NODE_GIVEN' THEN 1"
@@ -303,8 +303,8 @@ class Tenant:
         """Hours are the book's: what is held is counted now, a whole node for one pod at a time, and a report has the
         sum of all spans."""
         capacity = self.house.store.capacity()
-        holds = {(row["node"], row["pod_id"], None) for row in capacity.holds.values()}
-        parts = {(row["node"], row["pod_id"], row["server"]) for row in capacity.parts}
+        holds = {(one.node, one.pod.id, None) for one in capacity.holds.values()}
+        parts = {(one.node, one.pod_id, one.server) for one in capacity.parts}
         with psycopg.connect(self.house.database.url) as connection:
             open_ = connection.execute(
                 "SELECT node, pod_id, server FROM use_span WHERE until IS NULL"
@@ -418,7 +418,7 @@ class Tenant:
             )
         placed, count = pod.plan.placement, order.nodes.count
         assert (len(placed.nodes), len(placed.spares)) == (count, order.nodes.spare)
-        held = [row["leaving"] for row in self.house.store.capacity().parts if row["pod_id"] == pod.id]
+        held = [row.leaving for row in self.house.store.capacity().parts if row.pod_id == pod.id]
         assert held == [False] * (count if order.nodes.sharing == "shared" else 0)
         if pod.plan.segment is not None:
             (segment,) = (r.spec for r in pod.plan.graph.resources if isinstance(r.spec, SegmentSpec))

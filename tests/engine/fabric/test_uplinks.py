@@ -67,7 +67,7 @@ def test_leaf_becomes_a_projects_own(house: House, clock: HandClock) -> None:
     )
     house.store.activate_site(dedicate(house, own, "team-c"), "test")
     house.worker.tend_queue()
-    nodes = house.store.capacity().bookings[0]["nodes"]
+    nodes = house.store.capacity().bookings[0].nodes
     locations = Topology.of(house.site, "ib0").locations
     assert own not in {locations[n].leaf for n in nodes} and look(house, promised).state is PodState.PENDING
     house.store.wake(stays.id)

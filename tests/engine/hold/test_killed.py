@@ -182,7 +182,7 @@ def test_change_survives_a_worker_killed_at_any_statement(
             there = Counter(t.name for t in house.cloud.things(Kind.SERVER))
             assert set(there.values()) == {1} and len(there) == count, f"killed at {statement}: {there}"
             rows = house.store.capacity().parts
-            assert [row["leaving"] for row in rows] == [False] * count, f"killed at {statement}"
+            assert [row.leaving for row in rows] == [False] * count, f"killed at {statement}"
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     signed = house.store.records.receipt(pod.id)
@@ -248,7 +248,7 @@ def test_replaced_part_survives_a_worker_killed_at_any_statement(
         now = settle(house, pod)
         there = Counter(t.name for t in house.cloud.things(Kind.SERVER))
         assert set(there.values()) == {1} and len(there) == 2, f"killed at {statement}: {there}"
-        assert [row["leaving"] for row in house.store.capacity().parts] == [False] * 2
+        assert [row.leaving for row in house.store.capacity().parts] == [False] * 2
         assert now.generation == generation + 1
         if not died:
             break

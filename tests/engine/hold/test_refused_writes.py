@@ -122,7 +122,7 @@ def test_change_survives_a_refusal_of_any_statement(
             assert now.state is PodState.READY and now.ready_generation == now.generation, refusal.what
             there = Counter(t.name for t in house.cloud.things(Kind.SERVER))
             assert set(there.values()) == {1} and len(there) == count, refusal.what
-            assert [row["leaving"] for row in house.store.capacity().parts] == [False] * count, refusal.what
+            assert [row.leaving for row in house.store.capacity().parts] == [False] * count, refusal.what
 
 
 def _place(house: House) -> Counter[tuple[str, str]]:

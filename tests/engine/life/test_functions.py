@@ -124,7 +124,7 @@ def segment(pod: PodRecord) -> SegmentSpec:
 def held(house: House) -> dict[str, str | None]:
     """node:function -> slot, of all pods."""
     rows = house.store.capacity().parts
-    return {f"{r['node']}:{vf}": slot for r in rows for vf, slot in r["functions"].items()}
+    return {f"{r.node}:{vf}": r.part.slots.get(vf) for r in rows for vf in r.part.vfs}
 
 
 def test_two_pods_share_a_host_with_functions_of_their_own(house: House) -> None:

@@ -172,7 +172,7 @@ def test_unclean_node_is_quarantined_at_the_limit(database: Database, database_u
         house.store.wake(pod.id)
         house.worker.run_once()
     capacity = house.store.capacity()
-    assert sick in capacity.quarantines and "server" in capacity.quarantines[sick]["reason"]
+    assert sick in capacity.quarantines and "server" in capacity.quarantines[sick].reason
     assert set(capacity.holds) == {sick}
     assert house.store.pods.find(str(pod.id), None).state is PodState.RELEASING
     house.close()

@@ -94,7 +94,7 @@ def test_unclean_machine_is_quarantined_and_the_other_returns(house: House) -> N
     pod = visit(house, pod)
     capacity = house.store.capacity()
     assert pod.state is PodState.RELEASING and house.store.records.receipt(pod.id) is None
-    assert "machine" in capacity.quarantines[bad]["reason"] and set(capacity.holds) == {bad}
+    assert "machine" in capacity.quarantines[bad].reason and set(capacity.holds) == {bad}
     house.worker = house.new_worker("patient")
     with pytest.raises(RefusedError):
         house.order(ORDER.model_copy(update={"name": "all"}), count=4)
@@ -165,7 +165,7 @@ def anothers_are_there(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
         theirs = {
             r.key
             for r in wanted
-            if r.kind is Kind.MACHINE and r.node in holds and str(holds[r.node]["pod_id"]) != scope.owner.id
+            if r.kind is Kind.MACHINE and r.node in holds and str(holds[r.node].pod.id) != scope.owner.id
         }
         seen = find(scope, wanted, ids)
         return {

@@ -108,7 +108,7 @@ def test_adapter_with_another_guid_keeps_its_machine_quarantined(house: House, c
     house.release(pod)
     visit(house, pod)
     capacity = house.store.capacity()
-    assert "0x0002c90300ffff01 is seen at" in capacity.quarantines[bad]["reason"]
+    assert "0x0002c90300ffff01 is seen at" in capacity.quarantines[bad].reason
     assert set(capacity.holds) == {bad} and good not in capacity.holds
 
 
@@ -122,4 +122,4 @@ def test_adapter_seen_elsewhere_keeps_its_machine_quarantined(house: House, clea
     house.worker = house.new_worker("impatient", impatient())
     house.release(pod)
     visit(house, pod)
-    assert "the site has it at" in house.store.capacity().quarantines[bad]["reason"]
+    assert "the site has it at" in house.store.capacity().quarantines[bad].reason

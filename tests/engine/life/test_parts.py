@@ -55,7 +55,7 @@ def test_four_small_pods_share_a_host_and_free_it_one_by_one(house: House) -> No
     pods = [ready(house, f"p{i}") for i in range(4)]
     assert {pod.nodes for pod in pods} == {pods[0].nodes} and len(pods[0].nodes) == 1
     parts = house.store.capacity().parts
-    devices = [d for row in parts for d in row["devices"]]
+    devices = [d for row in parts for d in row.part.devices]
     assert len(parts) == 4 == len(set(devices)) == len(devices)
     assert not house.store.capacity().holds and house.store.capacity().held == set(pods[0].nodes)
     for done, pod in enumerate(pods, start=1):
@@ -139,7 +139,7 @@ def test_orders_of_parts_and_of_whole_nodes_start_in_turn(house: House) -> None:
     assert state(ninth)[0] is PodState.PLACED
     assert state(host) == (PodState.PENDING, KEPT_FOR)
     (row,) = house.store.capacity().bookings
-    assert (row["pod_id"], row["nodes"], row["came"]) == (host.id, list(seven.held), host.created_at)
+    assert (row.pod.id, row.nodes, row.came) == (host.id, tuple(seven.held), host.created_at)
     end(seven)
     house.clock.sleep(1.0)
     late = house.order(small("late", queue=True))
@@ -157,7 +157,7 @@ def test_node_booked_whole_gives_no_part(house: House) -> None:
     house.ready(whole("now", 15, lease=lease))
     waits = house.order(whole("then", 16, lease=lease, queue=True))
     house.worker._dispatcher.run()
-    assert [row["pod_id"] for row in house.store.capacity().bookings] == [waits.id]
+    assert [row.pod.id for row in house.store.capacity().bookings] == [waits.id]
     with pytest.raises(RefusedError, match="there is capacity for 0"):
         house.order(small("part"))
     assert house.order(small("short", lease={"duration": "1h"})).nodes
@@ -196,7 +196,7 @@ def test_concurrent_orders_never_share_an_accelerator(house: House) -> None:
         views = list(pool.map(lambda i: house.service.pods.create(requests[i], small(f"p{i}")), range(24)))
     parts = house.store.capacity().parts
     assert len(views) == len(parts) == 24
-    taken = [(row["node"], device) for row in parts for device in row["devices"]]
+    taken = [(row.node, device) for row in parts for device in row.part.devices]
     assert len(set(taken)) == 24 and len({node for node, _ in taken}) == 3
 
 

@@ -126,12 +126,12 @@ def test_drain_that_breaks_a_promise_is_refused_and_names_it(house: House, clock
         drain(house, "gpu15")
     house.service.capacity.end_reservation(house.operator, "course")
     pod = house.order(make("later", 15, start=start, duration="1h"))
-    booked = house.store.capacity().bookings[0]["nodes"]
+    booked = house.store.capacity().bookings[0].nodes
     [spare] = {n.name for n in house.site.nodes if n.role == "compute"} - set(booked)
     assert drain(house, booked[0]).broken == ()
     clock.forward(minutes=1)
     house.worker.tend_queue()
-    assert set(house.store.capacity().bookings[0]["nodes"]) == {*booked[1:], spare}
+    assert set(house.store.capacity().bookings[0].nodes) == {*booked[1:], spare}
     planned = drain(house, booked[1], plan=True)
     assert planned.broken == (f"booking of pod later of project {pod.project_id}",)
     assert drained(house) == {booked[0]}, "a plan drains nothing"

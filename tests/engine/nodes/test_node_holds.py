@@ -121,11 +121,11 @@ def test_hold_of_a_pods_node_begins_when_the_pod_ends(house: House) -> None:
 def test_held_node_of_a_booking_is_replaced_by_another(house: House, clock: HandClock) -> None:
     """As a node in quarantine is."""
     house.order(make("later", 4, start=clock.now() + timedelta(hours=2)))
-    node = house.store.capacity().bookings[0]["nodes"][0]
+    node = house.store.capacity().bookings[0].nodes[0]
     house.service.nodes.hold(house.operator, node, "burn-in")
     clock.forward(minutes=1)
     house.worker.tend_queue()
-    booked = house.store.capacity().bookings[0]["nodes"]
+    booked = house.store.capacity().bookings[0].nodes
     assert len(booked) == 4 and node not in booked
 
 

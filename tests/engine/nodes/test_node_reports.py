@@ -81,7 +81,7 @@ def test_waiting_order_gets_no_reported_node(house: House, clock: HandClock) -> 
     report(house, pod.nodes[0])
     booked = house.order(make("later", 14, start=clock.now() + timedelta(hours=2)))
     (row,) = house.store.capacity().bookings
-    assert pod.nodes[0] not in row["nodes"]
+    assert pod.nodes[0] not in row.nodes
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     house.service.pods.release(house.request(), str(booked.id))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.engine.house import small_site
 from tests.helpers.amounts import examples
 from weft.engine.book.capacity import Capacity
+from weft.engine.book.holdrows import Booked, Holder, NodeHold
 from weft.engine.queue.agenda import Agenda, agenda
 from weft.engine.queue.waiter import Waiter
 from weft.model.order import Order
@@ -38,8 +39,8 @@ class World:
 
     policy: QueuePolicy = field(default_factory=QueuePolicy)
     now: datetime = NOW
-    holds: dict[str, dict[str, Any]] = field(default_factory=dict)
-    bookings: dict[UUID, dict[str, Any]] = field(default_factory=dict)
+    holds: dict[str, NodeHold] = field(default_factory=dict)
+    bookings: dict[UUID, Booked] = field(default_factory=dict)
     waiting: list[Waiter] = field(default_factory=list)
     first_booking: dict[UUID, datetime] = field(default_factory=dict)
     started: dict[UUID, datetime] = field(default_factory=dict)
@@ -66,8 +67,8 @@ class World:
         self.waiting.append(Waiter(pod, project, order.name, order, self.now, None, False))
 
     def capacity(self) -> Capacity:
-        rows = sorted(self.bookings.values(), key=lambda r: (r["start_at"], str(r["pod_id"])))
-        return Capacity(self.holds, {}, UsedNumbers(), rows)
+        booked = sorted(self.bookings.values(), key=lambda b: (b.start, str(b.pod.id)))
+        return Capacity(self.holds, {}, UsedNumbers(), booked)
 
     def look(self) -> Agenda:
         site = SITE.model_copy(update={"queue": self.policy})
@@ -78,23 +79,20 @@ class World:
         while (found := self.look()).start is not None:
             self.start(found.start)
         assert not found.impossible
-        kept: dict[UUID, dict[str, Any]] = {}
+        kept: dict[UUID, Booked] = {}
         for pod, note in found.notes.items():
             if note.booking is None:
                 continue
             start = datetime.fromtimestamp(note.booking.start, UTC)
             end = datetime.fromtimestamp(note.booking.end, UTC)
             order = next(w.order for w in self.waiting if w.id == pod)
-            row = {
-                "pod_id": pod,
-                "pod": note.booking.label,
-                "project_id": note.booking.project,
-                **asks(order),
-            }
+            holder = Holder(
+                pod, note.booking.label, note.booking.project, terms=asks(order, note.booking.project)
+            )
             assert len(note.booking.nodes) == order.nodes.count + order.nodes.spare
-            kept[pod] = {**row, "nodes": list(note.booking.nodes), "start_at": start, "end_at": end}
+            kept[pod] = Booked(holder, note.booking.nodes, start, end)
             before = self.bookings.get(pod)
-            assert before is None or start <= before["start_at"], "a booking moved later"
+            assert before is None or start <= before.start, "a booking moved later"
             self.first_booking.setdefault(pod, start)
         assert set(self.bookings) - set(self.started) <= set(kept), "a booking was forgotten"
         self.bookings = kept
@@ -107,12 +105,10 @@ class World:
         made = place(request_of(resolve(one.order, one.project, SITE)), SITE, occupancy)
         assert isinstance(made, Placement), "the queue and placement disagree"
         end = one.order.lease.ends(self.now)
+        holder = Holder(one.id, one.name, one.project, end, terms=asks(one.order, one.project))
         for node in made.held:
             assert node not in self.holds
-            row = {"pod_id": one.id, "pod": one.name, "project_id": one.project, "since": self.now}
-            self.holds[node] = {
-                **row, "node": node, "lease_end": end, "wanted": "present", **asks(one.order)
-            }  # fmt: skip
+            self.holds[node] = NodeHold(node, holder, self.now)
         self.waiting.remove(one)
         self.bookings.pop(one.id, None)
         self.started[one.id] = self.now
@@ -124,12 +120,12 @@ class World:
         rows = list(self.bookings.values())
         for i, a in enumerate(rows):
             for b in rows[i + 1 :]:
-                if a["start_at"] < b["end_at"] and b["start_at"] < a["end_at"]:
-                    assert not set(a["nodes"]) & set(b["nodes"])
-            for node in a["nodes"]:
-                assert node not in self.holds or self.holds[node]["lease_end"] <= a["start_at"]
+                if a.start < b.end and b.start < a.end:
+                    assert not set(a.nodes) & set(b.nodes)
+            for node in a.nodes:
+                assert node not in self.holds or self.holds[node].pod.lease_end <= a.start
         for project, limits in self.policy.projects.items():
-            held = [r for r in self.holds.values() if r["project_id"] == project]
+            held = [hold for hold in self.holds.values() if hold.pod.project_id == project]
             assert limits.max_nodes is None or len(held) <= limits.max_nodes
         self.check_leaves()
 
@@ -152,18 +148,14 @@ class World:
         """Hour by hour; what is over goes first, then the queue is looked at."""
         for _ in range(hours):
             self.now += timedelta(hours=1)
-            self.holds = {n: r for n, r in self.holds.items() if r["lease_end"] > self.now}
+            self.holds = {n: hold for n, hold in self.holds.items() if hold.pod.lease_end > self.now}
             self.run()
 
 
-def asks(order: Order) -> dict[str, Any]:
-    """Columns of what an order asks of its leaves."""
+def asks(order: Order, project: str) -> Terms:
+    """What an order asks of its leaves."""
     locality = order.locality
-    return {
-        "apart_from": list(locality.apart_from),
-        "exclusive": locality.exclusive,
-        "bisection_gbps": order.fabric.bisection_gbps,
-    }
+    return Terms(project, frozenset(locality.apart_from), locality.exclusive, order.fabric.bisection_gbps)
 
 
 def apart(a: Terms, b: Terms) -> bool:
@@ -286,13 +278,13 @@ def test_booked_node_that_breaks_is_replaced_at_the_same_time() -> None:
     world.order(1, 6, 5, "a")
     world.run()
     booking = next(iter(world.bookings.values()))
-    broken = booking["nodes"][0]
+    broken = booking.nodes[0]
     site = SITE.model_copy(update={"queue": world.policy})
     health = Occupancy(quarantined={broken: "DIMM"})
     again = agenda(site, world.capacity(), world.waiting, {}, health, {}, world.now.timestamp())
-    kept = again.notes[booking["pod_id"]].booking
+    kept = again.notes[booking.pod.id].booking
     assert kept is not None and broken not in kept.nodes
-    assert kept.start == booking["start_at"].timestamp()
+    assert kept.start == booking.start.timestamp()
 
 
 def test_denied_order_keeps_a_fixed_start_and_loses_a_floating_one() -> None:

@@ -21,7 +21,7 @@ from weft.testing.cloud_state import Fault
 
 def held(house: House) -> dict[str, str]:
     """Node -> pod's name."""
-    return {node: row["pod"] for node, row in house.store.capacity().holds.items()}
+    return {node: hold.pod.name for node, hold in house.store.capacity().holds.items()}
 
 
 def rows(house: House) -> int:

@@ -29,8 +29,8 @@ def test_extending_a_later_lease_extends_its_booking(house: House, clock: HandCl
     house.order(make("after", 1, start=now + timedelta(hours=4), duration="1h"))
     view = house.service.pods.extend(tenant, "first", now + timedelta(hours=3))
     assert view.lease_end == now + timedelta(hours=3)
-    booking = next(r for r in house.store.capacity().bookings if r["pod_id"] == first.id)
-    assert (booking["start_at"], booking["end_at"]) == (now + timedelta(hours=1), now + timedelta(hours=3))
+    booking = next(r for r in house.store.capacity().bookings if r.pod.id == first.id)
+    assert (booking.start, booking.end) == (now + timedelta(hours=1), now + timedelta(hours=3))
     assert "extended until 2026-11-21T11:00Z" in messages(house, first, "lease")[0]
     with pytest.raises(RefusedError):
         house.order(make("between", 1, start=now + timedelta(hours=2), duration="30m"))
@@ -59,7 +59,7 @@ def test_queued_order_with_an_end_can_be_extended(house: House, clock: HandClock
     assert look(house, ends).expected_start == now + timedelta(hours=2)
     house.service.pods.extend(tenant, "ends", now + timedelta(hours=8))
     (booking,) = house.store.capacity().bookings
-    assert booking["end_at"] == now + timedelta(hours=8)
+    assert booking.end == now + timedelta(hours=8)
     with pytest.raises(ConflictError, match="a lease of 12h from its start and has no end to extend"):
         house.service.pods.extend(tenant, "lasts", now + timedelta(days=2))
     with pytest.raises(ConflictError, match="has no end to extend"):

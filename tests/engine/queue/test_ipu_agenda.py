@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from uuid import UUID, uuid5
 
 from hypothesis import given, settings
@@ -14,12 +13,14 @@ from tests.helpers.amounts import examples
 from tests.helpers.paths import EXAMPLES
 from weft.app.sitefile import load_site
 from weft.engine.book.capacity import Capacity
+from weft.engine.book.holdrows import Booked, Holder, NodeHold
 from weft.engine.queue.agenda import Agenda, agenda
 from weft.engine.queue.waiter import Waiter
 from weft.model.order import Order
 from weft.model.placement import Occupancy
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import QueuePolicy, Site
+from weft.planning.place.sharing import Terms
 from weft.planning.place.slots import is_slot
 from weft.planning.shapes.plan import make_plan, takes
 
@@ -44,8 +45,8 @@ class IpuWorld:
 
     bookings_given: int
     now: datetime = NOW
-    holds: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
-    bookings: dict[UUID, dict[str, Any]] = field(default_factory=dict[UUID, dict[str, Any]])
+    holds: dict[str, NodeHold] = field(default_factory=dict[str, NodeHold])
+    bookings: dict[UUID, Booked] = field(default_factory=dict[UUID, Booked])
     waiting: list[Waiter] = field(default_factory=list[Waiter])
     first: dict[UUID, datetime] = field(default_factory=dict[UUID, datetime])
     started: list[UUID] = field(default_factory=list[UUID])
@@ -63,10 +64,10 @@ class IpuWorld:
         )
 
     def capacity(self) -> Capacity:
-        alone = {name: row for name, row in self.holds.items() if not is_slot(name)}
-        places = [row for name, row in self.holds.items() if is_slot(name)]
-        rows = sorted(self.bookings.values(), key=lambda r: (r["start_at"], str(r["pod_id"])))
-        return Capacity(alone, {}, UsedNumbers(), rows, places=places)
+        alone = {name: hold for name, hold in self.holds.items() if not is_slot(name)}
+        places = [hold for name, hold in self.holds.items() if is_slot(name)]
+        booked = sorted(self.bookings.values(), key=lambda b: (b.start, str(b.pod.id)))
+        return Capacity(alone, {}, UsedNumbers(), booked, places=places)
 
     def look(self) -> Agenda:
         site = SITE.model_copy(update={"queue": QueuePolicy(bookings=self.bookings_given)})
@@ -77,15 +78,15 @@ class IpuWorld:
         while (found := self.look()).start is not None:
             self.start(found.start)
         assert not found.impossible
-        kept: dict[UUID, dict[str, Any]] = {}
+        kept: dict[UUID, Booked] = {}
         for pod, note in found.notes.items():
             if (booking := note.booking) is None:
                 continue
             start, end = (datetime.fromtimestamp(t, UTC) for t in (booking.start, booking.end))
-            row = {"pod_id": pod, "pod": booking.label, "project_id": booking.project, **TERMS}
-            kept[pod] = {**row, "nodes": list(booking.nodes), "start_at": start, "end_at": end}
+            holder = Holder(pod, booking.label, booking.project, terms=Terms(booking.project))
+            kept[pod] = Booked(holder, booking.nodes, start, end)
             before = self.bookings.get(pod)
-            assert before is None or start <= before["start_at"], "a booking moved later"
+            assert before is None or start <= before.start, "a booking moved later"
             self.first.setdefault(pod, start)
             order = next(w.order for w in self.waiting if w.id == pod)
             assert order.ipus and booking.counted == order.ipus.machines
@@ -99,11 +100,11 @@ class IpuWorld:
         occupancy = book.occupancy(Occupancy(), one.project, now, now, one.window(now).end, str(one.id))
         made = make_plan(str(one.id), one.project, one.order, SITE, occupancy, UsedNumbers(), {})
         assert isinstance(made, Plan), f"the queue and the plan disagree: {made.reason}"
-        row = {"pod_id": one.id, "pod": one.name, "project_id": one.project, "since": self.now, **TERMS}
+        end = one.order.lease.ends(self.now)
+        holder = Holder(one.id, one.name, one.project, end, terms=Terms(one.project))
         for name in takes(made):
             assert name not in self.holds
-            end = one.order.lease.ends(self.now)
-            self.holds[name] = {**row, "node": name, "lease_end": end, "wanted": "present"}
+            self.holds[name] = NodeHold(name, holder, self.now)
         self.waiting.remove(one)
         self.bookings.pop(one.id, None)
         self.started.append(one.id)
@@ -114,19 +115,17 @@ class IpuWorld:
         rows = list(self.bookings.values())
         for i, a in enumerate(rows):
             for b in rows[i + 1 :]:
-                if a["start_at"] < b["end_at"] and b["start_at"] < a["end_at"]:
-                    assert not set(a["nodes"]) & set(b["nodes"])
-            for name in a["nodes"]:
-                assert name not in self.holds or self.holds[name]["lease_end"] <= a["start_at"]
+                if a.start < b.end and b.start < a.end:
+                    assert not set(a.nodes) & set(b.nodes)
+            for name in a.nodes:
+                assert name not in self.holds or self.holds[name].pod.lease_end <= a.start
 
     def forward(self, hours: int) -> None:
         for _ in range(hours):
             self.now += timedelta(hours=1)
-            self.holds = {n: r for n, r in self.holds.items() if r["lease_end"] > self.now}
+            self.holds = {n: hold for n, hold in self.holds.items() if hold.pod.lease_end > self.now}
             self.run()
 
-
-TERMS = {"apart_from": [], "exclusive": False, "bisection_gbps": 0}
 
 orders = st.lists(
     st.tuples(st.sampled_from([4, 8, 16, 32, 64]), st.integers(1, 2), st.integers(1, 9), st.integers(0, 3)),

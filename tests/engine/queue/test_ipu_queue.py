@@ -68,7 +68,7 @@ def test_ipus_can_be_booked_for_later(house: IpuHouse, clock: HandClock) -> None
     assert pod.reason == "starts at 2026-11-21T10:00Z, IPU-Machines booked: 4"
     booking = house.store.capacity().bookings[0]
     machines = [f"ipum{n}" for n in (1, 2, 3, 4)]
-    assert booking["nodes"] == [*machines, "host/generic1/1", "host/poplar1/1"]
+    assert booking.nodes == (*machines, "host/generic1/1", "host/poplar1/1")
     assert not house.store.capacity().holds
     fits, earliest = would_fit(house, order("open", 4))
     assert "lease.end: 2026-11-21T10:00Z at the latest" in fits
@@ -108,13 +108,13 @@ def test_order_of_ipus_waits_for_machines_that_it_did_not_report(house: IpuHouse
     booked = house.order(order("booked", 8, start=clock.now() + timedelta(hours=5), duration="1h"))
     waits = house.order(order("waits", 8, queue=True, duration="1h"))
     reported = first.nodes[0]
-    assert reported in house.store.capacity().bookings[0]["nodes"]
+    assert reported in house.store.capacity().bookings[0].nodes
     house.service.pods.report_node(house.request(), "first", reported, "link errors")
     release(house, first)
     house.worker.tend_queue()
     waiting, rows = look(house, waits), house.store.capacity().bookings
     assert waiting.placed is None and waiting.expected_start == clock.now() + timedelta(hours=4)
-    assert len(rows) == 2 and not any(reported in row["nodes"] for row in rows), rows
+    assert len(rows) == 2 and not any(reported in row.nodes for row in rows), rows
     release(house, other)
     house.worker.tend_queue()
     assert reported not in look(house, waits).nodes
@@ -165,8 +165,8 @@ def test_order_waits_for_a_place_on_a_shared_host(house: IpuHouse, clock: HandCl
     house.worker.tend_queue()
     assert look(house, waits).expected_start == clock.now() + timedelta(hours=4)
     bookings = house.store.capacity().bookings
-    assert [r["start_at"] for r in bookings] == [clock.now() + timedelta(hours=h) for h in (3, 4)]
-    assert all("host/poplar1/1" in r["nodes"] for r in bookings)
+    assert [r.start for r in bookings] == [clock.now() + timedelta(hours=h) for h in (3, 4)]
+    assert all("host/poplar1/1" in r.nodes for r in bookings)
     clock.forward(hours=3)
     house.worker.tend_queue()
     house.run(first, PodState.RELEASED)
@@ -178,16 +178,16 @@ def test_broken_booked_machine_is_replaced(house: IpuHouse, clock: HandClock) ->
     """Long before the start another run is booked; if there is none, the booking stays unchanged."""
     start = clock.now() + timedelta(hours=2)
     pod = house.order(order("later", 8, start=start))
-    assert house.store.capacity().bookings[0]["nodes"][:2] == ["ipum1", "ipum2"]
+    assert house.store.capacity().bookings[0].nodes[:2] == ("ipum1", "ipum2")
     house.vipu.away.add("ipum1")
     clock.forward(minutes=1)
     house.worker.tend_queue()
     booking = house.store.capacity().bookings[0]
-    assert booking["nodes"][:2] == ["ipum3", "ipum4"] and booking["start_at"] == start
+    assert booking.nodes[:2] == ("ipum3", "ipum4") and booking.start == start
     house.service.nodes.quarantine(house.operator, "ipum3", "cable")
     clock.forward(minutes=1)
     house.worker.tend_queue()
-    assert house.store.capacity().bookings[0]["nodes"] == booking["nodes"]
+    assert house.store.capacity().bookings[0].nodes == booking.nodes
     assert look(house, pod).expected_start == start
 
 
@@ -235,7 +235,7 @@ def test_lease_of_ipus_is_extended_up_to_the_next_booking(house: IpuHouse, clock
     house.booted(order("run", 4, duration="2h"))
     house.order(order("later", 4, start=clock.now() + timedelta(hours=4)))
     now = clock.now()
-    assert set(house.store.capacity().bookings[0]["nodes"]) & {"host/poplar1/1"}
+    assert set(house.store.capacity().bookings[0].nodes) & {"host/poplar1/1"}
     house.service.pods.extend(house.request(), "run", now + timedelta(hours=3))
     with pytest.raises(ConflictError, match="booked by others from 2026-11-21T12:00Z"):
         house.service.pods.extend(house.request(), "run", now + timedelta(hours=5))

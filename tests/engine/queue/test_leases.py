@@ -72,13 +72,13 @@ def test_broken_booked_node_is_replaced(house: House, clock: HandClock) -> None:
     """Long before the start another node is promised instead."""
     start = clock.now() + timedelta(hours=2)
     pod = house.order(make("later", 4, start=start))
-    nodes = house.store.capacity().bookings[0]["nodes"]
+    nodes = house.store.capacity().bookings[0].nodes
     house.service.nodes.quarantine(house.operator, nodes[0], "DIMM")
     clock.forward(minutes=1)
     house.worker.tend_queue()
     booking = house.store.capacity().bookings[0]
-    assert nodes[0] not in booking["nodes"] and len(booking["nodes"]) == 4
-    assert booking["start_at"] == start
+    assert nodes[0] not in booking.nodes and len(booking.nodes) == 4
+    assert booking.start == start
     assert look(house, pod).expected_start == start
 
 
@@ -93,7 +93,7 @@ def test_unbookable_start_is_refused_with_a_possible_time(house: House, clock: H
 
 
 def _named(house: House) -> Any:
-    return lambda row: house.store.pods.find(str(row["pod_id"]), None)
+    return lambda row: house.store.pods.find(str(row.pod.id), None)
 
 
 def test_lease_must_end_after_it_begins(house: House, clock: HandClock) -> None:

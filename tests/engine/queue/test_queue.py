@@ -108,7 +108,7 @@ def test_queued_order_can_be_withdrawn(house: House) -> None:
         house.service.pods.receipt(house.request(), "second")
     house.worker.tend_queue()
     assert look(house, other).position == 1
-    assert [r["pod_id"] for r in house.store.capacity().bookings] == [other.id]
+    assert [r.pod.id for r in house.store.capacity().bookings] == [other.id]
     queue(house, "second", 1)
 
 

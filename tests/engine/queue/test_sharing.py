@@ -155,7 +155,7 @@ def test_bookings_share_leaves_on_the_same_terms(house: House, clock: HandClock)
     order(house, "team-b", "short", 16, duration="2h")
     fits = order(house, "team-b", "overlaps", 12, start=start, duration="1h")
     locations = Topology.of(house.site, "ib0").locations
-    promised = {r["pod_id"]: {locations[n].leaf for n in r["nodes"]} for r in house.store.capacity().bookings}
+    promised = {r.pod.id: {locations[n].leaf for n in r.nodes} for r in house.store.capacity().bookings}
     assert not promised[later.id] & promised[fits.id] and fits.state is PodState.PENDING
     changes = refused(house, "team-b", 1, start=start, duration="1h")
     assert f"lease.start: fits from {start + timedelta(hours=1):%Y-%m-%dT%H:%MZ}" in changes
@@ -176,7 +176,7 @@ def test_lease_is_not_extended_into_an_exclusive_booking(house: House, clock: Ha
     near = [{"kind": "leaf", "name": next(iter(leaves(house, pod))), "cost": -500}]
     near += [{"kind": "node", "name": n, "cost": 400} for n in pod.nodes]
     order(house, "team-a", "next", 2, start=start, duration="1h", locality={**ALONE, "preferences": near})
-    assert not set(pod.nodes) & set(house.store.capacity().bookings[0]["nodes"])
+    assert not set(pod.nodes) & set(house.store.capacity().bookings[0].nodes)
     with pytest.raises(
         ConflictError, match=r"leaf .* is booked by a project that it must not be shared with"
     ):

@@ -59,7 +59,7 @@ def test_queue_bookings_follow_the_sites_weights(house: House) -> None:
 
     def pods() -> set[str]:
         (row,) = house.store.capacity().bookings
-        return {locations[node].block for node in row["nodes"]}
+        return {locations[node].block for node in row.nodes}
 
     assert pods() == {"a", "b"}
     house.release(one)
@@ -85,4 +85,4 @@ def test_reserved_nodes_are_taken_first_by_their_project(house: House) -> None:
     queue(house, "next", 3)
     house.worker.tend_queue()
     (row,) = house.store.capacity().bookings
-    assert {Topology.of(house.site, "ib0").locations[n].leaf for n in row["nodes"]} == {leaf}
+    assert {Topology.of(house.site, "ib0").locations[n].leaf for n in row.nodes} == {leaf}

@@ -30,7 +30,7 @@ def test_pod_holds_its_spares_idle(house: House) -> None:
     pod = house.run(house.order(spared("train", 3, 1)), PodState.READY)
     assert len(pod.nodes) == 3 and len(pod.spares) == 1
     holds = house.store.capacity().holds
-    assert {n: r["spare"] for n, r in holds.items()} == {n: n in pod.spares for n in pod.held}
+    assert {n: hold.spare for n, hold in holds.items()} == {n: n in pod.spares for n in pod.held}
     spare = pod.spares[0]
     assert {r.key.split("/")[1] for r in house.store.pods.resources(pod.id) if r.kind == "server"} == set(
         pod.nodes
@@ -109,7 +109,7 @@ def test_booking_includes_the_spares(house: House, clock: HandClock) -> None:
     fixed = house.order(spared("fixed", 2, 1, start=clock.now() + timedelta(hours=8), duration="1h"))
     waits = house.order(spared("waits", 12, 1, queue=True, duration="1h"))
     house.worker.tend_queue()
-    promised = {r["pod_id"]: len(r["nodes"]) for r in house.store.capacity().bookings}
+    promised = {r.pod.id: len(r.nodes) for r in house.store.capacity().bookings}
     assert promised == {fixed.id: 3, waits.id: 13}
     assert "nodes booked: 13" in look(house, waits).reason
     clock.forward(hours=8)

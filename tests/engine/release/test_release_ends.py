@@ -88,7 +88,7 @@ def test_guest_with_too_long_a_record_keeps_only_its_node_and_vlan(house: House)
     assert receipt.abandoned is not None and receipt.abandoned.kept == (f"vlan/lab {pod.plan.vlan}",)
     [left] = [i for i in receipt.items if i.result != "clean"]
     assert (left.plane, left.result) == ("guest", "unknown")
-    why = house.store.capacity().quarantines[pod.nodes[0]]["reason"]
+    why = house.store.capacity().quarantines[pod.nodes[0]].reason
     assert "more than 9 actions" in why, "operators read it"
 
 

@@ -107,7 +107,7 @@ def test_spare_takes_the_place_and_stops_being_a_spare(house: House) -> None:
     assert (now.nodes, now.spares) == ((*pod.nodes[:2], spare), ())
     assert now.order.nodes.spare == 0 and held(house, now) == set(now.nodes)
     assert places(house)[spare] == was[failed]
-    assert not [r for r in house.store.capacity().holds.values() if r["spare"]]
+    assert not [hold for hold in house.store.capacity().holds.values() if hold.spare]
     house.service.pods.apply(house.request(), "train", spared("train", 3, 1))
     now = settle(house, pod)
     assert len(now.spares) == 1 and now.nodes == (*pod.nodes[:2], spare)

@@ -265,7 +265,7 @@ def test_site_cannot_change_what_parts_are_counted_against(house: House, what: s
         house.service.site.activate(house.operator, changed)
     for number in range(4):
         house.order(small(f"p{number}"))
-    taken = [d for row in house.store.capacity().parts if row["node"] == node for d in row["devices"]]
+    taken = [d for row in house.store.capacity().parts if row.node == node for d in row.part.devices]
     assert len(taken) == len(set(taken)) <= len(house.site.node_by_name[node].accelerators)
 
 

@@ -161,10 +161,10 @@ class DatabaseCheck:
 
     def _states(self, inspection: Inspection) -> Iterator[DoctorFinding]:
         """What weft never writes: by hand, by a defect, or a broken disk."""
-        rows = inspection.impossible(None if self.site is None else self.site.units)
-        for row in rows:
-            yield finding(row["code"], "records", f"{row['number']}: {_some(row['some'])}")
-        if not rows:
+        found = inspection.impossible(None if self.site is None else self.site.units)
+        for one in found:
+            yield finding(one.code, "records", f"{one.number}: {_some(one.some)}")
+        if not found:
             yield finding(
                 "RECORDS_SOUND", "records", "pods, holds, bookings and resources agree with each other"
             )

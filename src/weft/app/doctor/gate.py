@@ -32,10 +32,10 @@ def _look(
     url: str, site: str, clouds: Mapping[str, Sessions | None], seconds: float
 ) -> Iterator[DoctorFinding]:
     with inspecting(url, seconds / 2) as inspection:
-        if row := inspection.restored():
+        if restore := inspection.restored():
             said = (
-                f"nothing: the database was restored at {row['at']:%Y-%m-%d %H:%M} UTC by {row['restored_by']} "
-                f"from a backup of {row['taken_at']:%Y-%m-%d %H:%M} UTC: {_REMEDY}"
+                f"nothing: the database was restored at {restore.at:%Y-%m-%d %H:%M} UTC by {restore.restored_by} "
+                f"from a backup of {restore.taken_at:%Y-%m-%d %H:%M} UTC: {_REMEDY}"
             )
             yield finding("CHANGES_STOPPED", OF, said)
             return

@@ -231,11 +231,11 @@ class Comparison:
             for node, why in unknown.items():
                 self._found.add("unknown", "node", cloud, node, why)
             capacity = self._store.capacity()
-            rows: dict[str, list[UUID]] = {}
-            for row in (*capacity.holds.values(), *capacity.shared) if found else ():
-                rows.setdefault(row["node"], []).append(row["pod_id"])
+            holders_of: dict[str, list[UUID]] = {}
+            for hold in (*capacity.holds.values(), *capacity.shared) if found else ():
+                holders_of.setdefault(hold.node, []).append(hold.pod.id)
             for node, who in found.items():
-                holders = [self._live.get(pod_id) for pod_id in rows.get(node, ())]
+                holders = [self._live.get(pod_id) for pod_id in holders_of.get(node, ())]
                 if any(holder is None or self._has_moved_on(holder[0]) for holder in holders):
                     continue  # ordered, released or processed since: its servers may be changing
                 self._found.add("foreign", "node", cloud, node, who, repair=_BY_HAND)

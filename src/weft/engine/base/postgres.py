@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from socket import gethostname
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import psycopg.conninfo
@@ -73,8 +75,17 @@ def time_in_json(text: str) -> datetime:
         return _beyond(text)
 
 
+def timed(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row in such a document, with its times and its pod's id converted."""
+    return {k: read(v) if v is not None and (read := _READ.get(k)) else v for k, v in row.items()}
+
+
 def _beyond(text: str) -> datetime:
     return FIRST if text.startswith("-") or text.endswith("BC") else LAST
+
+
+_TIMES = ("at", "since", "until_at", "tests_from", "start_at", "end_at", "created_at")
+_READ: Mapping[str, Callable[[str], Any]] = {**dict.fromkeys(_TIMES, time_in_json), "pod_id": UUID}
 
 
 class Stored(dict[str, Any]):

@@ -10,17 +10,17 @@ from itertools import islice
 from typing import Any
 from uuid import UUID
 
-from weft.engine.base.database import Row, Tx
-from weft.engine.base.postgres import time_in_json
+from weft.engine.base.database import Tx
+from weft.engine.base.postgres import time_in_json, timed
 from weft.engine.book.checkstate import verdict
-from weft.engine.book.counted import Counted, Holding, lease_of, seconds_of, terms_of_row, timed
-from weft.engine.book.partholds import booked_parts
+from weft.engine.book.counted import Counted, Holding, lease_of, seconds_of
+from weft.engine.book.holdrows import Booked, NodeHold, PartHold, Quarantined, reservation_of
 from weft.engine.book.stops import NO_STOPS, LastReport, OpenCheck, Stops
 from weft.engine.rows.stoprows import Drain, Hold, Report, of_row
 from weft.model.placement import Occupancy
 from weft.model.plan import UsedNumbers
+from weft.model.reservation import ReservationView
 from weft.model.site import Site
-from weft.planning.place.sharing import NO_TERMS, Terms
 from weft.planning.queue.book import Book
 from weft.planning.queue.keep import Keep
 from weft.planning.queue.leases import Leases
@@ -57,16 +57,14 @@ class Capacity:
     """What is held by whom, at one moment.
 
     Attributes:
-        holds: node -> row of node, pod_id, since, spare, pod (its name), project_id, lease_end, wanted, and the
-            pod's constraints on leaves: apart_from, exclusive, bisection_gbps.
-        shared: rows like those of `holds`, of nodes of which pods have parts.
+        holds: of whole nodes, by node.
+        shared: of nodes of which pods have parts.
         parts: all these parts.
-        quarantines: node -> row of node, reason, since, pod_id.
+        quarantines: by node.
         used: numbers and subnets of live pods.
-        bookings: rows of pod_id, pod, project_id, nodes, start_at, end_at, parts (of servers that will share nodes),
-            came (of open bookings: when the pod was ordered), and the pod's constraints on leaves.
-        reservations: rows of the table.
-        places: rows like those of `holds`, of slots on shared hosts.
+        bookings: of waiting orders, by their start.
+        reservations: that aren't over, by their start.
+        places: slots on shared hosts.
         gone: servers that weft saw disappear within the last `GONE_FOR`.
         ending: networks and flavors of the site that are being removed: name or id -> kind.
         site: generation of the site that is active; None: there is none.
@@ -75,14 +73,14 @@ class Capacity:
         at: when this was so.
     """
 
-    holds: Mapping[str, Row]
-    quarantines: Mapping[str, Row]
+    holds: Mapping[str, NodeHold]
+    quarantines: Mapping[str, Quarantined]
     used: UsedNumbers
-    bookings: Sequence[Row] = ()
-    reservations: Sequence[Row] = ()
-    places: Sequence[Row] = ()
-    shared: Sequence[Row] = ()
-    parts: Sequence[Row] = ()
+    bookings: Sequence[Booked] = ()
+    reservations: Sequence[ReservationView] = ()
+    places: Sequence[NodeHold] = ()
+    shared: Sequence[NodeHold] = ()
+    parts: Sequence[PartHold] = ()
     gone: Container[str] = frozenset()
     ending: Mapping[str, str] = field(default_factory=dict[str, str])
     site: int | None = None
@@ -94,17 +92,17 @@ class Capacity:
     def of(cls, counted: Counted, at: datetime, gone: Container[str], frame: Mapping[str, Any]) -> Capacity:
         """Args: at: reservations that ended before are left out. frame: the query's single row."""
         some = counted.in_parts.values()
-        reservations = [r for r in counted.reservations.values() if r["end_at"] is None or r["end_at"] > at]
+        reservations = [r for r in counted.reservations.values() if r.end is None or r.end > at]
         return cls(
             holds=counted.holds,
             quarantines=counted.quarantines,
             used=counted.used(),
-            bookings=sorted(counted.bookings.values(), key=lambda r: (r["start_at"], r["pod_id"])),
-            reservations=sorted(reservations, key=lambda r: (r["start_at"], r["name"])),
+            bookings=sorted(counted.bookings.values(), key=lambda b: (b.start, b.pod.id)),
+            reservations=sorted(reservations, key=lambda r: (r.start, r.name)),
             stops=counted.stops,
-            places=[row for one in some for row in one.places],
-            shared=[row for one in some for row in one.holds if not row["whole"]],
-            parts=[row for one in some for row in one.parts],
+            places=[slot for one in some for slot in one.places],
+            shared=[hold for one in some for hold in one.holds if not hold.whole],
+            parts=[part for one in some for part in one.parts],
             gone=gone,
             ending=frame["ending"],
             site=frame["site"],
@@ -115,13 +113,13 @@ class Capacity:
     @property
     def held(self) -> Set[str]:
         """Nodes that pods hold, whole or in part."""
-        shared = {row["node"] for row in self.shared}
+        shared = {hold.node for hold in self.shared}
         return shared.union(self.holds) if shared else self.holds.keys()
 
     def health(self, site: Site, down: Mapping[str, str]) -> Occupancy:
         """What is out of order. A machine bound to the pod that holds it is fine."""
         return Occupancy(
-            quarantined={node: row["reason"] for node, row in self.quarantines.items()},
+            quarantined={node: one.reason for node, one in self.quarantines.items()},
             on_hold={node: stops.why_held for node, stops in self.stops.items() if stops.holds},
             drained={node: stops.why_drained for node, stops in self.stops.items() if stops.drain},
             failing=verdict(self.stops, site, self.at).excluded,
@@ -142,27 +140,29 @@ class Capacity:
     def book(self) -> Book:
         """What is known about the future, in POSIX time, pods by id. A requested release is due now."""
         leases = _leases(self) if self.leases is None else self.leases
-        bookings = [_keep(r, str(r["pod_id"]), r["pod"], terms_of_row(r)) for r in self.bookings]
+        bookings = [_booking(one) for one in self.bookings]
         opened = tuple(k for k in bookings if k.came is not None)
-        blocks = [_keep(r, r["name"], r["name"]) for r in self.reservations]
+        blocks = [
+            Keep(r.name, r.project_id, r.nodes, r.start.timestamp(), seconds_of(r.end), r.name)
+            for r in self.reservations
+        ]
         return Book(leases, tuple(k for k in bookings if k.came is None), tuple(blocks), opened)
 
 
 def _leases(capacity: Capacity) -> Leases:
-    rows: dict[UUID, list[Row]] = {}
-    parts: dict[UUID, list[Row]] = {}
-    for row in (*capacity.holds.values(), *capacity.places, *capacity.shared):
-        rows.setdefault(row["pod_id"], []).append(row)
-    for row in capacity.parts:
-        parts.setdefault(row["pod_id"], []).append(row)
-    return Leases.of(lease_of(pod, mine, parts.get(pod, ())) for pod, mine in rows.items())
+    holds: dict[UUID, list[NodeHold]] = {}
+    parts: dict[UUID, list[PartHold]] = {}
+    for hold in (*capacity.holds.values(), *capacity.places, *capacity.shared):
+        holds.setdefault(hold.pod.id, []).append(hold)
+    for part in capacity.parts:
+        parts.setdefault(part.pod_id, []).append(part)
+    return Leases.of(lease_of(mine, parts.get(pod, ())) for pod, mine in holds.items())
 
 
-def _keep(row: Row, name: str, label: str, terms: Terms = NO_TERMS) -> Keep:
-    start, end = row["start_at"].timestamp(), seconds_of(row["end_at"])
-    parts = booked_parts(row) if "parts" in row else ()
-    came = row["came"].timestamp() if row.get("came") else None
-    return Keep(name, row["project_id"], tuple(row["nodes"]), start, end, label, terms, parts, came)
+def _booking(one: Booked) -> Keep:
+    pod, came = one.pod, one.came.timestamp() if one.came else None
+    start, end, parts = one.start.timestamp(), seconds_of(one.end), tuple(one.parts)
+    return Keep(str(pod.id), pod.project_id, one.nodes, start, end, pod.name, pod.terms, parts, came)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ def _stops(document: Mapping[str, Any]) -> Stops | None:
     found = Stops(
         tuple(of_row(Hold, timed(row)) for row in holds),
         of_row(Drain, timed(drain)) if drain else None,
-        tuple(of_row(Report, timed(row) | {"at": time_in_json(row["at"])}) for row in reports),
+        tuple(of_row(Report, timed(row)) for row in reports),
         _checked(document["checks"]),
     )
     return None if found == NO_STOPS else found
@@ -231,8 +231,8 @@ def read_capacity(tx: Tx, lock: bool = False) -> Capacity:
     frame = changed["frame"][""]
     counted = known.counted.replacing(
         {UUID(owner): Holding.of(UUID(owner), document) for owner, document in changed["owner"].items()},
-        {node: timed(row) if row else None for node, row in changed["quarantine"].items()},
-        {name: timed(row) if row else None for name, row in changed["reservation"].items()},
+        {node: Quarantined.of(row) if row else None for node, row in changed["quarantine"].items()},
+        {name: reservation_of(timed(row)) if row else None for name, row in changed["reservation"].items()},
         {node: _stops(document) for node, document in changed["stop"].items()},
     )
     at = tx.learn(time_in_json(frame["at"]))

@@ -6,45 +6,27 @@ A cache: PostgreSQL has the truth, and its constraints refuse what a wrong count
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Self, TypeVar
 from uuid import UUID
 
-from weft.engine.base.database import Row
 from weft.engine.base.postgres import time_in_json
-from weft.engine.book.partholds import part_of
+from weft.engine.book.holdrows import Booked, Holder, NodeHold, PartHold, Quarantined
 from weft.engine.book.stops import Stops
 from weft.model.plan import UsedNumbers
+from weft.model.reservation import ReservationView
 from weft.model.spaces import SEGMENT, VLAN
 from weft.planning.fabric.subnets import NO_SUBNETS, SubnetSet
 from weft.planning.overlay import Overlay
 from weft.planning.place.calendar import FOREVER
-from weft.planning.place.sharing import Terms
 from weft.planning.place.slots import is_slot
 from weft.planning.queue.keep import Keep
 from weft.planning.queue.leases import NO_LEASES, Leases
 
 K = TypeVar("K")
 V = TypeVar("V")
-_READ: Mapping[str, Callable[[str], Any]] = {
-    **dict.fromkeys(
-        (
-            "lease_end",
-            "placed_at",
-            "since",
-            "start_at",
-            "end_at",
-            "created_at",
-            "came",
-            "until_at",
-            "tests_from",
-        ),
-        time_in_json,
-    ),
-    "pod_id": UUID,
-}
 
 
 def seconds_of(moment: datetime | None) -> float:
@@ -52,34 +34,28 @@ def seconds_of(moment: datetime | None) -> float:
     return FOREVER if moment is None else moment.timestamp()
 
 
-def terms_of_row(row: Row) -> Terms:
-    """A pod's constraints on its leaves."""
-    return Terms(
-        row["project_id"], frozenset(row["apart_from"] or ()), row["exclusive"], row["bisection_gbps"]
-    )
-
-
-def lease_of(pod_id: UUID, rows: Sequence[Row], parts: Iterable[Row]) -> Keep:
-    """A pod's lease, from its rows of `Capacity.holds`, `shared` and `places`, and its `parts`.
+def lease_of(holds: Sequence[NodeHold], parts: Iterable[PartHold]) -> Keep:
+    """A pod's lease, from what it holds, of which there is something.
 
     A pod whose release was requested is due now.
     """
-    row = min(rows, key=lambda r: r["since"])
+    first = min(holds, key=lambda one: one.since)
+    pod = first.pod
     return Keep(
-        str(pod_id),
-        row["project_id"],
-        tuple(sorted(r["node"] for r in rows)),
-        row["since"].timestamp(),
-        seconds_of(row["lease_end"]) if row["wanted"] == "present" else 0.0,
-        row["pod"],
-        terms_of_row(row),
-        tuple((part["node"], part_of(part)) for part in parts),
+        str(pod.id),
+        pod.project_id,
+        tuple(sorted(one.node for one in holds)),
+        first.since.timestamp(),
+        0.0 if pod.released else seconds_of(pod.lease_end),
+        pod.name,
+        pod.terms,
+        tuple((part.node, part.part) for part in parts),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Everything that one owner holds, as rows.
+    """Everything that one owner holds.
 
     Attributes:
         holds, places, parts, booking: as in `weft.engine.book.capacity.Capacity`; whole nodes and shared ones together.
@@ -87,51 +63,46 @@ class Holding:
         subnets: (plane, cloud, subnet).
     """
 
-    holds: tuple[Row, ...] = ()
-    places: tuple[Row, ...] = ()
-    parts: tuple[Row, ...] = ()
-    booking: Row | None = None
+    holds: tuple[NodeHold, ...] = ()
+    places: tuple[NodeHold, ...] = ()
+    parts: tuple[PartHold, ...] = ()
+    booking: Booked | None = None
     numbers: frozenset[tuple[str, int]] = frozenset()
     subnets: frozenset[tuple[str, str, str]] = frozenset()
 
     @classmethod
     def of(cls, owner: UUID, document: Mapping[str, Any]) -> Self:
         """From a row of the query `capacity_changes`. Owners other than pods hold no nodes."""
-        pod = timed(document["pod"] or {})
-        mine = {"pod_id": owner, **{k: v for k, v in pod.items() if k != "placed_at"}}
+        row, booking = document["pod"], document["booking"]
         numbers = frozenset((space, number) for space, number in document["numbers"] or ())
-        holds = [{**mine, **timed(row)} for row in document["nodes"] or ()] if pod else []
-        slots = sorted(f"{space}/{number}" for space, number in numbers if is_slot(space)) if pod else []
-        slot = {"since": pod.get("placed_at"), "spare": False, "withheld": "", "leaving": None}
-        terms = {k: v for k, v in mine.items() if k not in ("lease_end", "wanted")}
-        booking = document["booking"]
+        subnets = frozenset((plane, cloud, cidr) for plane, cloud, cidr in document["subnets"] or ())
+        parts = tuple(PartHold.of(owner, one) for one in document["parts"] or ())
+        if row is None:
+            return cls(parts=parts, numbers=numbers, subnets=subnets)
+        pod, placed = Holder.of(owner, row), time_in_json(row["placed_at"])
+        slots = sorted(f"{space}/{number}" for space, number in numbers if is_slot(space))
         return cls(
-            tuple(holds),
-            tuple({**mine, **slot, "node": one} for one in slots),
-            tuple({"pod_id": owner, **row} for row in document["parts"] or ()),
-            {**terms, **timed(booking)} if pod and booking else None,
+            tuple(NodeHold.of(pod, one) for one in document["nodes"] or ()),
+            tuple(NodeHold(one, pod, placed, whole=False) for one in slots),
+            parts,
+            Booked.of(pod, booking) if booking else None,
             numbers,
-            frozenset((plane, cloud, cidr) for plane, cloud, cidr in document["subnets"] or ()),
+            subnets,
         )
 
     @property
-    def whole_nodes(self) -> dict[str, Row]:
-        """Node -> row, of those that it shares with no one."""
-        return {row["node"]: row for row in self.holds if row["whole"]}
+    def whole_nodes(self) -> dict[str, NodeHold]:
+        """By node, of those that it shares with no one."""
+        return {one.node: one for one in self.holds if one.whole}
 
     @property
     def lease(self) -> Keep | None:
-        """Without an owner row there is no lease."""
-        rows = (*self.holds, *self.places)
-        return lease_of(rows[0]["pod_id"], rows, self.parts) if rows else None
+        """None: it holds no node."""
+        holds = (*self.holds, *self.places)
+        return lease_of(holds, self.parts) if holds else None
 
 
 NOTHING = Holding()
-
-
-def timed(row: Mapping[str, Any]) -> Row:
-    """A JSON row with its times and its pod's id converted."""
-    return {k: read(v) if v is not None and (read := _READ.get(k)) else v for k, v in row.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,33 +111,33 @@ class Counted:
 
     Attributes:
         owners: by id, those that hold anything.
-        holds: node -> row, of whole nodes.
+        holds: of whole nodes, by node.
         in_parts: owners with parts of shared nodes or hosts.
         bookings: of waiting orders, by owner.
         taken: space -> numbers.
         again: (space, number) -> further holders besides the first: a segment kept for a standby may have two.
         subnets: (plane, cloud) -> subnets in use.
-        quarantines, reservations: rows by node and by name.
+        quarantines, reservations: by node and by name.
         stops: by node, of those that operators hold.
     """
 
     owners: Overlay[UUID, Holding] = field(default_factory=Overlay[UUID, Holding])
-    holds: Overlay[str, Row] = field(default_factory=Overlay[str, Row])
+    holds: Overlay[str, NodeHold] = field(default_factory=Overlay[str, NodeHold])
     in_parts: Mapping[UUID, Holding] = field(default_factory=dict[UUID, Holding])
-    bookings: Mapping[UUID, Row] = field(default_factory=dict[UUID, Row])
+    bookings: Mapping[UUID, Booked] = field(default_factory=dict[UUID, Booked])
     taken: Mapping[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
     again: Mapping[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
     subnets: Mapping[tuple[str, str], SubnetSet] = field(default_factory=dict[tuple[str, str], SubnetSet])
-    quarantines: Mapping[str, Row] = field(default_factory=dict[str, Row])
-    reservations: Mapping[str, Row] = field(default_factory=dict[str, Row])
+    quarantines: Mapping[str, Quarantined] = field(default_factory=dict[str, Quarantined])
+    reservations: Mapping[str, ReservationView] = field(default_factory=dict[str, ReservationView])
     stops: Mapping[str, Stops] = field(default_factory=dict[str, Stops])
     leases: Leases = NO_LEASES
 
     def replacing(
         self,
         owners: Mapping[UUID, Holding],
-        quarantines: Mapping[str, Row | None],
-        reservations: Mapping[str, Row | None],
+        quarantines: Mapping[str, Quarantined | None],
+        reservations: Mapping[str, ReservationView | None],
         stops: Mapping[str, Stops | None],
     ) -> Counted:
         """A copy with these replaced; an empty holding, or None, removes the entry."""
@@ -180,8 +151,8 @@ class Counted:
         if not owners:
             return found
         before = {owner: self.owners.get(owner, NOTHING) for owner in owners}
-        freed: dict[str, Row | None] = {n: None for one in before.values() for n in one.whole_nodes}
-        taken_now = {node: row for one in owners.values() for node, row in one.whole_nodes.items()}
+        freed: dict[str, NodeHold | None] = {n: None for one in before.values() for n in one.whole_nodes}
+        taken_now = {node: hold for one in owners.values() for node, hold in one.whole_nodes.items()}
         taken, again = _numbers(self.taken, self.again, before.values(), owners.values())
         return replace(
             found,
@@ -212,7 +183,7 @@ class Counted:
 
 
 def _partial(one: Holding) -> bool:
-    return bool(one.parts or one.places or any(not row["whole"] for row in one.holds))
+    return bool(one.parts or one.places or any(not hold.whole for hold in one.holds))
 
 
 def _with(known: Mapping[K, V], changed: Mapping[K, V | None]) -> Mapping[K, V]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 from psycopg.types.json import Jsonb
 from pydantic import ValidationError
 
-from weft.engine.base.database import Row, Tx
+from weft.engine.base.database import Tx
 from weft.model.placement import Part, by_server
 from weft.model.plan import Plan
 
 log = logging.getLogger(__name__)
 
-NodeParts = Iterable[tuple[str, Part]]
+NodeParts = Sequence[tuple[str, Part]]
 """Node, and what a server has of it."""
 
 
@@ -72,7 +73,7 @@ def bind_functions(tx: Tx, pod_id: object, bound: Mapping[str, str]) -> None:
         tx.run("bind_function", pod_id=pod_id, key=key, slot=slot)
 
 
-def part_of(row: Row) -> Part:
+def part_of(row: Mapping[str, Any]) -> Part:
     """A row of `part_holds` as a value."""
     functions: Mapping[str, str | None] = row["functions"]
     return Part(
@@ -93,10 +94,10 @@ def parts_document(parts: NodeParts) -> Jsonb | None:
     return Jsonb(rows) if rows else None
 
 
-def booked_parts(row: Row) -> tuple[tuple[str, Part], ...]:
+def booked_parts(pod_id: UUID, document: Any) -> tuple[tuple[str, Part], ...]:
     """The same, read back. If it can't be read, the nodes count as booked whole, and are assigned to no other order."""
     try:
-        return tuple((str(p["node"]), Part.model_validate(p["part"])) for p in row["parts"] or ())
+        return tuple((str(p["node"]), Part.model_validate(p["part"])) for p in document or ())
     except (ValidationError, KeyError, TypeError) as error:
-        log.error("booking of pod %s: its parts can't be read: %s", row["pod_id"], error)
+        log.error("booking of pod %s: its parts can't be read: %s", pod_id, error)
         return ()

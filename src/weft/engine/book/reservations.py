@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from psycopg.errors import UniqueViolation
 
-from weft.engine.base.database import Database, Row
+from weft.engine.base.database import Database
 from weft.engine.book.capacity import Capacity, read_capacity, seconds_of
+from weft.engine.book.holdrows import reservation_of
 from weft.engine.rows.revisions import check_revision
 from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.messages.orders import instead
@@ -51,7 +52,7 @@ def reserve(
             ) from None
         tx.run("touch_queue", at=now)
     assert row is not None
-    return _view(row)
+    return reservation_of(row)
 
 
 def unreserve(database: Database, name: str, revision: int | None = None) -> ReservationView:
@@ -65,12 +66,12 @@ def unreserve(database: Database, name: str, revision: int | None = None) -> Res
             raise NotFoundError(f"there is no reservation {name!r}")
         tx.run("touch_queue", at=tx.now())
         tx.run("notify", owner_id="")
-    return _view(row)
+    return reservation_of(row)
 
 
 def reservations_of(capacity: Capacity) -> list[ReservationView]:
     """The reservations as people see them."""
-    return [_view(row) for row in capacity.reservations]
+    return list(capacity.reservations)
 
 
 def _check_free(
@@ -90,17 +91,3 @@ def _check_free(
     there = [k for k in (*book.leases, *book.bookings) if k.overlaps(begin, end)]
     if why := closed_to(site, reservation.project_id, nodes, there):
         raise ConflictError(f"nodes: {why}: choose another node, or a later start")
-
-
-def _view(row: Row) -> ReservationView:
-    return ReservationView(
-        name=row["name"],
-        project_id=row["project_id"],
-        nodes=tuple(row["nodes"]),
-        start=row["start_at"].astimezone(UTC),
-        end=row["end_at"].astimezone(UTC) if row["end_at"] else None,
-        reason=row["reason"],
-        created_by=row["created_by"],
-        created_at=row["created_at"],
-        revision=row["revision"],
-    )

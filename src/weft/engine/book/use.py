@@ -129,18 +129,19 @@ def _held(database: Database, period: Period, project: str | None) -> Iterator[_
 
 def _booked(capacity: Capacity, period: Period, project: str | None) -> Iterator[_Piece]:
     """Whole nodes that are assigned to orders for later, of the part of the period that is yet to come."""
-    for row in capacity.bookings:
-        if project not in (None, row["project_id"]) or row["start_at"] is None:
+    for one in capacity.bookings:
+        pod = one.pod
+        if project not in (None, pod.project_id):
             continue
-        begin = max(row["start_at"], period.since, period.now)
-        end = min(row["end_at"] or period.until, period.until)
+        begin = max(one.start, period.since, period.now)
+        end = min(one.end or period.until, period.until)
         if end - begin <= timedelta(0):
             continue
-        for node in row["nodes"]:
+        for node in one.nodes:
             yield _Piece(
-                row["project_id"],
-                str(row["pod_id"]),
-                row["pod"],
+                pod.project_id,
+                str(pod.id),
+                pod.name,
                 "booked",
                 node,
                 None,

@@ -48,11 +48,11 @@ class DrainTerms:
 def pods_on(capacity: Capacity, nodes: Collection[str]) -> dict[UUID, list[str]]:
     """Pod -> which of these nodes it has, whole, in parts, or as hosts of its servers."""
     found: dict[UUID, set[str]] = {}
-    for row in (*capacity.holds.values(), *capacity.shared, *capacity.places):
-        node = row["node"]
+    for hold in (*capacity.holds.values(), *capacity.shared, *capacity.places):
+        node = hold.node
         node = node.removeprefix(HOST).rpartition("/")[0] if is_slot(node) else node
         if node in nodes:
-            found.setdefault(row["pod_id"], set()).add(node)
+            found.setdefault(hold.pod.id, set()).add(node)
     return {pod: sorted(mine) for pod, mine in sorted(found.items())}
 
 
@@ -269,24 +269,24 @@ def broken_promises(
     """
     gone = frozenset(nodes)
     found = [
-        f"reservation {row['name']} of project {row['project_id']}"
-        for row in capacity.reservations
-        if not gone.isdisjoint(row["nodes"])
+        f"reservation {one.name} of project {one.project_id}"
+        for one in capacity.reservations
+        if not gone.isdisjoint(one.nodes)
     ]
-    touched = [row for row in capacity.bookings if not gone.isdisjoint(row["nodes"]) and not row.get("came")]
+    touched = [one for one in capacity.bookings if not gone.isdisjoint(one.nodes) and one.came is None]
     if not touched:
         return tuple(found)
     health = capacity.health(site, {})
     health = health.model_copy(update={"drained": {**health.drained, **dict.fromkeys(gone, "drained")}})
-    booked = {row["pod_id"] for row in capacity.bookings}
-    waiting = [one for one in Waitlist().read(tx).values() if one.id in booked]
+    booked = {one.pod.id for one in capacity.bookings}
+    waiting = [w for w in Waitlist().read(tx).values() if w.id in booked]
     result = agenda(site, capacity, waiting, {}, health, {}, now.timestamp(), forecast=False)
-    for row in touched:
-        if result.start is not None and result.start.id == row["pod_id"]:
+    for one in touched:
+        if result.start is not None and result.start.id == one.pod.id:
             continue
-        note = result.notes.get(row["pod_id"])
+        note = result.notes.get(one.pod.id)
         keep = note.booking if note else None
-        later = keep is None or keep.came is not None or keep.start > row["start_at"].timestamp() + 1
+        later = keep is None or keep.came is not None or keep.start > one.start.timestamp() + 1
         if keep is None or later or not gone.isdisjoint(keep.nodes):
-            found.append(f"booking of pod {row['pod']} of project {row['project_id']}")
+            found.append(f"booking of pod {one.pod.name} of project {one.pod.project_id}")
     return tuple(found)

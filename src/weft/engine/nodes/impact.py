@@ -89,9 +89,9 @@ def read_touched(database: Database, site: Site, nodes: Collection[str]) -> Touc
         rows = {row["id"]: row for row in tx.rows("pods_touched", ids=list(on))} if on else {}
         promises = broken_promises(tx, site, capacity, nodes, now) if nodes else ()
     names = {
-        row["pod_id"]: (row["pod"], row["project_id"])
-        for row in (*capacity.holds.values(), *capacity.shared, *capacity.places)
-        if row["pod_id"] in on
+        hold.pod.id: (hold.pod.name, hold.pod.project_id)
+        for hold in (*capacity.holds.values(), *capacity.shared, *capacity.places)
+        if hold.pod.id in on
     }
     pods = [
         TouchedPod(
@@ -111,8 +111,8 @@ def read_touched(database: Database, site: Site, nodes: Collection[str]) -> Touc
 
 
 def _is_spare(capacity: Capacity, node: str, pod: UUID) -> bool:
-    row = capacity.holds[node]
-    return bool(row["spare"]) and row["pod_id"] == pod
+    hold = capacity.holds[node]
+    return hold.spare and hold.pod.id == pod
 
 
 def places_elsewhere(

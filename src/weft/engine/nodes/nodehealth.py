@@ -11,12 +11,13 @@ from collections.abc import Collection, Container, Hashable, Iterator, Mapping, 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from weft.engine.base.database import Database, Row
+from weft.engine.base.database import Database
 from weft.engine.book.capacity import Capacity
 from weft.engine.book.checkstate import check_state, counted, counts_until, verdict
 from weft.engine.book.stops import NO_STOPS, Stops
 from weft.engine.nodes.failures import cause_of
 from weft.engine.nodes.hostwatch import GAP
+from weft.engine.rows.seenfabric import SeenFabric
 from weft.model.messages import nodehealth as messages
 from weft.model.messages import nodes
 from weft.model.site import IpuMachine, Node, Site, Unit
@@ -30,30 +31,47 @@ WORST: tuple[HealthValue, ...] = ("failed", "unknown", "warning", "ok")
 
 
 @dataclass(frozen=True, slots=True)
+class HostReading:
+    """What a cloud said of its hosts. Attributes: unknown: nodes whose state it doesn't say."""
+
+    cloud: str
+    at: datetime
+    unknown: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class DownHost:
+    """A node whose host is down. Attributes: reported: whether it has been down for the site's limit."""
+
+    node: str
+    since: datetime
+    seen_at: datetime
+    reported: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Signs:
     """What workers read last.
 
     Attributes:
         at: when this was so.
-        clouds: cloud -> row of at, unknown (nodes whose state it doesn't say).
-        down: node -> row of since, seen_at, reported.
-        fabrics: fabric -> row of known, age in seconds.
+        clouds, down, fabrics: by cloud, by node, by fabric.
         failures: node -> failures of pods' nodes there: kind, since when, which check.
     """
 
     at: datetime
-    clouds: Mapping[str, Row]
-    down: Mapping[str, Row]
-    fabrics: Mapping[str, Row]
+    clouds: Mapping[str, HostReading]
+    down: Mapping[str, DownHost]
+    fabrics: Mapping[str, SeenFabric]
     failures: Mapping[str, Sequence[tuple[str, datetime, str]]]
 
     @classmethod
     def read(cls, database: Database) -> Signs:
         with database.transaction() as tx:
             at = tx.now()
-            clouds = {row["cloud"]: row for row in tx.rows("host_readings")}
-            down = {row["node"]: row for row in tx.rows("hosts_down_now")}
-            fabrics = {row["fabric"]: row for row in tx.rows("fabrics_seen")}
+            clouds = {one.cloud: one for one in tx.all(HostReading, "host_readings")}
+            down = {one.node: one for one in tx.all(DownHost, "hosts_down_now")}
+            fabrics = {one.fabric: one for one in tx.all(SeenFabric, "fabrics_seen")}
             failures: dict[str, list[tuple[str, datetime, str]]] = {}
             for row in tx.rows("failures_now"):
                 failures.setdefault(row["node"], []).append((row["kind"], row["since"], row["what"]))
@@ -77,7 +95,7 @@ def health_of_nodes(
         names: of these alone; None: of all.
     """
     known = _Known.of(site, capacity, signs)
-    types, parts = _types(site), {row["node"]: row for row in capacity.shared}
+    types, parts = _types(site), {hold.node: hold for hold in capacity.shared}
     usual: dict[tuple[Hashable, bool], Sequence[HealthReason]] = {}
     wanted = (
         site.units if names is None else sorted(set(names) & site.units.keys(), key=_order(site).__getitem__)
@@ -98,8 +116,8 @@ def health_of_nodes(
             rack=unit.rack,
             type=types[name],
             cloud=_cloud(unit),
-            pod=hold["pod"] if hold else None,
-            project_id=held["project_id"] if held else None,
+            pod=hold.pod.name if hold else None,
+            project_id=held.pod.project_id if held else None,
             use="busy" if held else "free",
             reasons=tuple(reasons),
         )
@@ -143,7 +161,7 @@ def health_counts(
         return found
 
     held = () if by in ("type", "rack", "cloud") else (capacity.holds,)
-    shared = tuple((row["node"], row["project_id"]) for row in capacity.shared) if held else ()
+    shared = tuple((hold.node, hold.pod.project_id) for hold in capacity.shared) if held else ()
     return _COUNTS.of((site, values, *held), (by, shared), make)
 
 
@@ -158,8 +176,8 @@ def _groups(site: Site, capacity: Capacity, by: HealthGroup) -> Mapping[str, str
             return {name: _cloud(unit) or "" for name, unit in site.units.items()}
         case _:
             free = "" if by == "project" else "free"
-            held = {row["node"]: row for row in capacity.shared} | dict(capacity.holds)
-            busy = {name: row["project_id"] if by == "project" else "busy" for name, row in held.items()}
+            held = {hold.node: hold for hold in capacity.shared} | dict(capacity.holds)
+            busy = {n: hold.pod.project_id if by == "project" else "busy" for n, hold in held.items()}
             return {name: busy.get(name, free) for name in site.units}
 
 
@@ -194,7 +212,7 @@ class _Known:
         passed = _passed(site, stops, signs.at)
         special = {*capacity.quarantines, *excluded, *signs.failures, *signs.down}
         special.update(name for name in stops if name not in passed)
-        special.update(name for row in signs.clouds.values() for name in row["unknown"])
+        special.update(name for one in signs.clouds.values() for name in one.unknown)
         return cls(site, capacity, signs, excluded, passed, special)
 
     def like(self, name: str) -> tuple[Hashable, bool]:
@@ -283,7 +301,7 @@ def _reasons(
 ) -> Iterator[HealthReason]:
     name, stops = unit.name, capacity.stops.get(unit.name, NO_STOPS)
     if (quarantine := capacity.quarantines.get(name)) is not None:
-        yield _one("failed", messages.IN_QUARANTINE(reason=quarantine["reason"]), quarantine["since"])
+        yield _one("failed", messages.IN_QUARANTINE(reason=quarantine.reason), quarantine.since)
     if unit.maintenance is not None:
         yield _one("warning", messages.IN_MAINTENANCE(reason=unit.maintenance))
     yield from _host(site, unit, signs)
@@ -302,13 +320,11 @@ def _host(site: Site, unit: Unit, signs: Signs) -> Iterator[HealthReason]:
     if unit.maintenance is not None or unit.cloud not in site.clouds:
         return
     reading = signs.clouds.get(unit.cloud or "")
-    if reading is None or abs(signs.at - reading["at"]) > GAP:
-        yield _one("unknown", messages.HOST_UNREAD(since=reading["at"] if reading else None))
-    elif (down := signs.down.get(unit.name)) is not None and abs(signs.at - down["seen_at"]) <= GAP:
-        yield _one(
-            "failed" if down["reported"] else "warning", nodes.HOST_DOWN(since=down["since"]), down["since"]
-        )
-    elif unit.name in reading["unknown"]:
+    if reading is None or abs(signs.at - reading.at) > GAP:
+        yield _one("unknown", messages.HOST_UNREAD(since=reading.at if reading else None))
+    elif (down := signs.down.get(unit.name)) is not None and abs(signs.at - down.seen_at) <= GAP:
+        yield _one("failed" if down.reported else "warning", nodes.HOST_DOWN(since=down.since), down.since)
+    elif unit.name in reading.unknown:
         yield _one("unknown", messages.HOST_UNKNOWN())
 
 
@@ -317,8 +333,8 @@ def _fabrics(site: Site, unit: Unit, signs: Signs) -> Iterator[HealthReason]:
         return
     for fabric in _fabrics_of(site).get(unit.name, ()):
         seen = signs.fabrics.get(fabric)
-        if seen is None or not seen["known"] or seen["age"] > FABRIC_GAP.total_seconds():
-            since = seen["read_at"] if seen else None
+        if seen is None or not seen.known or seen.age > FABRIC_GAP.total_seconds():
+            since = seen.read_at if seen else None
             yield _one("unknown", messages.FABRIC_UNREAD(fabric=fabric, since=since))
 
 

@@ -6,7 +6,7 @@ longer wanted, and its rows stay until it is seen gone; nodes are freed after th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -90,7 +90,8 @@ def _resources(tx: Tx, pod: PodRecord, plan: Plan) -> None:
     pod_id, before = pod.id, pod.plan.graph.by_key()
     change, graph, generation = plan.change, plan.graph, plan.generation
     assert change is not None
-    rows = check_gone(tx, pod_id, graph)
+    rows = _keys(tx, pod_id)
+    _check_gone(rows, graph)
     changed = {c.key for c in change.changed}
     for position, resource in enumerate(graph.resources):
         values = {
@@ -116,9 +117,16 @@ def _resources(tx: Tx, pod: PodRecord, plan: Plan) -> None:
         tx.run("expunge_resource", owner_id=pod_id, key=key, generation=generation)
 
 
-def check_gone(tx: Tx, pod_id: UUID, graph: Graph) -> dict[str, Row]:
-    """The pod's rows by key. Raises `ConflictError` if data under a name that is wanted again isn't gone yet."""
-    rows = {row["key"]: row for row in tx.rows("resource_keys", owner_id=pod_id)}
+def check_gone(tx: Tx, pod_id: UUID, graph: Graph) -> None:
+    """Raise `ConflictError` if data of the pod under a name that is wanted again isn't gone yet."""
+    _check_gone(_keys(tx, pod_id), graph)
+
+
+def _keys(tx: Tx, pod_id: UUID) -> dict[str, Row]:
+    return {row["key"]: row for row in tx.rows("resource_keys", owner_id=pod_id)}
+
+
+def _check_gone(rows: Mapping[str, Row], graph: Graph) -> None:
     for resource in graph.resources:
         row = rows.get(resource.key)
         going = row is not None and row["expunged"] is not None and row["state"] == RowState.DELETING
@@ -127,7 +135,6 @@ def check_gone(tx: Tx, pod_id: UUID, graph: Graph) -> dict[str, Row]:
                 f"{resource.kind.row.one} {resource.name} of an earlier order is still being removed or kept: "
                 "apply again once it is gone, or use another name"
             )
-    return rows
 
 
 def _nodes(tx: Tx, pod: PodRecord, plan: Plan, site: Site, change: PodChange) -> None:

@@ -16,14 +16,14 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from weft.engine.base.database import Row, Tx
+from weft.engine.base.database import Tx
 from weft.engine.base.documents import message_json, written
 from weft.engine.base.epoch import check_epoch
 from weft.engine.base.world import World
 from weft.engine.book.capacity import Capacity, read_capacity, seconds_of
 from weft.engine.book.claimrows import claim_plan
+from weft.engine.book.holdrows import Booked
 from weft.engine.book.occupancy import ANSWERED_WITHIN, UNANSWERED
-from weft.engine.book.partholds import booked_parts
 from weft.engine.queue.agenda import EVERY, Agenda, WaitingNote, agenda
 from weft.engine.queue.gather import PlanningInput, Window, gather, health
 from weft.engine.queue.overdue import why_not_started
@@ -264,7 +264,7 @@ class Dispatcher:
             look = self._look(tx, run)
             if look.agenda.start is not None:
                 return False
-            rows = {r["pod_id"]: r for r in look.capacity.bookings}
+            before = {one.pod.id: one for one in look.capacity.bookings}
             for pod_id, reason in look.agenda.impossible.items():
                 tx.run(
                     "fail_waiting",
@@ -280,11 +280,11 @@ class Dispatcher:
             for pod_id, note in look.agenda.notes.items():
                 booked = note.booking is not None and note.booking.came is None
                 noted = note if booked else replace(note, expected=expected.get(pod_id))
-                self._note(tx, look.waiting[pod_id], noted, rows.get(pod_id))
+                self._note(tx, look.waiting[pod_id], noted, before.get(pod_id))
             tx.run("touch_queue", at=moment(look.agenda.next_at))
         return True
 
-    def _note(self, tx: Tx, one: Waiter, note: WaitingNote, booked: Row | None) -> None:
+    def _note(self, tx: Tx, one: Waiter, note: WaitingNote, booked: Booked | None) -> None:
         expected = time_of(note.expected) if note.expected is not None else None
         moved = (note.position, expected) != (one.position, one.expected_start)
         if moved or not same(note.reason, one.reason):
@@ -326,9 +326,9 @@ def _window(one: Waiter, capacity: Capacity, now: float) -> Window:
     If its booking is due, it starts a little late: neither a booking right after it nor an open one may stop it.
     """
     window = one.window(now)
-    mine = (r for r in capacity.bookings if r["pod_id"] == one.id and r["came"] is None)
-    own = (r for r in mine if seconds_of(r["start_at"]) <= now)
-    booked = next((seconds_of(r["end_at"]) for r in own), 0.0)
+    mine = (b for b in capacity.bookings if b.pod.id == one.id and b.came is None)
+    own = (b for b in mine if seconds_of(b.start) <= now)
+    booked = next((seconds_of(b.end) for b in own), 0.0)
     return replace(window, end=min(window.end, booked), came=0.0) if now < booked else window
 
 
@@ -350,7 +350,7 @@ def _over_quota(given: PlanningInput, one: Waiter, plan: Plan) -> str:
     return ""
 
 
-def _differs(keep: Keep, row: Row) -> bool:
+def _differs(keep: Keep, booked: Booked) -> bool:
     start, opened = max(keep.start, EPOCH), keep.came is not None
-    same = (list(keep.nodes), time_of(start), time_of(keep.end), keep.parts, opened)
-    return same != (row["nodes"], row["start_at"], row["end_at"], booked_parts(row), bool(row["came"]))
+    same = (tuple(keep.nodes), time_of(start), time_of(keep.end), keep.parts, opened)
+    return same != (booked.nodes, booked.start, booked.end, booked.parts, booked.came is not None)

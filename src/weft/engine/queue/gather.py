@@ -3,9 +3,8 @@ later."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from weft.engine.base.world import World
 from weft.engine.book.capacity import Capacity
@@ -158,7 +157,7 @@ class PlanningInput:
         if made.change is None or made.change.nodes_added:
             resolved = resolve(as_placed(order, plan), plan.project, self.site)
             # What a replacement leaves isn't the project's wish: it continues for all nodes that fail together.
-            still = () if replaces else (n for n, r in capacity.holds.items() if _is_left(r, window.pod))
+            still = () if replaces else _left(capacity, window.pod)
             held = made.placement.held
             over = over_limit(resolved, held, book, window.start, window.end, window.pod, still)
         return over or ending(made.graph, capacity.ending) or made
@@ -212,17 +211,16 @@ class PlanningInput:
 
 def _leaving(plan: Plan, capacity: Capacity, pod: str) -> list[str]:
     """Nodes, and servers on shared nodes, that a pod doesn't want any more and still holds."""
-    rows = [r for r in (*capacity.holds.values(), *capacity.parts) if _is_left(r, pod)]
-    numbers = {row["server"] for row in rows if "server" in row}
+    numbers = {part.server for part in capacity.parts if part.leaving and str(part.pod_id) == pod}
     return [
-        *(row["node"] for row in rows if "server" not in row),
+        *_left(capacity, pod),
         *(server for server, number in plan.server_numbers.items() if number in numbers),
     ]
 
 
-def _is_left(row: Mapping[str, Any], pod: str) -> bool:
-    """Whether a row of nodes or parts is of this pod, which doesn't want it any more."""
-    return bool(row["leaving"]) and str(row["pod_id"]) == pod
+def _left(capacity: Capacity, pod: str) -> Iterator[str]:
+    """Whole nodes that a pod doesn't want any more and still holds."""
+    return (node for node, hold in capacity.holds.items() if hold.leaving and str(hold.pod.id) == pod)
 
 
 def refused(refusal: Refusal) -> RefusedError:

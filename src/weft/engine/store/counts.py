@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from uuid import UUID
 
 from weft.engine.base.database import Tx
 from weft.engine.base.schema import SEEN_SECONDS, halves, is_after
 from weft.engine.hold.settings import limit_values
+from weft.engine.rows.seenfabric import SeenFabric
 
 WORKER_SECONDS = 60.0
 """Seconds without a heartbeat after which a worker process isn't counted; its holds have run out before."""
@@ -62,22 +62,6 @@ class NetworkCount:
     out: int
     oldest: float | None
     unread: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class SeenFabric:
-    """The last answer of a fabric's managers.
-
-    Attributes:
-        age: its, in seconds.
-    """
-
-    fabric: str
-    known: bool
-    problems: int
-    port_errors: int | None
-    read_at: datetime
-    age: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -18,6 +19,24 @@ from weft.engine.rows.siteparts import Sites
 from weft.engine.store.store import WORKER_SECONDS
 from weft.model.errors import NotFoundError
 from weft.model.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """A restore that no operator has accepted yet. Attributes: taken_at: when the backup was made."""
+
+    at: datetime
+    taken_at: datetime
+    restored_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImpossibleState:
+    """A state that the schema permits and weft never writes. Attributes: code: of the doctor; some: of them."""
+
+    code: str
+    number: int
+    some: Sequence[str]
 
 
 class Inspection(Statements):
@@ -82,9 +101,11 @@ class Inspection(Statements):
         except psycopg.Error as error:
             raise outside_error(self._url, error) from error
 
-    def restored(self) -> DictRow | None:
-        """A restore that no operator has accepted yet: `at`, `taken_at` of the backup, `restored_by`; else None."""
-        return next(iter(self._rows("SELECT at, taken_at, restored_by FROM restored")), None)
+    def restored(self) -> Restore | None:
+        """None: every restore was accepted."""
+        return next(
+            (Restore(**row) for row in self._rows("SELECT at, taken_at, restored_by FROM restored")), None
+        )
 
     def site(self) -> Site | None:
         """The active one; None: there is none."""
@@ -93,13 +114,9 @@ class Inspection(Statements):
         except NotFoundError:
             return None
 
-    def impossible(self, units: Collection[str] | None) -> list[DictRow]:
-        """States that the schema permits and weft never writes: `code` of the doctor, `number`, `some` of them.
-
-        Args:
-            units: what the active site has; None: not known.
-        """
-        return self.rows("impossible_states", units=None if units is None else sorted(units))
+    def impossible(self, units: Collection[str] | None) -> list[ImpossibleState]:
+        """Args: units: what the active site has; None: not known."""
+        return self.all(ImpossibleState, "impossible_states", units=None if units is None else sorted(units))
 
     @contextmanager
     def statement(self) -> Generator[Tx]:

@@ -9,8 +9,8 @@ from datetime import datetime
 from uuid import UUID
 
 from weft.engine.base.database import Database, Row, Tx
+from weft.engine.base.postgres import timed
 from weft.engine.base.unreadable import UnreadableError
-from weft.engine.book.counted import timed
 from weft.engine.book.occupancy import Sharing
 from weft.engine.hold.fence import LATE_SECONDS
 from weft.engine.rows.events import announce

@@ -26,13 +26,13 @@ from weft.engine.rows.records import PodRecord
 from weft.engine.rows.revisions import check_revision
 from weft.engine.rows.revival import revive
 from weft.engine.rows.secrets import Secrets
+from weft.engine.rows.seenfabric import SeenFabric
 from weft.engine.rows.siteparts import SiteRecord, Sites
 from weft.engine.store.counts import (
     WORKER_SECONDS,
     Counts,
     MonitoredNode,
     MonitoredServer,
-    SeenFabric,
     number,
     read_counts,
 )
