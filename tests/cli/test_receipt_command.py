@@ -12,7 +12,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tests.cli.conftest import Desk
+from weft.cli.receipt import record
 from weft.generate.receipts import canonical, public_key_text, sign
+from weft.generate.receipts import verify as check
 from weft.model.receipt import SignedReceipt
 
 Verify = Callable[..., tuple[int, str]]
@@ -70,6 +72,14 @@ def test_receipt_by_the_sites_key_is_accepted(desk: Desk, signed: dict[str, Any]
     assert (
         desk.weft("receipt", "verify", "r.json", "--key", key, "--json", cloud=None).json["trusted"] is True
     )
+
+
+def test_receipt_says_why_weft_released_the_pod(signed: dict[str, Any]) -> None:
+    """Of a drain; other receipts have no such line. The signature covers it."""
+    cause = "maintenance of gpu01 began at 2027-02-01T00:00Z: the pod is released, as its order says"
+    own, key = _altered(signed, cause=cause)
+    assert record(own).fields["cause"] == cause and "cause" not in record(signed).fields
+    assert check(own, key).valid and not check(own | {"receipt": signed["receipt"]}, key).valid
 
 
 def test_unknown_signer_is_refused(signed: dict[str, Any], verify: Verify) -> None:

@@ -11,6 +11,7 @@ from tests.helpers.consoles import Browser, Console, hidden
 from tests.helpers.hostchecks import document, result
 from tests.web.test_site_pages import OLGA
 from weft.app.verbs import Request
+from weft.engine.nodes.drains import end_pods_on_drains
 from weft.model.site import AcceptancePolicy
 from weft.model.views import AuditLogSearch
 
@@ -122,6 +123,38 @@ def test_drain_leaves_pods_alone_if_asked(pods_console: Console, browser: Browse
     assert "left alone" in browser.text
     browser.post("/ui/site/drain", hidden(browser))
     assert [(one.node, one.wait) for one in house.service.nodes.drains(OLGA)] == [("gpu01", True)]
+
+
+def test_pod_that_a_drain_releases_is_named_before_and_on_its_receipt(
+    pods_console: Console, browser: Browser
+) -> None:
+    """On the plan of the drain, on the pod's page, and on the receipt; the order has the field."""
+    house, pod = pods_console.house, pods_console.order(on_drain="release")
+    house.finish("train")
+    browser.sign_in("olga")
+    browser.get("/ui/site/drain")
+    wanted = {
+        "target": pod.placed[0].node,
+        "by": "2027-01-31T18:00Z",
+        "wait": "no",
+        "reason": "",
+        "public": "",
+    }
+    browser.post("/ui/site/drain/plan", wanted)
+    assert "1 pod is released at the time: train" in browser.text
+    assert "it is released at 2027-01-31T18:00Z" in browser.text
+    browser.post("/ui/site/drain", hidden(browser))
+    browser.sign_in("alice")
+    browser.get(f"/ui/pods/{pod.id}")
+    assert "the pod is released at that time, as its order says" in browser.text
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute("UPDATE drain SET until_at = since")
+    end_pods_on_drains(house.database)
+    house.finish("train")
+    browser.get(f"/ui/pods/{pod.id}/receipt")
+    assert f"maintenance of {pod.placed[0].node} began at" in browser.text
+    browser.get("/ui/order")
+    assert 'name="on_drain"' in browser.page.text and "At a drain" in browser.text
 
 
 def test_node_that_left_the_site_has_its_history(pods_console: Console, browser: Browser) -> None:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from weft.generate.receipts import ReceiptContents, Validity
 
 _NAMES = (
-    *("pod", "pod_id", "project_id", "site", "ordered_at", "released_at", "nodes", "spares", "segment"),
+    *("pod", "pod_id", "project_id", "site", "ordered_at", "released_at", "cause", "nodes", "spares"),
+    "segment",
     *("clean", "quarantined"),
 )
 
