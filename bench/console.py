@@ -1,6 +1,7 @@
-"""The console at 16,000 nodes: pages with 50 viewers, and 200 event streams, against a server process of its own.
+"""The console at 16,000 nodes and 10,000 pods: pages that list or draw with 50 viewers, and 200 event streams.
 
-`python -m bench.console STATE` writes its address and cookies when it is ready, and serves until its input ends.
+The server is a process of its own: `python -m bench.console STATE` writes its address and cookies when it is ready, and
+serves until its input ends.
 """
 
 from __future__ import annotations
@@ -26,14 +27,28 @@ from bench.row import row
 from bench.sites import regular_site
 from bench.threads import served_by
 
-NODES, PODS, PER_LEAF = 16_000, int(os.environ.get("CONSOLE_PODS", "4000")), 40
-VIEWERS, EACH, SECONDS = 50, 5.0, 20.0
+NODES, PODS, PER_LEAF = 16_000, int(os.environ.get("CONSOLE_PODS", "10000")), 40
+VIEWERS, EACH, SECONDS = 50, 5.0, float(os.environ.get("CONSOLE_SECONDS", "20"))
 """Each viewer loads a page every five seconds."""
 STREAMS, WATCHED = 200, 20.0
 PAGES = {
     "list of 16,000 nodes": "/ui/site/nodes",
     "list of 16,000 nodes by state, its 50th page": "/ui/site/nodes?sort=state&page=50",
     "pods of all projects": "/ui/site/pods",
+    "the same by state": "/ui/site/pods?state=PLACED",
+    "pods of the project": "/ui/",
+    "one pod": f"/ui/pods/{UUID(int=5000)}",
+    "a pod's order, node, ports and leaf ports": f"/ui/site/pods/{UUID(int=5000)}/map",
+    "change of a pod": f"/ui/pods/{UUID(int=5000)}/release",
+    "order form": "/ui/order",
+    "search by an address": "/ui/search?text=100.70.1.4",
+    "capacity over time": "/ui/site/capacity",
+    "queue": "/ui/site/queue",
+    "reservations": "/ui/site/reservations",
+    "holds and drains": "/ui/site/stops",
+    "audit log": "/ui/site/log",
+    "fabrics": "/ui/site/fabrics",
+    "events of all projects": "/ui/events?all=true",
     "one node": "/ui/site/nodes/gpu7",
     "picture of the site": "/ui/site/picture",
     "what its canvas draws": "/ui/site/picture.json",

@@ -40,7 +40,15 @@ def test_pod_is_changed_as_its_page_showed(pods_console: Console, browser: Brows
     assert len(re.findall(r"<text [^>]*>gpu\d+ comes</text>", planned.text)) == 2
     assert house.store.pods.find(str(pod.id), None).generation == 1
     shown = hidden_of_change(browser)
+    planned_again, plan = list[object](), house.service.pods.plan
+    house.service.pods.plan = lambda *_: planned_again.append(_)  # type: ignore[method-assign, assignment]
+    refused = browser.post(path, {"do": "apply", **shown, "change": "0" * 32})
+    assert refused.status_code == 409 and "would change something else now" in browser.text
+    assert house.store.pods.find(str(pod.id), None).generation == 1
+    browser.page = planned
     browser.post(path, {"do": "apply", **shown})
+    assert not planned_again, "the difference is compared where it is made"
+    house.service.pods.plan = plan  # type: ignore[method-assign]
     assert "generation 2" in browser.text
     assert house.finish_change("train").plan.order.nodes.count == 4
     browser.page = planned

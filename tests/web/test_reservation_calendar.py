@@ -93,3 +93,10 @@ def test_impossible_days_are_refused(pods_console: Console, browser: Browser, qu
 def test_calendar_is_refused_to_tenants(pods_console: Console, browser: Browser) -> None:
     browser.sign_in("alice")
     assert browser.get("/ui/site/reservations.svg").status_code == 403
+
+
+def test_calendar_begins_by_the_clock_of_reservations(pods_console: Console, browser: Browser) -> None:
+    """That of the database: the process may run on a host whose clock is wrong."""
+    browser.sign_in("olga")
+    assert "day=2026-12-28" in browser.get("/ui/site/reservations").text
+    assert "now: 2027-01-01" in browser.get("/ui/site/reservations.svg").text

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
@@ -45,6 +45,10 @@ from weft.model.views import Applied, PodView
 from weft.planning.shapes.graph import new_names
 from weft.planning.shapes.orderdiff import order_change
 from weft.planning.shapes.storage import check_storage
+
+
+def _any(_: PodChange) -> None:
+    """Every difference is agreed to."""
 
 
 class ChangeVerbs:
@@ -89,6 +93,7 @@ class ChangeVerbs:
         remove: Sequence[str] = (),
         generation: int | None = None,
         exists: bool | None = None,
+        agreed: Callable[[PodChange], None] = _any,
     ) -> Applied:
         """Create or change the pod of that name in the caller's project; by id, change any that the caller may change.
 
@@ -96,6 +101,7 @@ class ChangeVerbs:
             remove: nodes to remove if the order asks for fewer; weft chooses the rest.
             generation: `PreconditionError` unless the pod has this one.
             exists: `PreconditionError` unless there is such a pod, or unless there is none; None: either is fine.
+            agreed: raises for another difference than it was shown; asked before anything is changed.
 
         Raises `InputErrors` with everything that can't be changed in place, before anything is changed.
         """
@@ -114,7 +120,7 @@ class ChangeVerbs:
                         raise
                 else:
                     return Applied(outcome="created", pod=self._desk.view(made))
-            change = self._change(request, pod, order, remove, generation)
+            change = self._change(request, pod, order, remove, generation, agreed)
             outcome = "unchanged" if change.nothing else "changed"
             return Applied(outcome=outcome, change=change, pod=self._desk.view(pod.id))
 
@@ -124,7 +130,13 @@ class ChangeVerbs:
             self._target(request, name)
 
     def _change(
-        self, request: Request, pod: PodRecord, order: Order, remove: Sequence[str], generation: int | None
+        self,
+        request: Request,
+        pod: PodRecord,
+        order: Order,
+        remove: Sequence[str],
+        generation: int | None,
+        agreed: Callable[[PodChange], None],
     ) -> PodChange:
         if pod.wanted == "absent":
             raise ConflictError(orders.APPLY_AFTERWARDS(pod=pod.name))
@@ -133,11 +145,13 @@ class ChangeVerbs:
                 raise PreconditionError(overtaken(tx, replace(pod, generation=generation)))
         if pod.placed is None:
             _nobody_to_remove(remove)
-            return self._orders.by_active_site(lambda: self._waiting.apply(request, pod, order), order.name)
+            return self._orders.by_active_site(
+                lambda: self._waiting.apply(request, pod, order, agreed), order.name
+            )
         with self._desk.store.database.statement() as tx:
             check_confirmed(tx, pod)
         return self._orders.by_active_site(
-            lambda: self._apply_placed(request, pod, order, remove), order.name
+            lambda: self._apply_placed(request, pod, order, remove, agreed), order.name
         )
 
     def extend(self, request: Request, name: str, until: datetime, generation: int | None = None) -> PodView:
@@ -175,7 +189,12 @@ class ChangeVerbs:
     # -- a pod that has nodes ------------------------------------------------------------------------------------
 
     def _apply_placed(
-        self, request: Request, pod: PodRecord, order: Order, remove: Sequence[str]
+        self,
+        request: Request,
+        pod: PodRecord,
+        order: Order,
+        remove: Sequence[str],
+        agreed: Callable[[PodChange], None],
     ) -> PodChange:
         order = self._named(request, pod, order)
         asked = order_change(pod.plan, order, self._desk.store.site().site)
@@ -184,7 +203,9 @@ class ChangeVerbs:
         given = self._given_for(pod, order)
 
         def following(pod: PodRecord, given: PlanningInput, capacity: Capacity) -> NextGeneration:
-            return self._generations.next(pod, order, given, capacity, remove)
+            found = self._generations.next(pod, order, given, capacity, remove)
+            agreed(found.change)
+            return found
 
         return self._generations.write(request, pod, given, following)
 

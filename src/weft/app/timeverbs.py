@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from weft.app.desk import DeskVerbs, project_id
 from weft.app.offline import capacity_of, shown_shapes
@@ -79,6 +79,10 @@ class TimeVerbs(DeskVerbs):
         """All reservations, for operators."""
         self._desk.policy.check("reservations:list", request.caller)
         return reservations_of(self._desk.store.capacity())
+
+    def calendar(self, request: Request) -> tuple[list[ReservationView], datetime]:
+        """All reservations, and the time now by the database's clock, for operators."""
+        return self.reservations(request), self._desk.store.database.now()
 
     def reservation(self, request: Request, name: str) -> ReservationView:
         """One of them. Raises `NotFoundError`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from weft.app.desk import Desk
@@ -39,15 +40,19 @@ class WaitingChanges:
         )
         return plan.model_copy(update={"change": change if fields else PodChange(generation=pod.generation)})
 
-    def apply(self, request: Request, pod: PodRecord, order: Order) -> PodChange:
+    def apply(
+        self, request: Request, pod: PodRecord, order: Order, agreed: Callable[[PodChange], None]
+    ) -> PodChange:
         """Change a waiting order: it keeps its position if it asks for no more than before, and is booked again."""
         self._orders.check_exclusive(request, pod.project_id, order)
         given, asked = self._orders.gather(pod.project_id, order)
         asked = self._orders.checked(request.caller, asked, given, pod.order)
         order = asked.order
         fields = waiting_change(pod.order, order)
+        change = PodChange(generation=pod.generation + bool(fields), fields=fields)
+        agreed(change)
         if not fields:
-            return PodChange(generation=pod.generation)
+            return change
         window = replace(self._orders.window(order, given.site), pod=str(pod.id))
         if order.queue:
             given.check_possible(str(pod.id), asked)
@@ -56,7 +61,6 @@ class WaitingChanges:
                 "true, since the order is waiting; to order without waiting, release it and order again"
             )
             raise InputError("queue", order.queue, allowed)
-        change = PodChange(generation=pod.generation + 1, fields=fields)
         change_waiting(
             self._desk.store, given, pod, asked, window, change, request.caller.named_to(pod.project_id)
         )

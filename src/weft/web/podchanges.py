@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 
 from weft.api.threadshares import run_outside
 from weft.app.orderfile import load_order
+from weft.app.shown import shown
 from weft.generate.planpicture import plan_picture
 from weft.model.change import PodChange
 from weft.model.errors import ConflictError, ForbiddenError, InputError, RefusedError, WeftError
@@ -82,17 +83,27 @@ async def _apply(
 ) -> Response:
     """Apply it, if it makes the same difference to the same generation as was shown."""
     remove = form.get("remove", "").split()
-    ask = await visit.caller("POST", "/v1/pods/plan")
     request = await visit.caller("PUT", f"/v1/pods/{pod.id}")
+
+    other = ConflictError("it would change something else now: plan it again. Nothing was changed")
+    differs = False
+
+    def agreed(change: PodChange) -> None:
+        nonlocal differs
+        if form.get("change") != _seen(pod, change):
+            differs = True
+            raise other
 
     def work() -> Answered | None:
         order = _order(pod, text)
-        if form.get("change") != print_of(_difference(visit.verbs.pods.plan(ask, order, remove))):
-            raise ConflictError("it would change something else now: plan it again. Nothing was changed")
         try:
-            visit.verbs.pods.apply(request, pod.id, order, remove, pod.generation, exists=True)
+            visit.verbs.pods.apply(request, pod.id, order, remove, pod.generation, exists=True, agreed=agreed)
         except (InputError, RefusedError) as error:
             return refused(error, document)
+        except ConflictError as error:
+            raise (
+                other if differs else error
+            ) from None  # tenants aren't shown the sentence of one from within
         return None
 
     answered = await run_outside(visit.http, request, work)
@@ -133,6 +144,16 @@ def _difference(plan: Plan) -> PodChange:
     return plan.change
 
 
+def _seen(pod: PodView, change: PodChange) -> str:
+    """Print of a difference, by what everyone is shown of it and the rest follows from: its fields and nodes. Those of
+    a waiting order are chosen once it starts."""
+    said = PodChange(generation=change.generation, fields=shown(change.fields))
+    if pod.placed:
+        nodes = {"nodes_added": change.nodes_added, "nodes_removed": change.nodes_removed}
+        said = said.model_copy(update={**nodes, "spares_used": change.spares_used})
+    return print_of(said)
+
+
 def _page(
     visit: Visit,
     pod: PodView,
@@ -155,5 +176,5 @@ def _page(
         remove=remove,
         answered=answered,
         difference=difference,
-        seen=print_of(difference) if difference is not None else "",
+        seen=_seen(pod, difference) if difference is not None else "",
     )

@@ -105,8 +105,8 @@ async def queue(visit: Visitor) -> Response:
 @router.get(_LIST)
 async def reservations(visit: Visitor, day: Day = "", weeks: Weeks = 4) -> Response:
     """Reservations, current and future, by start; the calendar begins on a day, by default Monday of this week."""
-    first = _first(day)
-    found = await _reservations(visit)
+    found, now = await _reservations(visit)
+    first = _first(day, now)
     step = timedelta(weeks=weeks)
     return visit.page(
         "site_reservations.html",
@@ -124,7 +124,8 @@ async def reservations(visit: Visitor, day: Day = "", weeks: Weeks = 4) -> Respo
 @router.get(f"{_LIST}.svg")
 async def reservations_picture(visit: Visitor, day: Day = "", weeks: Weeks = 4) -> Response:
     """The calendar alone."""
-    first = _first(day)
+    found, now = await _reservations(visit)
+    first = _first(day, now)
     spans = [
         Span(
             one.name,
@@ -133,20 +134,22 @@ async def reservations_picture(visit: Visitor, day: Day = "", weeks: Weeks = 4) 
             one.start.astimezone(UTC),
             one.end and one.end.astimezone(UTC),
         )
-        for one in await _reservations(visit)
+        for one in found
     ]
-    text = calendar(spans, first, 7 * weeks, datetime.now(UTC))
+    text = calendar(spans, first, 7 * weeks, now)
     return Response(text, 200, media_type="image/svg+xml")
 
 
-async def _reservations(visit: Visit) -> list[ReservationView]:
+async def _reservations(visit: Visit) -> tuple[list[ReservationView], datetime]:
+    """All of them, and the time by the clock that they begin and end by."""
     request = await visit.caller("GET", "/v1/reservations")
-    return list(await run_in_threadpool(visit.verbs.capacity.reservations, request))
+    found, now = await run_in_threadpool(visit.verbs.capacity.calendar, request)
+    return found, now.astimezone(UTC)
 
 
-def _first(day: str) -> date:
+def _first(day: str, now: datetime) -> date:
     if not day:
-        today = datetime.now(UTC).date()
+        today = now.date()
         return today - timedelta(days=today.weekday())
     try:
         first = date.fromisoformat(day)
