@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -52,6 +53,20 @@ def choose(house: House, **values: Any) -> None:
 
 def free(house: House) -> int:
     return house.service.capacity.show(house.operator).rows[0].free
+
+
+def test_report_that_arrives_after_a_later_one_ends_no_failure(
+    house: House, clock: HandClock, report: Report
+) -> None:
+    """It found the part in order before it failed."""
+    began = house.database.now()
+    earlier, later = (began + timedelta(seconds=n) for n in (1, 20))
+    clock.seconds += 30
+    report("gpu01", BAD, when=later.isoformat())
+    report("gpu01", result("XID", "gpu0"), when=earlier.isoformat())
+    assert free(house) == 15
+    report("gpu01", result("XID", "gpu0"), when=(later + timedelta(seconds=5)).isoformat())
+    assert free(house) == 16
 
 
 def test_node_with_a_failed_check_gets_no_order_until_it_is_ok(house: House, report: Report) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from psycopg.types.json import Jsonb
@@ -13,7 +13,7 @@ from weft.engine.base.database import Database, Row, Tx
 from weft.engine.base.documents import message_json
 from weft.engine.base.unreadable import READING, unreadable
 from weft.engine.nodes.checktokens import use_token
-from weft.engine.nodes.nodetests import entries_left, record_own_checks
+from weft.engine.nodes.nodetests import AHEAD, entries_left, record_own_checks
 from weft.engine.nodes.parthistory import note_parts
 from weft.engine.rows.acceptance import follow_report
 from weft.engine.rows.events import announce
@@ -37,6 +37,8 @@ EVERY = timedelta(seconds=10)
 MOST_CHANGES = 20
 """Changes of one report that are entries of the node's history; the others are counted in one."""
 
+_UNKNOWN = datetime.min.replace(tzinfo=UTC)
+
 Problems = dict[tuple[str, str], CheckProblem]
 
 
@@ -50,7 +52,8 @@ def store_report(
     frees: bool = False,
     site: Site | None = None,
 ) -> Problems:
-    """Store a document as the node's last one; returns what failed or is unknown now.
+    """Store a document as the node's last one; returns what failed or is unknown now. One that was made before the last
+    one, and arrives after it, ends no failure.
 
     Args:
         token: id of the node's token, which must still be valid.
@@ -70,6 +73,7 @@ def store_report(
             raise TemporaryError(
                 "report checks", f"node {node}", "it has just reported", "report later", wait
             )
+        current = current and (row is None or document.when >= _made(row))
         known = _known(row) if row else None
         if known is not None and site is not None:
             follow_report(tx, site, node, known, document)
@@ -101,6 +105,15 @@ def _known(row: Row) -> KnownMachine:
         return KnownMachine.model_validate(row["known"] or _machine(row["document"]))
     except READING as error:
         raise unreadable(f"what is known of node {row['node']}", error) from error
+
+
+def _made(row: Row) -> datetime:
+    """When the last document was made; unknown if its clock was ahead then, or if it is of another version of weft."""
+    try:
+        when = datetime.fromisoformat(row["document"]["when"])
+        return when if when <= row["at"] + AHEAD else _UNKNOWN
+    except READING:
+        return _UNKNOWN
 
 
 def _compared(row: Row) -> ComparedWith:
