@@ -13,8 +13,8 @@ import pytest
 
 from tests.helpers.desk import Desk
 from weft.app.bandwidthverbs import BandwidthVerbs
-from weft.engine.rows.bandwidth import store_certificate
 from weft.engine.rows.holds import BY_WEFT
+from weft.engine.store.bandwidth import store_certificate
 from weft.engine.store.signing import Signer
 from weft.model.bandwidth import BandwidthCertificate, BandwidthDocument, PlannedAdapter, PlannedNode
 from weft.model.errors import ConflictError

@@ -19,7 +19,7 @@ from fastapi import FastAPI
 from tests.helpers.doors import ORDER, DoorsHouse
 from weft.app.verbs import Request
 from weft.drivers.openstack import KeystoneSignIn, Sessions
-from weft.engine.rows.websessions import WebSessions
+from weft.engine.store.websessions import WebSessions
 from weft.model.order import Order
 from weft.model.views import PodView
 from weft.testing.callers import tokens

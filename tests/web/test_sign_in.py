@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from tests.helpers.consoles import PASSWORD, Browser, Console
-from weft.engine.rows.websessions import MOST, WebSessions
+from weft.engine.store.websessions import MOST, WebSessions
 from weft.model.errors import UnknownError
 from weft.ports.cloud import AccessRule
 from weft.testing.serving import served

@@ -17,7 +17,7 @@ from weft.app.topologyverbs import topology_of
 from weft.app.verbs import Request
 from weft.app.yamltext import Positions
 from weft.engine.nodes.nodetests import AHEAD, record_bandwidth
-from weft.engine.rows.bandwidth import certificate_of_node, certificate_of_pod, store_certificate
+from weft.engine.store.bandwidth import certificate_of_node, certificate_of_pod, store_certificate
 from weft.engine.store.signing import Signer
 from weft.model.bandwidth import (
     BandwidthCertificate,

@@ -24,7 +24,7 @@ from weft.drivers.wire.agentcertificates import CertificateClient, ExpiredError
 from weft.drivers.wire.agents import Address, Certificates, NoSuchCallError
 from weft.engine.base.periodic import Periodic
 from weft.engine.base.pulse import Pulse
-from weft.engine.rows.agentcertificates import LEAST, AgentCertificates, SeenCertificate, is_late
+from weft.engine.store.agentcertificates import LEAST, AgentCertificates, SeenCertificate, is_late
 from weft.engine.store.store import Store
 from weft.fabricagent.issuing import (
     UNREADABLE,

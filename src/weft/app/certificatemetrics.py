@@ -15,7 +15,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from weft.drivers.wire.tlsfiles import changed_file
-from weft.engine.rows.agentcertificates import AgentCertificates, SeenCertificate
+from weft.engine.store.agentcertificates import AgentCertificates, SeenCertificate
 from weft.engine.store.store import Store
 from weft.generate.certificates import end_of
 from weft.model.errors import WeftError

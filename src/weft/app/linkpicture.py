@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from weft.engine.rows.linkusers import FabricUser
+from weft.engine.store.linkusers import FabricUser
 from weft.model.linkreading import Pattern, PortRate, TimedRates, TimedRoutes
 from weft.model.site import Site
 from weft.model.views import MOST_LINK_PODS, LinkPod, LinkReading, LinkView, PodLink

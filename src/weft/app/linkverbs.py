@@ -5,8 +5,8 @@ from __future__ import annotations
 from weft.app.desk import DeskVerbs
 from weft.app.linkpicture import LinkPicture, in_gbps
 from weft.app.verbs import Request
-from weft.engine.rows.linkusers import read_fabric_users
 from weft.engine.rows.records import PodRecord
+from weft.engine.store.linkusers import read_fabric_users
 from weft.model.errors import ConflictError, OutsideError, UnknownError
 from weft.model.linkreading import Pattern, TimedRates
 from weft.model.messages import links as messages

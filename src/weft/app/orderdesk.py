@@ -13,8 +13,8 @@ from weft.engine.book.capacity import Capacity, seconds_of
 from weft.engine.queue.gather import PlanningInput, Window, gather, refused
 from weft.engine.queue.waiter import window_of
 from weft.engine.queue.waiting import check_later
+from weft.engine.rows.basis import SiteChangedError
 from weft.engine.rows.records import PodRecord
-from weft.engine.rows.sitefence import SiteChangedError
 from weft.model.errors import ConflictError, InputError, TemporaryError
 from weft.model.ids import span
 from weft.model.messages import orders

@@ -13,11 +13,11 @@ from weft.engine.book.stops import NO_STOPS, Stops
 from weft.engine.nodes.drains import pods_drained
 from weft.engine.nodes.failures import failures_said
 from weft.engine.nodes.hostchecks import checks_failed
-from weft.engine.rows.bandwidth import unproved
 from weft.engine.rows.records import ResourceRecord
 from weft.engine.rows.shownrecords import ShownPod, ShownResource
 from weft.engine.rows.siteparts import SiteRecord
 from weft.engine.rows.stoprows import Drain, Hold, Report
+from weft.engine.store.bandwidth import unproved
 from weft.model.fabric import FabricStatus
 from weft.model.kinds import Kind
 from weft.model.messages import problems

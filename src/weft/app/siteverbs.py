@@ -12,8 +12,8 @@ from weft.app.siteedit import edited
 from weft.app.sitefile import load_site
 from weft.app.siteholds import SiteHolds
 from weft.app.verbs import Request
-from weft.engine.rows.agentcertificates import AgentCertificates
 from weft.engine.rows.siteparts import SiteRecord
+from weft.engine.store.agentcertificates import AgentCertificates
 from weft.model.errors import InputError, NotFoundError, PreconditionError
 from weft.model.site import Site
 from weft.model.siteparts import MissingParts, StoredPart

@@ -21,7 +21,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ExceptionHandler
 
 from weft.engine.base.database import Database
-from weft.engine.rows.websessions import WebSessions
+from weft.engine.store.websessions import WebSessions
 from weft.model.errors import ForbiddenError, UnauthenticatedError, WeftError
 from weft.model.errortable import row_of, to_problem
 from weft.ports.signin import SignIn

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from weft.engine.rows.websessions import WebSessions
+from weft.engine.store.websessions import WebSessions
 
 COOKIE = "__Host-weft"
 """Browsers accept a name with this prefix only with Secure, for the whole host, and from the host itself."""

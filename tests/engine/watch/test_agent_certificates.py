@@ -23,7 +23,7 @@ from weft.app.settings import ServeSettings
 from weft.drivers.wire.agentcertificates import CertificateClient
 from weft.engine.base.database import Database
 from weft.engine.base.gate import ClosedError
-from weft.engine.rows.agentcertificates import AgentCertificates, SeenCertificate
+from weft.engine.store.agentcertificates import AgentCertificates, SeenCertificate
 from weft.engine.store.store import Store
 from weft.fabricagent import issuing, renewal
 from weft.fabricagent.config import Listen, Tls

@@ -14,7 +14,7 @@ from weft.app.doctor.findings import DoctorFinding, finding
 from weft.app.settings import ServeSettings
 from weft.config.secretfiles import readable_by_others
 from weft.drivers.wire.agentcertificates import CertificateClient, ExpiredError
-from weft.engine.rows.agentcertificates import is_late
+from weft.engine.store.agentcertificates import is_late
 from weft.fabricagent.issuing import read_authority
 from weft.model.errors import InputError, WeftError
 from weft.model.site import Site

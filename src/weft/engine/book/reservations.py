@@ -10,7 +10,7 @@ from psycopg.errors import UniqueViolation
 from weft.engine.base.database import Database
 from weft.engine.book.capacity import Capacity, read_capacity, seconds_of
 from weft.engine.book.holdrows import reservation_of
-from weft.engine.rows.revisions import check_revision
+from weft.engine.rows.basis import check_revision
 from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.messages.orders import instead
 from weft.model.reservation import Reservation, ReservationView

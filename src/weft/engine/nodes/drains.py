@@ -16,9 +16,9 @@ from weft.engine.book.capacity import Capacity, read_capacity
 from weft.engine.book.stops import NO_STOPS
 from weft.engine.queue.agenda import agenda
 from weft.engine.queue.waitlist import Waitlist
+from weft.engine.rows.basis import check_revision
 from weft.engine.rows.events import announce
 from weft.engine.rows.recordrows import log_own
-from weft.engine.rows.revisions import check_revision
 from weft.model.errors import ConflictError
 from weft.model.messages import maintenance
 from weft.model.messages.message import Message

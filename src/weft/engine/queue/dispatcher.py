@@ -30,8 +30,8 @@ from weft.engine.queue.overdue import why_not_started
 from weft.engine.queue.waiter import Waiter
 from weft.engine.queue.waiting import EPOCH, time_of, write_booking
 from weft.engine.queue.waitlist import Waitlist
+from weft.engine.rows.basis import SiteChangedError, check_active
 from weft.engine.rows.events import announce
-from weft.engine.rows.sitefence import SiteChangedError, check_active
 from weft.engine.rows.siteparts import SiteRecord
 from weft.engine.store.store import Store
 from weft.model.errors import InputError, WeftError

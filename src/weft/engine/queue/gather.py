@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from weft.engine.base.world import World
 from weft.engine.book.capacity import Capacity
 from weft.engine.book.occupancy import Sharing, look_before_claim, not_free, on_nodes, whole_hosts
-from weft.engine.rows.sitefence import check_active
+from weft.engine.rows.basis import check_active
 from weft.engine.rows.siteparts import SiteRecord
 from weft.model.change import Replacement
 from weft.model.errors import RefusedError, UnknownError, WeftError

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from weft.engine.base.database import Database, Tx
 from weft.engine.base.documents import message_json
+from weft.engine.rows.basis import check_revision
 from weft.engine.rows.records import PodRecord
-from weft.engine.rows.revisions import check_revision
 from weft.engine.rows.stoprows import Hold
 from weft.model.errors import ConflictError
 from weft.model.messages import bandwidth, hostchecks, maintenance

@@ -205,16 +205,6 @@ ORDER BY sequence DESC LIMIT %(limit)s;
 -- name: receipt_of
 SELECT document FROM receipt WHERE owner_id = %(owner_id)s;
 
--- name: secret
-SELECT value, sealed FROM secret WHERE name = %(name)s;
-
--- name: insert_secret
--- Of two first starts at once one wins, and both read the winner's.
-INSERT INTO secret (name, value, sealed) VALUES (%(name)s, %(value)s, %(sealed)s) ON CONFLICT (name) DO NOTHING;
-
--- name: secrets
-SELECT name, value, sealed FROM secret ORDER BY name;
-
 -- name: notify
 -- Notifies followers of an event of a pod. Workers are woken by triggers of what makes work due.
 SELECT pg_notify('weft_event', %(owner_id)s);
@@ -226,14 +216,6 @@ SELECT r.owner_id::text, r.key, r.document::text, p.site, p.kind AS owner_kind
 FROM resource r JOIN owner p ON p.id = r.owner_id
 WHERE r.kind = 'segment' AND r.document ->> 'where' = %(fabric)s AND r.outside_id IS NOT NULL
   AND r.state = ANY(%(states)s) AND p.wanted = 'present' AND p.state <> 'RELEASED';
-
--- name: link_users
--- What has segments on a fabric, with the segment's document as text, the key of a cache.
-SELECT r.owner_id::text AS id, p.kind, p.name, p.project_id, r.document::text
-FROM resource r JOIN owner p ON p.id = r.owner_id
-WHERE r.kind = 'segment' AND r.document ->> 'where' = %(fabric)s AND r.outside_id IS NOT NULL
-  AND r.state <> 'ABSENT' AND p.state <> 'RELEASED'
-ORDER BY r.owner_id, r.key;
 
 -- name: segment_ever
 -- A pod's plan, and the ports in the segment of a key of nodes that it is giving back.
@@ -325,26 +307,6 @@ FROM tenant_network t JOIN ONLY owner o ON o.id = t.owner_id
 WHERE o.state <> 'RELEASED' AND (%(project_id)s::text IS NULL OR o.project_id = %(project_id)s)
   AND (t.network_id = %(name)s OR t.document ->> 'name' = %(name)s) ORDER BY t.network_id;
 
--- name: insert_web_session
-INSERT INTO web_session (digest, sealed, user_id, created_at, expires_at)
-VALUES (%(digest)s, %(sealed)s, %(user)s, %(at)s, %(expires)s);
-
--- name: limit_web_sessions
--- A user's newest ones stay.
-DELETE FROM web_session WHERE digest IN (
-    SELECT digest FROM web_session WHERE user_id = %(user)s ORDER BY created_at DESC, digest OFFSET %(most)s
-);
-
--- name: web_session
-SELECT sealed, expires_at FROM web_session WHERE digest = %(digest)s AND expires_at > coalesce(%(at)s, now());
-
--- name: web_sessions_there
--- Of streams that go on.
-SELECT digest FROM web_session WHERE digest = ANY(%(digests)s) AND expires_at > coalesce(%(at)s, now());
-
--- name: delete_web_session
-DELETE FROM web_session WHERE digest = %(digest)s;
-
 -- name: keep_order_key
 -- An old one is another order's from now on.
 INSERT INTO order_key (project_id, user_id, key, digest, pod_id, at)
@@ -360,97 +322,10 @@ SELECT digest, pod_id FROM order_key WHERE project_id = %(project_id)s AND user_
 -- The pod of an order that was sent before, and whether its claim was checked.
 SELECT id, plan IS NULL OR token > 0 OR next_at <= now() AS confirmed FROM pod WHERE id = %(id)s;
 
--- name: lock_bandwidth
--- One report at a time of a pod, or of nodes: the next one is compared with it.
-SELECT pg_advisory_xact_lock(hashtextextended('bandwidth ' || %(subject)s, 0));
-
--- name: bandwidth_of_pod
--- The newest certificate of a pod.
-SELECT id, at, document FROM bandwidth_certificate WHERE pod_id = %(pod_id)s ORDER BY at DESC LIMIT 1;
-
 -- name: bandwidth_of_node
 -- The certificate by operators of the test that began last of those that have a node.
 SELECT at, results ->> %(node)s AS result, (document #>> '{certificate,began}')::timestamptz AS began, document FROM bandwidth_certificate
 WHERE pod_id IS NULL AND results ? %(node)s ORDER BY began DESC NULLS LAST, at DESC LIMIT 1;
-
--- name: bandwidth_of_nodes
--- The newest certificate by operators of exactly these nodes.
-SELECT id, at, document FROM bandwidth_certificate
-WHERE pod_id IS NULL AND results ?& %(nodes)s::text[]
-    AND (SELECT count(*) FROM jsonb_object_keys(results)) = cardinality(%(nodes)s::text[])
-ORDER BY at DESC LIMIT 1;
-
--- name: insert_bandwidth
-INSERT INTO bandwidth_certificate (id, pod_id, at, results, hosts, document)
-VALUES (%(id)s, %(pod_id)s, %(at)s, %(results)s, %(hosts)s, %(document)s);
-
--- name: trim_bandwidth_of_pod
-DELETE FROM bandwidth_certificate WHERE pod_id = %(pod_id)s AND id NOT IN (
-    SELECT id FROM bandwidth_certificate WHERE pod_id = %(pod_id)s ORDER BY at DESC LIMIT %(most)s);
-
--- name: trim_bandwidth_of_nodes
--- Certificates of nodes stay while they are the newest ones of any of their nodes, and else as long as the site says.
-DELETE FROM bandwidth_certificate c WHERE pod_id IS NULL AND at < %(before)s AND NOT EXISTS (
-    SELECT FROM jsonb_object_keys(c.results) node WHERE NOT EXISTS (
-        SELECT FROM bandwidth_certificate n WHERE n.pod_id IS NULL AND n.at > c.at AND n.results ? node));
-
--- name: note_bandwidth
--- A test that operators reported, in the history of each of its nodes.
-INSERT INTO node_history (node, at, type, message, by)
-SELECT key, %(at)s, 'check', node_message('NODE_BANDWIDTH', jsonb_build_object('result', value)), %(by)s
-FROM jsonb_each_text(%(results)s) ORDER BY key;
-
--- name: keep_agent_certificates
--- One row for each agent of the site; those of others go. Weft's own are known by their hosts.
-WITH wanted AS (
-    SELECT unnest(%(fabrics)s::text[]) AS fabric, unnest(%(agents)s::text[]) AS agent
-), gone AS (
-    DELETE FROM agent_certificate c WHERE kind = 'agent'
-        AND NOT EXISTS (SELECT FROM wanted w WHERE w.fabric = c.fabric AND w.agent = c.agent)
-)
-INSERT INTO agent_certificate (fabric, kind, agent) SELECT fabric, 'agent', agent FROM wanted ORDER BY fabric, agent
-ON CONFLICT DO NOTHING;
-
--- name: claim_agent_certificates
--- Those of agents that are due; for `hold` no other worker looks at them.
-UPDATE agent_certificate c SET next_at = now() + %(hold)s FROM (
-    SELECT fabric, kind, agent FROM agent_certificate WHERE kind = 'agent' AND next_at <= now()
-    ORDER BY next_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-) due WHERE c.fabric = due.fabric AND c.kind = due.kind AND c.agent = due.agent RETURNING c.*;
-
--- name: own_certificate
--- The row of one of weft's own, made if it isn't there.
-INSERT INTO agent_certificate (fabric, kind, agent) VALUES (%(fabric)s, 'own', %(agent)s)
-ON CONFLICT (fabric, kind, agent) DO UPDATE SET next_at = agent_certificate.next_at RETURNING *;
-
--- name: note_certificate_issue
--- Before it leaves. Nothing if another one was issued less than `least` ago, by whichever process.
-WITH mine AS (
-    UPDATE agent_certificate SET issued_at = now() WHERE fabric = %(fabric)s AND kind = %(kind)s AND agent = %(agent)s
-        AND (issued_at IS NULL OR issued_at <= now() - %(least)s) RETURNING fabric, kind, agent
-)
-INSERT INTO issued_certificate (serial, fabric, kind, agent, not_after)
-SELECT %(serial)s, fabric, kind, agent, %(not_after)s FROM mine RETURNING serial;
-
--- name: note_certificate
--- What was seen, or why nothing was (`serial` null: what was seen before stays).
-UPDATE agent_certificate SET message = %(message)s, next_at = now() + %(pause)s,
-    serial = coalesce(%(serial)s, serial),
-    not_before = CASE WHEN %(serial)s::text IS NULL THEN not_before ELSE %(not_before)s END,
-    not_after = CASE WHEN %(serial)s::text IS NULL THEN not_after ELSE %(not_after)s END,
-    seen_at = CASE WHEN %(serial)s::text IS NULL THEN seen_at ELSE now() END
-WHERE fabric = %(fabric)s AND kind = %(kind)s AND agent = %(agent)s;
-
--- name: agent_certificates
-SELECT * FROM agent_certificate ORDER BY fabric, kind, agent LIMIT 20000;
-
--- name: trim_issued_certificates
-DELETE FROM issued_certificate WHERE not_after < now() - interval '90 days';
-
--- name: trim_own_certificates
--- Of hosts that weft doesn't run on any more, and of files that the site doesn't name any more: workers look at theirs
--- each minute, and put the next look off by six hours at most.
-DELETE FROM agent_certificate WHERE kind = 'own' AND next_at < now() - interval '2 days';
 
 -- name: kept_machines
 SELECT node, parts FROM kept_machine;

@@ -17,8 +17,8 @@ from weft.engine.base.periodic import Periodic
 from weft.engine.base.pulse import Pulse
 from weft.engine.base.world import World
 from weft.engine.hold.ownerstore import release_owner
+from weft.engine.rows.basis import SiteChangedError, SiteFence
 from weft.engine.rows.ownerrecord import OwnerRecord
-from weft.engine.rows.sitefence import SiteChangedError, SiteFence
 from weft.engine.site.tenantlook import TenantLook
 from weft.engine.visit.resourcerules import ResourceRule
 from weft.model.errors import PermanentError, UnknownError, WeftError

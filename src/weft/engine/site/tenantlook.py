@@ -16,7 +16,7 @@ from weft.engine.base.database import Database, Row, Tx
 from weft.engine.base.documents import message_json, read, written
 from weft.engine.base.world import World
 from weft.engine.hold.ownerstore import make_owner, release_owner
-from weft.engine.rows.sitefence import SiteFence
+from weft.engine.rows.basis import SiteFence
 from weft.model.errors import ConflictError, UnknownError, WeftError
 from weft.model.fabric import Snapshot, TightPort
 from weft.model.messages import networks

@@ -20,12 +20,11 @@ from weft.engine.hold.fence import HOLD_SECONDS, LATE_SECONDS
 from weft.engine.hold.held import Held
 from weft.engine.hold.ownerclaims import UnreadableOwner
 from weft.engine.hold.ownerstore import hold, read_owner, release_owner
+from weft.engine.rows.basis import check_revision
 from weft.engine.rows.events import announce
 from weft.engine.rows.recordrows import RecordRows
 from weft.engine.rows.records import PodRecord
-from weft.engine.rows.revisions import check_revision
 from weft.engine.rows.revival import revive
-from weft.engine.rows.secrets import Secrets
 from weft.engine.rows.seenfabric import SeenFabric
 from weft.engine.rows.siteparts import SiteRecord, Sites
 from weft.engine.store.counts import (
@@ -38,6 +37,7 @@ from weft.engine.store.counts import (
 )
 from weft.engine.store.podlist import UNREADABLE
 from weft.engine.store.podrows import PodRows
+from weft.engine.store.secrets import Secrets
 from weft.model.errors import PreconditionError
 from weft.model.messages import orders, outside, pods
 from weft.model.pod import PodState

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from weft.engine.base.waits import Wait
 from weft.engine.hold.fence import LATE
 from weft.engine.hold.heldpod import HeldPod
 from weft.engine.hold.settings import LoopSettings
@@ -17,6 +16,7 @@ from weft.engine.proof.departure import ENDED, ended
 from weft.engine.proof.readback import OVER, ReadBack
 from weft.engine.rows.records import Change, ResourceRecord, RowState
 from weft.engine.visit.successors import only_cleaned
+from weft.engine.visit.waits import Wait
 from weft.engine.visit.walker import Walker
 from weft.model.errors import TemporaryError, WeftError
 from weft.model.kindrow import Home

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from weft.engine.base.waits import Wait
 from weft.engine.base.world import World
 from weft.engine.hold.held import Held
 from weft.engine.hold.settings import LoopSettings
 from weft.engine.proof.departure import ended, proofs
 from weft.engine.proof.seen import as_left, differs, kept_item, left_alone, observed_change, seen_of
 from weft.engine.rows.records import Change, ResourceRecord, RowState
+from weft.engine.visit.waits import Wait
 from weft.model.errors import NotYetError, OutsideError, PermanentError, TemporaryError, WeftError
 from weft.model.kindrow import Home
 from weft.model.messages import outside, pods

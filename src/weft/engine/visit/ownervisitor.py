@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from weft.engine.base.documents import written
-from weft.engine.base.waits import Wait
 from weft.engine.hold.fence import LATE
 from weft.engine.hold.held import Held
 from weft.engine.hold.status import News
@@ -28,6 +27,7 @@ from weft.engine.visit.releasing import Releasing, give_back_numbers
 from weft.engine.visit.resourcerules import DesiredResources, ResourceRules
 from weft.engine.visit.tools import NextVisit, Tools
 from weft.engine.visit.verifier import Verdict, reading_age, verify
+from weft.engine.visit.waits import Wait
 from weft.engine.visit.walker import Walker
 from weft.model.errors import PermanentError, TemporaryError, WeftError
 from weft.model.kindrow import Home

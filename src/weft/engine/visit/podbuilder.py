@@ -7,7 +7,6 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 
-from weft.engine.base.waits import Wait
 from weft.engine.hold.heldpod import HeldPod
 from weft.engine.hold.settings import LoopSettings
 from weft.engine.hold.status import News
@@ -19,6 +18,7 @@ from weft.engine.visit.moves import Moves, is_booting
 from weft.engine.visit.news import news_of
 from weft.engine.visit.successors import PlaceAwaitedError, waiting_successors
 from weft.engine.visit.verifier import Verdict, just_seen, verify
+from weft.engine.visit.waits import Wait
 from weft.engine.visit.walker import Walker, attempt
 from weft.model.errors import TemporaryError, UnknownError
 from weft.model.kindrow import Home

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from weft.engine.base.waits import Wait
 from weft.engine.hold.fence import LATE, Event
 from weft.engine.hold.heldpod import HeldPod
 from weft.engine.hold.status import News
@@ -24,6 +23,7 @@ from weft.engine.visit.releasing import Releasing, wait_for_late
 from weft.engine.visit.successors import PlaceAwaitedError, give_own_numbers
 from weft.engine.visit.tools import NextVisit, Tools
 from weft.engine.visit.verifier import Verdict, reading_age, verify
+from weft.engine.visit.waits import Wait
 from weft.engine.visit.walker import Walker
 from weft.model.errors import PermanentError, TakenError, TemporaryError, WeftError
 from weft.model.messages import pods

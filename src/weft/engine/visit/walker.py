@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager, suppress
 from itertools import groupby
 from typing import Any, Self
 
-from weft.engine.base.waits import Wait, soonest
 from weft.engine.base.world import World
 from weft.engine.hold.defects import known
 from weft.engine.hold.held import Held
@@ -22,6 +21,7 @@ from weft.engine.hold.settings import LoopSettings
 from weft.engine.proof.traffic import OfFabric
 from weft.engine.rows.records import ResourceRecord, RowState
 from weft.engine.visit.moves import Ask, Batch, Guard, Move, Moves, worst
+from weft.engine.visit.waits import Wait, soonest
 from weft.model.errors import NotYetError, WeftError
 from weft.model.kindrow import Home
 

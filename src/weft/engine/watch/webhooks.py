@@ -16,7 +16,7 @@ from uuid import UUID, uuid4
 
 from weft.engine.base.database import Tx
 from weft.engine.base.documents import message_json, message_text
-from weft.engine.rows.revisions import check_revision
+from weft.engine.rows.basis import check_revision
 from weft.engine.store.store import Store
 from weft.engine.watch.eventstream import EventStream, Position
 from weft.model.errors import ConflictError, NotFoundError

@@ -1,10 +1,12 @@
-"""The fence for decisions based on a site: they are written only while that site is still active."""
+"""What a decision is based on, checked where it is written: a site that is still active, a row's revision."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from weft.engine.base.database import Database, Tx
+from weft.model.errors import PreconditionError
+from weft.model.messages.errors import REVISION_CHANGED
 
 
 class SiteChangedError(Exception):
@@ -37,3 +39,14 @@ def check_active(generation: int | None, now: int | None) -> None:
 def _generation(tx: Tx) -> int | None:
     row = tx.row("current_site_generation")
     return row["generation"] if row else None
+
+
+def check_revision(what: str, now: int, given: int | None) -> None:
+    """Raise `PreconditionError` unless it is of the revision that was given; None: any will do.
+
+    Args:
+        what: that is changed, for the error.
+        now: the revision of its row, which is locked.
+    """
+    if given not in (None, now):
+        raise PreconditionError(REVISION_CHANGED(what=what, now=now, given=given))
