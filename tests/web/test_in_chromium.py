@@ -75,6 +75,7 @@ def test_order_to_verified_receipt(pods_console: Console, tab: tuple[Page, list[
         ("nodes-image", "tiny"),
     ):
         page.fill(f"#{name}", value)
+    page.wait_for_selector("#flavors option[value=gpu8]", state="attached")
     page.press("#nodes-image", "Tab")
     page.wait_for_selector("#plan >> text=It fits now")
     assert "flavor: gpu8" in page.input_value("#yaml")

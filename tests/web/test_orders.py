@@ -16,7 +16,8 @@ from tests.helpers.consoles import PASSWORD, Browser, Console
 from weft.api.streams import Streams
 from weft.app.orderfile import load_order
 from weft.generate.receipts import read, verify
-from weft.model.errors import UnauthenticatedError
+from weft.model.errors import UnauthenticatedError, UnknownError
+from weft.model.ordernames import OrderNames
 from weft.web import orderforms
 from weft.web.sessions import COOKIE
 
@@ -318,3 +319,22 @@ def draft_in(page: httpx.Response) -> str:
     found = re.search(r'name="draft" value="([^"]*)"', page.text, re.DOTALL)
     assert found
     return unescape(found[1])
+
+
+def test_form_offers_flavors_and_images_of_the_project(pods_console: Console, browser: Browser) -> None:
+    """Flavors only that the site describes; a cloud that can't be asked offers none, and the form stays."""
+    house = pods_console.house
+    house.cloud.offers.flavors["m1.small"] = house.cloud.offers.flavors["gpu8"]
+    browser.sign_in("alice")
+    form = browser.get("/ui/order").text
+    assert 'list="flavors"' in form and 'list="images"' in form and "/ui/order/names" in form
+    names = browser.get("/ui/order/names").text
+    for one in ("gpu8", *house.cloud.offers.images):
+        assert f'<option value="{one}">' in names
+    assert "m1.small" not in names and "<html" not in names
+
+    def unread(_: str) -> OrderNames:
+        raise UnknownError("list flavors", "nova", "no answer")
+
+    house.cloud.order_names = unread  # type: ignore[method-assign]
+    assert "<option" not in browser.get("/ui/order/names").text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from uuid import UUID
 
 from weft.app.desk import Desk
@@ -11,10 +11,11 @@ from weft.app.verbs import Request
 from weft.engine.rows.records import PodRecord
 from weft.engine.rows.shownrecords import FoundPod
 from weft.engine.watch.lookout import PodCallback
-from weft.model.errors import ConflictError, InputError
+from weft.model.errors import ConflictError, InputError, WeftError
 from weft.model.messages import orders, pods
 from weft.model.messages.orders import instead
 from weft.model.order import Order
+from weft.model.ordernames import MOST_NAMES, OrderNames
 from weft.model.pod import ENDED, PodState
 from weft.model.receipt import SignedReceipt
 from weft.model.views import FIRST_PAGE, EventView, PodSearch, PodSummary, PodView
@@ -25,6 +26,19 @@ class PodVerbs:
 
     def __init__(self, desk: Desk, new: NewPods) -> None:
         self._desk, self._new = desk, new
+
+    def order_names(self, request: Request) -> OrderNames:
+        """Flavors that the site describes and images, of all clouds, as far as the project may use them; a cloud that
+        can't be read has none."""
+        project, site = self._desk.project(request, "pods:plan"), self._desk.store.site().site
+        found: tuple[set[str], set[str]] = set(), set()
+        for name, facts in self._desk.keeper.world().clouds.items():
+            with suppress(WeftError):
+                names = facts.order_names(project)
+                found[0].update(site.clouds[name].flavors.keys() & set(names.flavors))
+                found[1].update(names.images)
+        flavors, images = (tuple(sorted(one)[:MOST_NAMES]) for one in found)
+        return OrderNames(flavors=flavors, images=images)
 
     def create(self, request: Request, order: Order, key: str = "") -> PodView:
         """Order a pod.

@@ -51,7 +51,7 @@ class Pods:
         orders = Orders(desk)
         new, generations = NewPods(desk, orders), Generations(desk, orders)
         pods = PodVerbs(desk, new)
-        self.create, self.order = pods.create, pods.order
+        self.create, self.order, self.order_names = pods.create, pods.order, pods.order_names
         self.list, self.show, self.find = pods.listed, pods.show, pods.find
         self.events, self.watching = pods.events, pods.watching
         self.release, self.begin_release, self.receipt = pods.release, pods.begin_release, pods.receipt

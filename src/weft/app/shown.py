@@ -30,6 +30,7 @@ from weft.model.messages import message, queue
 from weft.model.messages.values import USER, later
 from weft.model.nodetests import NodeTest, NodeTestReceipt
 from weft.model.order import Order
+from weft.model.ordernames import OrderNames
 from weft.model.placement import PlacedNode, Placement, QuotaExcess, Refusal
 from weft.model.plan import Allotment, Plan
 from weft.model.pod import Condition
@@ -380,6 +381,7 @@ TABLE: Mapping[type[BaseModel], DocumentRow] = _once(
         _row(Resource, "key name where owner needs node", spec=_spec),
         _row(FieldChange, "field was becomes"),
         _row(Impossible, "field value was allowed"),
+        _row(OrderNames, "flavors images"),
         _row(CapacityView, "at duration rows waiting"),
         _row(
             CapacityRowView,

@@ -44,6 +44,7 @@ TENANTS = frozenset(
         "pods.list",
         "pods.may_apply",
         "pods.order",
+        "pods.order_names",
         "pods.plan",
         "pods.plan_replacement",
         "pods.receipt",

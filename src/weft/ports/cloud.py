@@ -9,6 +9,7 @@ from typing import Protocol
 
 from weft.model.messages.values import OPERATOR
 from weft.model.order import Order
+from weft.model.ordernames import OrderNames
 from weft.model.resources import NOTHING, Graph
 from weft.model.site import Flavor, Storage
 from weft.model.storageorder import StorageOrder
@@ -112,6 +113,10 @@ class CloudFacts(
     Protocol,
 ):
     """What must be known about a cloud before anything is created, and about its hosts and networks at all times."""
+
+    def order_names(self, project_id: str) -> OrderNames:
+        """Names of flavors and active images that the project may use, as it gives them."""
+        ...
 
     def check_order(self, project_id: str, order: Order, flavor: str, counted: Flavor | None = None) -> None:
         """Check that image, flavor and networks of the order exist and are usable by the project.

@@ -22,6 +22,7 @@ from weft.model.kinds import Kind, kinds_at
 from weft.model.messages.orders import instead
 from weft.model.novaflavor import NovaFlavor, miscounted
 from weft.model.order import Order
+from weft.model.ordernames import OrderNames
 from weft.model.quota import more_quota
 from weft.model.resources import (
     NOTHING,
@@ -219,6 +220,12 @@ class FakeCloud(FakeServers, FakeStorage, FakePeople):
         return outcomes
 
     # -- CloudFacts -------------------------------------------------------------------------------------------
+
+    def order_names(self, project_id: str) -> OrderNames:
+        self._call("facts", None)
+        return OrderNames(
+            flavors=tuple(sorted(self.offers.flavors)), images=tuple(sorted(self.offers.images))
+        )
 
     def check_order(self, project_id: str, order: Order, flavor: str, counted: Flavor | None = None) -> None:
         self._call("facts", None)

@@ -35,6 +35,7 @@ class FormField:
         choices: of a select; empty: a text.
         longest: characters of the text.
         many: it is a list of texts, separated by commas or spaces.
+        offered: by which of the cloud's lists; empty: none.
     """
 
     path: str
@@ -43,6 +44,7 @@ class FormField:
     choices: tuple[str, ...] = ()
     longest: int = 255
     many: bool = False
+    offered: str = ""
 
     @property
     def key(self) -> str:
@@ -53,8 +55,8 @@ class FormField:
 FIELDS = (
     FormField("name", "Name", "unique in the project"),
     FormField("nodes.count", "Nodes", "a number"),
-    FormField("nodes.flavor", "Flavor", "of Nova"),
-    FormField("nodes.image", "Image", "of Glance"),
+    FormField("nodes.flavor", "Flavor", "of Nova", offered="flavors"),
+    FormField("nodes.image", "Image", "of Glance", offered="images"),
     FormField("access.key_pair", "Key pair", "of Nova, yours"),
     FormField("access.ssh_key", "or SSH key", "instead of a key pair: its public line", longest=4000),
     FormField("access.floating_ip", "Floating IPs", "", ("", "first", "each", "none")),

@@ -63,6 +63,14 @@ async def order_page(visit: Visitor, draft: Annotated[bool, Query()] = False) ->
     return _page(visit, text, document, None)
 
 
+@router.get("/order/names")
+async def order_names(visit: Visitor) -> Response:
+    """Flavors and images that the project may use, as lists for the form's fields; asked for once the page is there."""
+    request = await visit.caller("POST", "/v1/pods/plan")
+    names = await run_outside(visit.http, request, lambda: visit.verbs.pods.order_names(request))
+    return visit.page("order_names.html", names=names)
+
+
 @router.post("/order")
 async def order(visit: Visitor) -> Response:
     """Plan what the form says, or order what was planned. By `do`: plan (the fields), plan-yaml (the text), order."""

@@ -12,6 +12,7 @@ from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud, tiny_cl
 from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
 from weft.drivers.openstack.lookups import Lookups
 from weft.model.errors import UnknownError
+from weft.model.ordernames import OrderNames
 from weft.model.resources import Resource, Status
 from weft.ports.occupants import Ended
 
@@ -134,3 +135,17 @@ def test_list_of_projects_without_wefts_own_is_not_whole(rig: Rig, listed: list[
     rig.cloud.lies = [("GET /v3/auth/projects", Reply(200, {"projects": listed}))]
     with pytest.raises(UnknownError, match="the token's own"):
         rig.facts.projects()
+
+
+def test_names_for_orders_are_those_that_the_project_may_use(rig: Rig) -> None:
+    """As the project's own lists have them, each name once; asked again, they are remembered."""
+    flavors = [{"name": "gpu8", "id": "1"}, {"name": "gpu1", "id": "2"}]
+    images = [{"name": "tiny", "status": "active"}, {"name": "tiny", "status": "active"}, {"name": None}]
+    rig.cloud.lies = [
+        ("GET /compute/flavors", Reply(200, {"flavors": flavors})),
+        ("GET /image/images", Reply(200, {"images": images})),
+    ]
+    names, project = Lookups(), rig.sessions.project(PROJECT)
+    assert names.names(project) == OrderNames(flavors=("gpu1", "gpu8"), images=("tiny",))
+    rig.cloud.lies = []
+    assert names.names(project).images == ("tiny",)

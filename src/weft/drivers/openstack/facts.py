@@ -30,6 +30,7 @@ from weft.model.messages import outside
 from weft.model.messages.orders import instead
 from weft.model.novaflavor import NovaFlavor, accelerators_of, miscounted
 from weft.model.order import KEY_PAIR_NAME, KEY_PAIR_NAMES, Order, SshPublicKey
+from weft.model.ordernames import OrderNames
 from weft.model.quota import more_quota
 from weft.model.resources import NOTHING, Graph, Kind
 from weft.model.site import Flavor
@@ -92,6 +93,9 @@ class OpenStackFacts(
         self._external = external_network
         self._site = site
         self._lookups = Lookups()
+
+    def order_names(self, project_id: str) -> OrderNames:
+        return self._lookups.names(self._sessions.project(project_id))
 
     def check_order(self, project_id: str, order: Order, flavor: str, counted: Flavor | None = None) -> None:
         project = self._sessions.project(project_id)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import PermanentError, UnknownError
+from weft.model.ordernames import MOST_NAMES, OrderNames
 from weft.ports.patience import waiting_at_most
 
 REMEMBERED = 60.0
@@ -30,6 +31,10 @@ class Hypervisor(NamedTuple):
 
     host: str
     architecture: str
+
+
+def _names(rows: list[Json]) -> tuple[str, ...]:
+    return tuple(sorted({row["name"] for row in rows if row.get("name")})[:MOST_NAMES])
 
 
 class Lookups:
@@ -77,6 +82,16 @@ class Lookups:
             return next((f for f in rows if name in (f["name"], f["id"])), None)
 
         return self._remembered(("flavor", str(project.project_id), name), ask)
+
+    def names(self, project: Project) -> OrderNames:
+        """Names of flavors and active images that the project may use, sorted."""
+
+        def ask() -> OrderNames:
+            flavors = project.compute.listing("list flavors", "/flavors", "flavors")
+            images = project.image.listing("list images", "/images", "images", {"status": "active"})
+            return OrderNames(flavors=_names(flavors), images=_names(images))
+
+        return self._remembered(("names", str(project.project_id)), ask) or OrderNames()
 
     def external_network(self, project: Project, name: str) -> Json | None:
         """An external network, by id or name.
