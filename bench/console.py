@@ -38,7 +38,6 @@ PAGES = {
     "the same by state": "/ui/site/pods?state=PLACED",
     "pods of the project": "/ui/",
     "one pod": f"/ui/pods/{UUID(int=5000)}",
-    "a pod's order, node, ports and leaf ports": f"/ui/site/pods/{UUID(int=5000)}/map",
     "change of a pod": f"/ui/pods/{UUID(int=5000)}/release",
     "order form": "/ui/order",
     "search by an address": "/ui/search?text=100.70.1.4",
