@@ -17,7 +17,7 @@ from tests.engine.ipuhouse import order as ipus
 from tests.engine.replace.test_repairs import repairs, replacer
 from tests.engine.timehouse import HandClock, at_once, look, make, messages
 from weft.app.redact import redacted
-from weft.app.repairs import Repairs
+from weft.app.repairs import NodeRepairs
 from weft.engine.base.database import Database
 from weft.engine.nodes.drains import end_pods_on_drains
 from weft.engine.rows.records import PodRecord
@@ -206,7 +206,7 @@ def test_two_workers_at_once_release_a_pod_once(house: House, clock: HandClock) 
     for pod in pods:
         drain(house, pod.nodes[0])
     clock.forward(hours=2)
-    assert at_once(*[Repairs(replacer(house), house.database).tend] * 4) == []
+    assert at_once(*[NodeRepairs(replacer(house), house.database).tend] * 4) == []
     assert wanted(house, *pods) == ["absent"] * 3
     assert [len(messages(house, pod, "release")) for pod in pods] == [1] * 3
     assert len(house.store.records.audit_log(AuditLogSearch(action="pod release"))) == 3

@@ -45,10 +45,13 @@ RETURNING node;
 -- part: to_empty
 -- Nodes that should be empty by now, and the pods on them whose orders say that they are released then; idle spares don't
 -- count, nor nodes that the pod is leaving. Not in clouds whose note can't be read (`unread`).
-FROM drain d CROSS JOIN LATERAL (
-    SELECT node, pod_id FROM node_hold WHERE node = d.node AND leaving IS NULL AND NOT spare
-    UNION SELECT d.node, owner_id FROM number_hold WHERE space = 'host/' || d.node
-) h JOIN pod p ON p.id = h.pod_id
+FROM drain d JOIN (
+    -- not by drain: that is planned as a look at a whole table for each one
+    SELECT node, pod_id FROM node_hold WHERE leaving IS NULL AND NOT spare
+        AND node = ANY(ARRAY(SELECT node FROM drain WHERE until_at <= %(at)s AND NOT waits))
+    UNION SELECT substr(space, 6), owner_id FROM number_hold
+        WHERE space IN (SELECT 'host/' || node FROM drain WHERE until_at <= %(at)s AND NOT waits)
+) h ON h.node = d.node JOIN pod p ON p.id = h.pod_id
 WHERE d.until_at <= %(at)s AND NOT d.waits AND p.wanted = 'present' AND p.state <> 'RELEASED' AND p.plan IS NOT NULL
     AND p.ordered ->> 'on_drain' = 'release' AND NOT coalesce(p.cloud = ANY (%(unread)s::text[]), false)
 
