@@ -1,6 +1,6 @@
-"""Everything that a program starts ends with it, whatever ends it: it runs in a process-ID namespace of its own.
+"""Run a program in a process-ID namespace of its own, so that everything it starts ends with it.
 
-`python -m weftlab.alone COMMAND…` runs a command so; `enter()` continues so in the calling program, as tests do
+`python -m weftlab.alone COMMAND…` runs a command this way; `enter()` does it for the calling program, as tests do
 (pytest's `-p weftlab.alone`). The kernel ends what is left in the namespace once its first process has ended, and
 that one ends when the process outside does, also by SIGKILL: daemons in sessions of their own, with other titles and
 environments, included. Needs root; without it everything runs as before.
@@ -17,9 +17,9 @@ import types
 from typing import NoReturn
 
 INSIDE = "WEFT_ALONE"
-"""Set in the namespace: what is started there has no other one made for it."""
+"""Environment variable that is set inside the namespace: programs started there make no other one."""
 FOREIGN = "WEFT_TEST_LAB"
-"""Names a lab that was started elsewhere, whose process ids would mean nothing here."""
+"""Environment variable that names a lab started elsewhere, whose process ids would mean nothing in a namespace."""
 
 _CLONE_NEWNS, _CLONE_NEWPID = 0x00020000, 0x20000000
 _PR_SET_PDEATHSIG = 1
@@ -33,7 +33,7 @@ def enter() -> None:
     if os.environ.get(INSIDE) or os.environ.get(FOREIGN) or os.geteuid() != 0:
         return
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(_CLONE_NEWNS | _CLONE_NEWPID):  # a container that allows none
+    if libc.unshare(_CLONE_NEWNS | _CLONE_NEWPID):  # a container that allows no namespaces
         return
     if (child := os.fork()) == 0:
         _first(libc)
@@ -42,7 +42,7 @@ def enter() -> None:
 
 
 def _stay_for(child: int) -> NoReturn:
-    """Pass signals on to it, and end as it does."""
+    """Pass signals on to the child, and end with its exit code."""
 
     def pass_on(number: int, frame: types.FrameType | None) -> None:
         os.kill(child, number)
@@ -50,14 +50,14 @@ def _stay_for(child: int) -> NoReturn:
     for number in _PASSED_ON:
         signal.signal(number, pass_on)
     while True:
-        pid, status = os.wait()  # also what was orphaned, in the namespace's first process
+        pid, status = os.wait()  # the namespace's first process also reaps orphans
         if pid == child:
             code = os.waitstatus_to_exitcode(status)
             os._exit(code if code >= 0 else 128 - code)
 
 
 def _first(libc: ctypes.CDLL) -> None:
-    """The namespace's first process: it has the /proc of the namespace, and waits for what was orphaned."""
+    """The namespace's first process: it has the /proc of the namespace, and reaps orphans."""
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     os.environ[INSIDE] = "1"
     for words in (["--make-rprivate", "/"], ["-t", "proc", "proc", "/proc"]):

@@ -87,7 +87,7 @@ def connect(layout: Layout, name: str = "operator") -> Connection:
 
 
 def fill(layout: Layout) -> None:
-    """All of it; identities first, since every service validates tokens with its own user."""
+    """Fill the cloud; identities first, since every service validates tokens with its own user."""
     cloud = connect(layout)
     _identities(cloud)
     _catalog(cloud, layout)
@@ -144,7 +144,7 @@ def _flavors(cloud: Connection) -> None:
 
 
 def _image(cloud: Connection) -> None:
-    """No hypervisor ever boots it: a mebibyte of zeros."""
+    """Upload an image of one mebibyte of zeros: no hypervisor ever boots it."""
     cloud.image.create_image(
         name="tiny",
         disk_format="raw",

@@ -36,7 +36,7 @@ class Api:
 
 
 COLLECTOR = ("--pythonpath", str(Path(__file__).with_name("programs")), "--import", "weftlab_collector")
-"""Options of uwsgi: imported in each of its processes after the application."""
+"""Options of uwsgi: a module that each of its processes imports after the application."""
 
 REQUEST_LOG = ("--log-format", "request %(status) %(msecs)ms %(method) %(uri) by %(uagent)")
 """Options of uwsgi: a line for each answered request, with the name that the asking program gives itself."""

@@ -14,7 +14,7 @@ AMQP_HEADER = b"AMQP\x00\x00\x09\x01"  # protocol header of AMQP 0-9-1, section 
 
 
 def answers_http(port: int, path: str = "/") -> Check:
-    """Any response but a 5xx is fine: uwsgi listens long before the application is loaded, returning 500."""
+    """Ready once it answers anything but a 5xx: uwsgi listens before the application is loaded, and answers 500."""
 
     def check() -> str | None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
@@ -31,7 +31,7 @@ def answers_http(port: int, path: str = "/") -> Check:
 
 
 def answers_tcp(host: str, port: int) -> Check:
-    """The port accepts connections."""
+    """Ready once the port accepts connections."""
 
     def check() -> str | None:
         try:
@@ -44,7 +44,7 @@ def answers_tcp(host: str, port: int) -> Check:
 
 
 def accepts(path: Path) -> Check:
-    """Whether a process accepts connections on a unix socket; its file alone may be left over."""
+    """Ready once a process accepts connections on a unix socket; its file alone may be left over."""
 
     def check() -> str | None:
         try:
@@ -59,7 +59,7 @@ def accepts(path: Path) -> Check:
 
 
 def greets(path: Path) -> Check:
-    """A MariaDB on a unix socket sends its greeting by itself."""
+    """Ready once MariaDB sends its greeting on a unix socket, which it does unasked."""
 
     def check() -> str | None:
         try:
@@ -74,7 +74,7 @@ def greets(path: Path) -> Check:
 
 
 def speaks_amqp(port: int) -> Check:
-    """A RabbitMQ that is open for clients answers the protocol header with Connection.Start."""
+    """Ready once RabbitMQ answers the protocol header with Connection.Start, as it does when open for clients."""
 
     def check() -> str | None:
         try:

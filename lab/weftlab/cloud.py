@@ -89,8 +89,8 @@ def api_service(
 ) -> Service:
     """One process with threads for an API: the lab's limit is the processor, not the number of workers.
 
-    Several are as Kolla Ansible has them (its `uwsgi.ini.j2`): without threads, so that the next request goes to who is
-    free, and each loads the application itself, because its connections can't be shared.
+    Several processes are set up as in Kolla Ansible's `uwsgi.ini.j2`: without threads, so that the next request goes to
+    a free process; each loads the application itself, because its connections can't be shared.
     """
     several = ("--master", "--processes", str(processes), "--lazy-apps", "--thunder-lock", "--no-orphans")
     etc = str(layout.etc / api.name)
@@ -121,7 +121,7 @@ def api_service(
 
 
 def liar(layout: Layout, after: tuple[str, ...]) -> Service:
-    """Between weft and every API; `weftlab.liar`."""
+    """The liar (`weftlab.liar`) as a service, between weft and every API."""
     words = [w for api in API_SERVICES for w in _led_by(layout, api.name)]
     return Service(
         name="liar",
@@ -241,7 +241,7 @@ def _child(layout: Layout, name: str, *files: str) -> dict[str, Any]:
 
 
 def agents(layout: Layout, env: Path, site: Site, after: tuple[str, ...], running: bool = False) -> Service:
-    """Args: running: on some hosts ports are plugged into Open vSwitch."""
+    """The stand-in for all hosts' agents, as a service. Args: running: some hosts plug ports into Open vSwitch."""
     ovs = lab_ovs(layout)
     ready = layout.data / "neutron" / "agents-reported"
     return Service(
@@ -276,7 +276,7 @@ def discovered_path(layout: Layout) -> Path:
 
 
 def computes_ready(layout: Layout, site: Site) -> Check:
-    """Every host is up in Nova, and mapped to its cell, so that the scheduler may choose it."""
+    """Ready once every host is up in Nova, and mapped to its cell, so that the scheduler may choose it."""
     connection = cache(lambda: connect(layout))
 
     def check() -> str | None:

@@ -86,7 +86,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def create(layout: Layout) -> None:
-    """An empty MariaDB."""
+    """Create the data folder of an empty MariaDB."""
     run(
         layout,
         "mariadb-install-db",

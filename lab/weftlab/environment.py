@@ -151,7 +151,7 @@ def other_path(cache: Path, name: str, pins: Path, distributions: tuple[str, ...
 
 
 def ensure_other(cache: Path, name: str, pins: Path, distributions: tuple[str, ...], say: Say) -> Path:
-    """The same, created if it doesn't exist. Raises `LabError`."""
+    """The environment at `other_path`, created if it doesn't exist. Raises `LabError`."""
     path = other_path(cache, name, pins, distributions)
     return _ensure(path, (PINS, pins), distributions, say)
 

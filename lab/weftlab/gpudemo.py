@@ -29,7 +29,7 @@ class Demo:
     """Runs commands as a tenant or an operator would, and shows them.
 
     Attributes:
-        proved: what its end says.
+        proved: what the demo's last line says was shown.
     """
 
     proved = "the receipt is verified"
@@ -66,12 +66,12 @@ class Demo:
         return json.loads((self.folder / f"{name}.json").read_text())
 
     def verify(self, receipt: str, cloud: str = "team-a") -> None:
-        """A receipt in a file, by the key that the service gives."""
+        """Verify a receipt in a file with the key that the service gives."""
         self.weft("receipt", "key", save="weft.pub", cloud=cloud)
         self.weft("receipt", "verify", receipt, "--key", "weft.pub", cloud=cloud)
 
     def login(self, key: Path) -> None:
-        """Into every server of `demo`, and from there to the others; another tenant's server isn't reached."""
+        """Log in to every server of `demo` and ping the others from there; another tenant's server must not answer."""
         network = connect(self.lab.layout).network
         mine, other = (
             guests_of(self.pod(n, c), network) for n, c in (("demo", "team-a"), ("other", "team-b"))

@@ -73,7 +73,7 @@ class Guest:
         self._booting: threading.Thread | None = None
 
     def boot(self, user_data: str) -> None:
-        """Write the files at once; commands run beside."""
+        """Write the files of the user data now; its commands run in a thread."""
         config = cloud_config(user_data)
         self._folder.mkdir(parents=True, exist_ok=True)
         self._folder.chmod(0o700)
@@ -152,12 +152,12 @@ class Guest:
         return process.poll() or 0
 
     def _service(self, unit: str) -> int:
-        """What a unit starts, with its addresses those on this machine."""
+        """Start a unit's program, with its addresses on this machine; returns an exit code."""
         text = self.path(f"/etc/systemd/system/{unit}").read_text()
         words = shlex.split(next(x for x in text.splitlines() if x.startswith("ExecStart="))[10:])
         gateway = words[words.index("--admin-address") + 1].rpartition(":")[0]
         users = next((a for a in self._addresses if a != gateway), None)
-        # without a leg in a management network its port is anyone that is free
+        # without an address on a management network it gets any free port
         words[words.index("--plain-user-address") + 1] = (
             f"{self._where(users)}:{USER_PORT}" if users is not None else f"{gateway}:0"
         )

@@ -131,9 +131,9 @@ class HostFolder:
         return (self.root / "sys/bus/pci/devices" / address).resolve()
 
     def bridge(self, address: str) -> Path:
-        """The folder of the port above it."""
+        """Folder of the port above a function."""
         return self.device(address).parent
 
     def port(self, number: int) -> Path:
-        """The port's folder of an adapter."""
+        """Folder of an adapter's port."""
         return self.root / f"sys/class/infiniband/mlx5_{number}/ports/1"

@@ -19,7 +19,7 @@ ERLANG = (
 
 
 def init_file(layout: Layout) -> Path:
-    """SQL that MariaDB runs before it lets anybody in."""
+    """File with SQL that MariaDB runs before it accepts connections."""
     return layout.etc / "mariadb-init.sql"
 
 

@@ -65,7 +65,7 @@ def agents_tls(layout: Layout) -> Path:
 
 
 def make_agents_tls(layout: Layout) -> None:
-    """What a site's operator does once."""
+    """Create the agents' certificates, as a site's operator does once."""
     if not (agents_tls(layout) / "ca.crt").exists():
         authority.create(agents_tls(layout), [])
 

@@ -56,7 +56,7 @@ def guests(layout: Layout, after: tuple[str, ...]) -> Service:
 
 
 def network_step(layout: Layout, after: tuple[str, ...]) -> Step:
-    """What a site's operator does once: the gateways' network, in the project of weft's service user."""
+    """Create the gateways' network in the project of weft's service user, as a site's operator does once."""
 
     def make() -> None:
         cloud: Any = connect(layout, "weft").network

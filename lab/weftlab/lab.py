@@ -143,7 +143,7 @@ class Lab:
         return self.running and (self.settings.fabric_only or database.filled_path(self.layout).exists())
 
     def _check(self) -> None:
-        """Problems that can be detected before anything is created."""
+        """Raise `LabError` for problems that can be found before anything is created."""
         self.layout.check()
         if self.settings.ldap and self.settings.fabric_only:
             raise LabError("--ldap is not allowed with --only fabric: there is no Keystone")
@@ -239,7 +239,7 @@ class Lab:
         return there
 
     def _remove(self, keep: tuple[str, ...] = ()) -> None:
-        """What a lab creates in its state folder; anything else there is not removed."""
+        """Remove what a lab creates in its state folder, and nothing else there."""
         for name in set(OWN).difference(keep):
             path = self.state / name
             if path.is_dir() and not path.is_symlink():

@@ -52,7 +52,7 @@ class LabError(Exception):
 
 def default_state() -> Path:
     """$WEFT_LAB_STATE, else the user's state folder; root's is not under /root, since the embedded PostgreSQL runs
-    as another user then and would open that folder to everybody."""
+    as another user then and would open that folder to all users."""
     if given := os.environ.get("WEFT_LAB_STATE"):
         return Path(given)
     return Path("/var/lib/weft-lab") if os.geteuid() == 0 else Path.home() / ".local/state/weft/lab"
@@ -74,7 +74,7 @@ class Settings:
         ports: first of `PORTS_EACH` TCP ports on loopback.
         left_out: services that aren't started.
         fabric_only: no OpenStack at all.
-        fabric_manager: what weft speaks to: the fabric's `opensm`s, or a stand-in for `ufm` before them.
+        fabric_manager: what weft speaks to: `opensm`, the fabric's own, or `ufm`, a stand-in in front of them.
         liar: weft talks to OpenStack through the liar.
         fabric: `infiniband`, `ethernet` (switches by Open vSwitch), or `both`, with four nodes more.
         switches: what those speak: `eos`, `nvue`, `sonic`, `ovs`, or `mixed`, each something else.

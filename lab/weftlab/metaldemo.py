@@ -41,10 +41,10 @@ def addresses_in_drive(text: str) -> dict[str, str]:
 
 
 class MetalDemo(Demo):
-    """The lab enrolls the machines as it starts."""
+    """Two machines, which the lab enrolls as it starts."""
 
     def ironic(self) -> None:
-        """What Ironic says of the machines."""
+        """Print the state of each machine as Ironic has it."""
         bare: Any = system(self.lab.layout).baremetal
         for node in machines(self.lab.site):
             found = bare.get_node(node.machine)

@@ -56,7 +56,7 @@ def token_path(layout: Layout) -> Path:
 
 
 def write_token(layout: Layout) -> None:
-    """What Neutron sends and weft demands; each lab its own."""
+    """Write the token that Neutron sends and weft demands; each lab has its own."""
     path = token_path(layout)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ def with_driver(sections: Sections, layout: Layout, site: Site) -> Sections:
 
 
 def schema_step(layout: Layout, env: Path, site: Site, after: tuple[str, ...]) -> Step:
-    """The driver's own tables."""
+    """Create the driver's own tables."""
     config = str(layout.etc / "neutron" / "neutron.conf")
     command = [str(env / "bin" / "neutron-db-manage"), "--config-file", config]
     command += ["--subproject", "networking-mlnx", "upgrade", "head"]
@@ -107,7 +107,7 @@ def front_text(listen: int, weft: int) -> str:
 
 
 def front(layout: Layout) -> Service:
-    """Between Neutron and weft: it answers also while weft is away."""
+    """haproxy between Neutron and weft, as a service: it answers also while weft is down."""
     path = layout.etc / "front" / "haproxy.cfg"
     return Service(
         name="front",
@@ -120,7 +120,7 @@ def front(layout: Layout) -> Service:
 
 
 def write_front(layout: Layout) -> None:
-    """Write the configuration of haproxy before weft."""
+    """Write the configuration of the haproxy in front of weft."""
     path = layout.etc / "front" / "haproxy.cfg"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(front_text(layout.port("front"), layout.port("weft")))

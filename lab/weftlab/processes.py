@@ -16,7 +16,7 @@ from typing import Any
 
 
 def interrupt_on_sigterm() -> None:
-    """SIGTERM ends this process as SIGINT does: it takes down what it has started. More of them change nothing."""
+    """SIGTERM ends this process as SIGINT does: it takes down what it has started. Further ones change nothing."""
 
     def heard(*_: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -38,7 +38,7 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        """A killed process is a zombie before its other threads have ended, and listens as long as they live."""
+        """Whether a thread of it lives: until its last thread has ended, a killed process is a zombie, and listens."""
         return self.state not in "ZX" or self.threads > 1
 
 

@@ -58,7 +58,7 @@ class RepairDemo(Demo):
         os.kill(host, signal.SIGCONT)
 
     def _release(self, failed: str) -> None:
-        """All is proved clean but the dead host, and the receipt says that."""
+        """Release the pod: everything is proved clean but the dead host, and the receipt says so."""
         self.say(
             f"release: everything is read back clean, but {failed} can't be read, and the receipt says so"
         )
@@ -93,7 +93,7 @@ class RepairDemo(Demo):
         self.weft("pod", "show", "demo")
 
     def _freeze(self, node: str) -> int:
-        """The process of a host that doesn't run any more: nothing there answers."""
+        """Stop a host's nova-compute, so that nothing there answers; returns its process id."""
         record = self.lab.supervisor.record(f"nova-compute@{node}")
         if record is None:
             raise SystemExit(f"weft demo: the lab has no nova-compute of {node}")
@@ -118,7 +118,7 @@ class RepairDemo(Demo):
         self.weft("node", "drains", cloud="operator")
 
     def _compare(self, before: Any, after: Any) -> None:
-        """Names, addresses and segment are as before."""
+        """Check that names, addresses and segment are as before."""
         for one in after["servers"]:
             old = next(s for s in before["servers"] if s["name"] == one["name"])
             moved = f", before on {old['node']}" if old["node"] != one["node"] else ""
@@ -128,7 +128,7 @@ class RepairDemo(Demo):
         print(f"segment {after['segment']}, as before", flush=True)
 
     def _await(self, what: str, ok: Callable[[Any], bool]) -> Any:
-        """Look at the pod until it is so."""
+        """Poll the pod until the condition holds. Fails the demo after `LONGEST` seconds."""
         began = time.monotonic()
         env = {**os.environ, "OS_CLIENT_CONFIG_FILE": str(self.lab.clouds_yaml), "OS_CLOUD": "team-a"}
         command = [sys.executable, "-m", "weft.cli.main", "pod", "show", "demo", "--json"]

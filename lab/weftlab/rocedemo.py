@@ -44,14 +44,14 @@ class RoceDemo(Demo):
             raise SystemExit(f"weft demo: {'all' if wanted else 'none'} of them should have been")
 
     def heard(self, what: str, by: Collection[str], wanted: Collection[str] = ()) -> None:
-        """The demo fails if others hear it than should."""
+        """Print who heard a frame; the demo fails unless these are the wanted ones."""
         print(f"{what}: heard by {', '.join(sorted(by)) or 'none'}", flush=True)
         if set(by) != set(wanted):
             raise SystemExit(f"weft demo: {', '.join(sorted(wanted)) or 'none'} should have heard it")
 
     @property
     def reach(self) -> Reach:
-        """Reads of the lab's Open vSwitch."""
+        """Pings between namespaces of the lab."""
         return Reach(lab_ovs(self.lab.layout))
 
     def run(self) -> None:

@@ -94,7 +94,7 @@ class SeeingDemo(Demo):
         return json.loads(done.stdout)
 
     def claim(self, text: str, found: object, expected: object) -> None:
-        """Say what was checked; ends the demo if it isn't so."""
+        """Print what was checked; ends the demo if `found` isn't `expected`."""
         if found != expected:
             raise SystemExit(f"weft demo: {text}: expected {expected}, found {found}")
         print(f"-> {text}", flush=True)

@@ -41,7 +41,7 @@ class Service:
         grace: seconds after which what is left of its session is killed.
         last: it is ended only after everything else, because others would start it again.
         daemons: pid files of processes that it starts outside of its session, see `processes.Record`.
-        around: held while the process is started; what it does at its end comes before `ready` is asked.
+        around: context manager held while the process is started; it exits before `ready` is first called.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Step:
 
     Attributes:
         run: does it; an exception is the failure of the step.
-        done: asked first; True: nothing to do.
+        done: called first; True: there is nothing to do.
     """
 
     name: str
@@ -84,7 +84,7 @@ def wait_until(check: Check, seconds: float, pause: float = 0.5) -> None:
     """Poll until the result is None. Raises `LabError` with the last result.
 
     Args:
-        pause: seconds between two looks: longer where a look costs those who are waited for.
+        pause: seconds between two looks: longer where a look costs the service that is waited for.
     """
     end = time.monotonic() + seconds
     while (why := check()) is not None:
@@ -94,7 +94,7 @@ def wait_until(check: Check, seconds: float, pause: float = 0.5) -> None:
 
 
 def order(jobs: tuple[Job, ...]) -> tuple[Job, ...]:
-    """The jobs so that each stands behind what it needs.
+    """The jobs in an order in which each comes after those it needs.
 
     Raises ValueError for a name given twice, a needed job that isn't there, or a circle.
     """

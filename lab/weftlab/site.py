@@ -65,7 +65,7 @@ def settings(
     ipus: int | None = None,
     **rest: Any,
 ) -> Settings:
-    """Fill in what wasn't said: 4 leaves and 2 spines up to 16 nodes; beyond, 20 nodes a leaf (never fewer than
+    """Settings with defaults filled in: 4 leaves and 2 spines up to 16 nodes; beyond, 20 nodes a leaf (never fewer than
     4 leaves) and half as many spines as leaves, so that 800 nodes are the reference's 40 leaves and 20 spines.
     Two HCAs a node where a leaf has room for them, else one.
 
@@ -144,7 +144,7 @@ def make_site(settings: Settings, layout: Layout) -> Site:
 
 
 def _cloud(gpus: set[str], settings: Settings) -> Cloud:
-    """Args: gpus: types that its nodes have; flavors with others are left out."""
+    """The cloud of the site. Args: gpus: types that its nodes have; flavors with others are left out."""
     machines = settings.metal > 0
     flavors = {
         "gpu8": Flavor(accelerators=AcceleratorCount(type="h100", count=8)),
@@ -247,7 +247,7 @@ def _gpu_nodes(settings: Settings) -> list[Node]:
 
 
 def _sm_nodes(settings: Settings) -> list[Node]:
-    """One on the first leaf, one on the last."""
+    """The subnet managers' nodes: one on the first leaf, one on the last."""
     return [
         Node(
             name=name,

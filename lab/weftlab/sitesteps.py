@@ -1,4 +1,4 @@
-"""What demos of a whole site have in common: an operator's commands, and what switches say past weft."""
+"""What demos of a whole site have in common: an operator's commands, and readings of switches without weft."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from weftlab.switches.labsite import lab_ovs
 
 LIST, HEAD, FOLDER = "hardware.csv", "head.yaml", "site"
 SHOWN = 6
-"""Lines of a list."""
+"""Lines of a hardware list that are printed."""
 
 
 class SiteSteps(Demo):
@@ -34,7 +34,7 @@ class SiteSteps(Demo):
         self.weft(*words, cloud="operator", save=save, allowed=allowed)
 
     def project(self) -> str:
-        """Id of the tenant's."""
+        """Id of the tenant's project."""
         identity: Any = connect(self.lab.layout).identity
         return identity.find_project("team-a", ignore_missing=False).id
 
@@ -51,7 +51,7 @@ class SiteSteps(Demo):
         self.op("site", "activate", f"{FOLDER}/site.yaml")
 
     def taken_back(self, vlan: int) -> None:
-        """Everything is removed again, which its receipt proves."""
+        """Remove everything that was made for the site, and show the receipt that proves it."""
         self.say("the end: everything is taken back, with proof")
         self.op("site", "destroy", "--wait")
         self.op("site", "receipt", "--json", save="receipt.json")
@@ -62,7 +62,7 @@ class SiteSteps(Demo):
         self.op("audit")
 
     def ports(self, vlan: int, title: str) -> None:
-        """What Open vSwitch itself says of a VLAN, past weft."""
+        """Print the ports in a VLAN as Open vSwitch itself has them, without weft."""
         self.say(title)
         rows = json.loads(
             lab_ovs(self.lab.layout).vsctl("--format=json", "--columns=name,tag,trunks", "list", "port")
@@ -85,7 +85,7 @@ def as_csv(columns: Sequence[str], rows: Iterable[dict[str, object]]) -> str:
 
 
 def subnet(role: str, addresses: str, pool: str, **more: object) -> dict[str, Any]:
-    """Args: pool: the first three numbers of its addresses."""
+    """A subnet of the site file. Args: pool: the first three numbers of its addresses."""
     return {
         "role": role,
         "addresses": addresses,

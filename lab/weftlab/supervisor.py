@@ -257,7 +257,7 @@ class Supervisor:
         self._end([r for r in chosen if r.last], by)
 
     def _end(self, records: Sequence[Record], by: signal.Signals | None = None) -> None:
-        """Ask all at once (none needs another one to end well), then kill what is left of each."""
+        """Signal all at once (none needs another one to end well), then kill what is left of each."""
         table = everyone()
         left: dict[Record, set[tuple[int, int]]] = {}
         for record in sorted(records, key=lambda r: r.sequence, reverse=True):

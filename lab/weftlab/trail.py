@@ -1,4 +1,4 @@
-"""Neutron's audit trail: each change that someone asks it for as a CADF event in its log, by keystonemiddleware."""
+"""Neutron's audit trail: keystonemiddleware logs each requested change as a CADF event."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def quickly(folder: Path) -> None:
 
 
 class Watch:
-    """A Prometheus for the block.
+    """A Prometheus that runs for the time of the block.
 
     Args:
         folder: of the export; the time series are below it, too.

@@ -61,7 +61,7 @@ class WebDemo(Demo):
         return f"{page.request.url} shows {heading[1]}"
 
     def _wait(self) -> None:
-        """Until Enter or Ctrl-C; not at all without a terminal."""
+        """Wait for Enter or Ctrl-C; without a terminal return at once."""
         if sys.stdin is None or sys.stdin.closed or not os.isatty(sys.stdin.fileno()):
             print("no terminal: the demo ends here", flush=True)
             return

@@ -1,15 +1,15 @@
 """How a subnet manager joins a simulated fabric without hanging itself or the others.
 
-On a real host the kernel's umad ends a question without an answer after its timeout. The simulator's has no timeouts,
-so an OpenSM whose question is dropped once never ends a sweep again. Two of its questions are dropped (3.3.23):
+On a real host the kernel's umad ends an unanswered question after its timeout. The simulator's has no timeouts, so an
+OpenSM of which one question is dropped never ends a sweep again. Two of its questions are dropped (3.3.23):
 
 * SubnGet(SMInfo) to a manager that has set IsSM and has not found its own port yet (`osm_sminfo_rcv.c`,
   osm_sminfo_rcv_process). IsSM makes the port send trap 144, on which the master sweeps and asks at once. Therefore
   the others stand still until the new one answers.
 * Trap 144 from a standby of higher priority to the master (`osm_req.c`, osm_send_trap144): it waits for the trap's
   repress, which ibsim drops (`sim_mad.c`, process_packet): the master hands over, and the new one never ends its first
-  sweep. Therefore who comes later has the lower priority, and a manager that comes back stays standby. A master that
-  lowers its own priority hands over, and back, without any trap (`Faults.lower`).
+  sweep. Therefore a manager that comes later has a lower priority, and one that comes back stays standby. A master that
+    lowers its own priority hands over, and back, without any trap (`Faults.lower`).
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def manager(folder: Path) -> int | None:
 
 @contextlib.contextmanager
 def arrival(program: str, folder: Path, others: Sequence[Path], client: Mapping[str, str]) -> Generator[None]:
-    """The process of `folder` is started inside, with the priority in the file `priority`; at the end it answers
-    SMInfo, and the others go on.
+    """Start the manager of `folder` within the block, with the priority in its file `priority`. The block ends when
+    the manager answers SMInfo; then the other managers continue.
 
     Args:
         program: path of `sminfo`.
@@ -82,7 +82,7 @@ def _signal(pids: Iterable[int], number: signal.Signals) -> None:
 
 
 def _stands(pid: int) -> bool:
-    """Whether the process is stopped already; then the one who stopped it must continue it."""
+    """Whether the process is stopped already; whatever stopped it must continue it."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1] == "T"
     return True

@@ -85,7 +85,7 @@ class Faults:
         return self.read_tables([port_guid])[port_guid]
 
     def read_tables(self, port_guids: Sequence[int]) -> dict[int, tuple[list[int], list[int]]]:
-        """The same of several ports, which costs one discovery of the fabric."""
+        """As `read_keys`, for several ports with one discovery of the fabric."""
         lines = self._tool("read-keys", *(f"{g:#x}" for g in port_guids)).splitlines()
         tables = [[int(k, 16) for k in line.split()] for line in lines]
         return dict(zip(port_guids, zip(tables[::2], tables[1::2], strict=True), strict=True))
@@ -120,7 +120,7 @@ class Faults:
         return self.place.of(agent) / "partitions.conf"
 
     def hup(self, agent: str) -> None:
-        """What an operator does after editing the file by hand."""
+        """Send SIGHUP to the subnet manager, as an operator does after editing its partitions.conf by hand."""
         self._signal(f"opensm-{agent}", signal.SIGHUP)
 
     def lower(self, agent: str, priority: int) -> None:

@@ -118,7 +118,7 @@ def _records(
 
 
 def partitions_text(managers: Sequence[int]) -> str:
-    """The operator's part: hosts reach the subnet managers and no other port."""
+    """The operator's part of partitions.conf: hosts reach the subnet managers and no other port."""
     members = ",\n".join(f"{format_guid(g)}=full" for g in managers)
     return (
         "# Every host is a limited member of the default partition: it reaches the subnet managers, no other host.\n"

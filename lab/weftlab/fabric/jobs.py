@@ -86,7 +86,7 @@ def _opensm(site: Site, place: FabricFolder, agent: FabricAgent, after: str) -> 
     return Service(
         name=f"opensm-{agent.name}",
         # opensm can write no pid file; the shell becomes it, so the number stays.
-        # Only opensm may have the simulator's library: a shell with it would be a client too, and never let go.
+        # Only opensm may have the simulator's library: a shell with it would be a client too, and never disconnect.
         argv=("/bin/sh", "-c", _START, program("opensm") or "opensm", preload),
         log=place.layout.log(f"opensm-{agent.name}"),
         logs=(log,),

@@ -36,7 +36,7 @@ class Hop(NamedTuple):
 
     @property
     def cable(self) -> frozenset[tuple[str, int]]:
-        """The same for both directions."""
+        """Both ends of the cable, equal for its two directions."""
         return frozenset({(self.sender, self.sender_port), (self.receiver, self.receiver_port)})
 
     @property

@@ -37,7 +37,7 @@ def bridge_of(host: str) -> str:
 
 
 def make_bridges(ovs: Ovs, hosts: Sequence[str]) -> None:
-    """All of them in one transaction; again changes nothing."""
+    """Create all hosts' bridges in one transaction; a second call changes nothing."""
     words: list[str] = _bridge(MANAGEMENT)
     for host in hosts:
         bridge = bridge_of(host)

@@ -15,12 +15,12 @@ FOLDERS = {
     "cache": "/var/cache/libvirt",
     "log": "/var/log/libvirt",
 }
-"""Libvirtd's own folders: ours are in their place for it alone."""
+"""Libvirtd's own folders, over which the lab's are mounted for it alone."""
 KVM = "/dev/kvm"
 DHCP = "dhcp"
 """Namespace in which every network's DHCP server is."""
 ACCOUNTS = ("libvirt-qemu", "kvm", "libvirt")
-"""Debian's libvirtd looks up the first one even if another is configured."""
+"""Accounts that libvirtd looks up; Debian's looks up the first one even if another is configured."""
 
 LIBVIRTD = """\
 listen_tls = 0
@@ -57,7 +57,7 @@ def overlay(layout: Layout) -> Path:
 
 
 def write_libvirtd(layout: Layout) -> None:
-    """Its files and folders."""
+    """Write libvirtd's configuration and create its folders."""
     here = folder(layout)
     for name in (*FOLDERS, "etc", "sock", "lib/images", "log/qemu"):
         (here / name).mkdir(parents=True, exist_ok=True)

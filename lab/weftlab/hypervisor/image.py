@@ -120,7 +120,7 @@ def _download(work: Path, more: More) -> list[Path]:
 
 
 def _fill(tree: Path, root: Path, drivers: str) -> None:
-    """The guest's files."""
+    """Put the guest's files into the tree."""
     for name in (
         "bin",
         "sbin",

@@ -70,7 +70,7 @@ def upload(
     drivers: str = image.DRIVERS,
     **more: Any,
 ) -> None:
-    """An image that boots the guests' kernel and initramfs; again changes nothing.
+    """Upload an image that boots the guests' kernel and initramfs; a second call changes nothing.
 
     Args:
         line: of the kernel.

@@ -71,7 +71,7 @@ class SshClient:
 
     @contextlib.contextmanager
     def into(self, guests: Guests) -> Generator[None]:
-        """While it lasts: in the pod's VLAN, with an address of its subnet."""
+        """Be in the pod's VLAN, with an address of its subnet, for the time of the block."""
         with entered(self._ovs, guests.vlan, f"{guests.subnet[-2]}/{guests.subnet.prefixlen}"):
             yield
 
@@ -81,7 +81,7 @@ class SshClient:
 
     @contextlib.contextmanager
     def session(self, address: str, command: str) -> Generator[subprocess.Popen[str]]:
-        """One that lasts: the command goes on until this ends; `communicate` has what it wrote."""
+        """A command that runs until the block ends; `communicate` gives its output."""
         argv = self._in_space(self._ssh(address, command))
         child = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -109,7 +109,7 @@ class SshClient:
         return set(self.awaited(address, " ".join([*each, "wait"])).split())
 
     def reaches(self, address: str) -> bool:
-        """Whether it is answered itself."""
+        """Whether the address answers a ping from the namespace `door`."""
         return self._inside(["ping", "-n", "-q", "-c", "1", "-W", str(PING), address]).returncode == 0
 
     def taken(self, address: str, other: Guests) -> set[str]:

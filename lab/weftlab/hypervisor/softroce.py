@@ -18,7 +18,7 @@ from weftlab.hypervisor import image
 from weftlab.layout import LabError
 
 PACKAGES = {"qemu-system-x86_64": "qemu-system-x86", "ssh": "openssh-client", "ssh-keygen": "openssh-client"}
-"""That this machine needs."""
+"""Program -> Debian package, of what this machine needs."""
 DRIVERS = "virtio_pci virtio_net af_packet crc32_generic ib_uverbs rdma_ucm rdma_rxe"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 INIT = """\
@@ -75,7 +75,7 @@ LOGIN = 60.0
 def guests(
     folder: Path, cache: Path, key: Path, ports: Sequence[int], say: Say
 ) -> Generator[list[tuple[str, int]]]:
-    """Two or more guests while it lasts: the address of each on the wire, and the port of its SSH on loopback.
+    """Two or more guests during the block: the address of each on the wire, and the port of its SSH on loopback.
 
     Args:
         key: private key for SSH; its public half is beside it.

@@ -108,7 +108,7 @@ def _hidden_rows(asked: Asked, source: Source, values: LieValues) -> Answer | No
 
 
 def _redirect(status: int, to: str | None) -> Tell:
-    """Redirect to a page of the liar's own, or in a circle."""
+    """Redirect to a page of the liar's own, or (`to` None) to the same address."""
 
     def tell(asked: Asked, source: Source, values: LieValues) -> Answer:
         host = {k.lower(): v for k, v in asked.headers}.get("host", "")
@@ -125,7 +125,7 @@ def _choices(asked: Asked, source: Source, values: LieValues) -> Answer:
 
 
 def _brought(**how: Any) -> Tell:
-    """The real answer with other fields: `how` has functions of the answer for fields of `Answer`."""
+    """The real answer with changed fields: `how` maps a field of `Answer` to a function of the answer."""
 
     def tell(asked: Asked, source: Source, values: LieValues) -> Answer | None:
         truth = source.truth()

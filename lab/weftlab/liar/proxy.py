@@ -44,7 +44,7 @@ class Route:
 
 
 class Memory:
-    """What was last answered to each GET, for `stale`. Tokens aren't looked at: a project's id is in the query."""
+    """What was last answered to each GET, for `stale`. Tokens aren't compared: a project's id is in the query."""
 
     def __init__(self) -> None:
         self._answers: OrderedDict[tuple[str, str], Answer] = OrderedDict()

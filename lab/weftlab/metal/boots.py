@@ -89,7 +89,7 @@ def with_switch(sections: Sections, ovs: Ovs) -> Sections:
 
 
 def cable(ovs: Ovs, site: Site) -> None:
-    """A tap for each machine, on a parked port of the management switch; again changes nothing."""
+    """A tap for each machine, on a parked port of the management switch; a second call changes nothing."""
     known = ovs.inside(SWITCHES, ["ip", "-json", "link", "show"])
     there = {row["ifname"] for row in json.loads(known)}
     words: list[str] = []

@@ -34,7 +34,7 @@ SWITCH, SWITCH_MAC = "mgmt", "02:00:00:00:ff:00"
 
 
 def write_secret(layout: Layout) -> None:
-    """The BMCs' account."""
+    """Write name and password of the BMCs' account, unless the file exists."""
     path = secret_path(layout)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ def write_secret(layout: Layout) -> None:
 
 
 def accounts(layout: Layout) -> None:
-    """Ironic's user, and its place in the catalog."""
+    """Create Ironic's user and its entry in the catalog."""
     cloud = connect(layout)
     identity: Any = cloud.identity
     roles = {r.name: r for r in identity.roles()}
@@ -104,7 +104,7 @@ def list_path(layout: Layout) -> Path:
 
 
 def write_list(layout: Layout, site: Site, boots: bool = False) -> None:
-    """The list, and what an inspection will find of each machine: a file that may be edited, as by a careless hand."""
+    """Write the list, and a file of what an inspection will find of each machine, which a test may falsify."""
     found = machines(site)
     ports = {node.name: mac(index) for index, node in enumerate(found)}
     listed: dict[str, Any] = {
@@ -189,7 +189,7 @@ def machines_step(layout: Layout, site: Site) -> None:
 
 
 def offered(layout: Layout, site: Site) -> Callable[[], str | None]:
-    """Whether Nova's Placement has all machines as free; None: it has. Before that no order finds a valid host."""
+    """Ready once Placement offers all machines as free: before that no order finds a valid host."""
     placement: Any = connect(layout).placement
 
     def check() -> str | None:

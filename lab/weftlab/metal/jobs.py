@@ -122,7 +122,10 @@ def overlay(layout: Layout, boots: bool) -> tuple[str, ...]:
 
 
 def metal_jobs(layout: Layout, site: Site, filled: tuple[str, ...], boots: bool = False) -> tuple[Job, ...]:
-    """Args: filled: jobs after which the databases have all that they have in every lab; boots: the machines do."""
+    """Jobs of Ironic, the BMCs and the machines.
+
+    Args: filled: jobs after which the databases have all that they have in every lab; boots: the machines do.
+    """
     env = environment.other_path(layout.cache, "ironic", PINS, DISTRIBUTIONS)
     conf = ("--config-file", str(layout.etc / "ironic" / "ironic.conf"))
     # At a second start nothing is to be done, but both would find that out.

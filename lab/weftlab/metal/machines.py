@@ -18,11 +18,11 @@ MOST = 16
 GUID = 0x0002C90300500000
 BIOS_SETTINGS = {"ProcTurboMode": "Enabled", "SecureBootStatus": "Enabled", "SriovGlobalEnable": "Enabled"}
 FIRMWARE = {"bios": ("2.14.1",)}
-"""What the site demands of them; `programs/bmc.py` has them so."""
+"""BIOS settings that the site demands; the machines of `programs/bmc.py` have them."""
 
 
 def check(count: int, fabric: str) -> None:
-    """Raises `LabError` for a number that can't be had."""
+    """Raise `LabError` for a number of machines, or a fabric, that isn't possible."""
     if not 0 <= count <= MOST:
         raise LabError(f"--metal {count} is not allowed: 0 to {MOST}")
     if count and fabric == "ethernet":
@@ -40,7 +40,7 @@ def machine_id(name: str) -> str:
 
 
 def nodes(count: int, racks: int, cloud: str, hca: Callable[[str, int, int, int], Hca]) -> list[Node]:
-    """Args: hca: makes an adapter of its name, node GUID, bus and NUMA node."""
+    """Rows of weft's site. Args: hca: makes an adapter from its name, node GUID, bus and NUMA node."""
     return [
         Node(
             name=f"bm{i + 1:02d}",
@@ -58,7 +58,7 @@ def nodes(count: int, racks: int, cloud: str, hca: Callable[[str, int, int, int]
 
 
 def novas_machines(site: Site) -> bool:
-    """Whether a nova-compute has them."""
+    """Whether the site's machines are deployed by Nova."""
     return any(site.clouds[str(n.cloud)].machines_by == "nova" for n in machines(site))
 
 

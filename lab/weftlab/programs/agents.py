@@ -101,7 +101,7 @@ def report(hosts, ready):
 
 
 def answered(plugin, admin, hosts):
-    """Whether Neutron answers at all."""
+    """Whether Neutron's RPC server answers."""
     host, has = next(iter(hosts.items()))
     try:
         plugin.report_state(
@@ -151,7 +151,7 @@ class Listener:
 
 
 def lease():
-    """What Neutron's DHCP agent does for ports of machines: on subnets with DHCP, until they are deleted."""
+    """Serve ports of machines by DHCP, as Neutron's agent does: on subnets with DHCP, until they are deleted."""
     servers, known = Servers(plug.vsctl), {}
     while True:
         port, network = machines.get()
@@ -199,7 +199,7 @@ def answer():
 
 
 def resync(hosts):
-    """Ports that are bound to our hosts, belong to a server and are still DOWN: a message was lost, or we were."""
+    """Report ports of servers on our hosts that are still DOWN: a message was lost, or this program was down."""
     seen = set()
     while True:
         time.sleep(RESYNC_SECONDS)

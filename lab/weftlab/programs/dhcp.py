@@ -22,10 +22,10 @@ AT_ONCE = 0.5
 
 
 def begun(space, argv):
-    """A process in a network namespace that ends with this program, even if that one is killed.
+    """A process in a network namespace that ends with this program, even if this program is killed.
 
-    The kernel kills it once the thread that began it is gone: that must be one that stays. It forgets to if the process
-    becomes another user or group. Raises RuntimeError if it ends at once.
+    The kernel kills it once the thread that started it is gone, so call this from a thread that never ends. It doesn't
+    if the process changes its user or group. Raises RuntimeError if it ends at once.
     """
     process = subprocess.Popen(["nsenter", f"--net={space}", "setpriv", "--pdeathsig", "KILL", *argv])
     try:
@@ -63,7 +63,7 @@ def command(name, subnet, hosts):
 
 
 class Server:
-    """One network's. It ends when its last port is gone."""
+    """The dnsmasq of one network. It ends when its last port is gone."""
 
     def __init__(self, vsctl, details, vlan, subnet):
         self._vsctl, self._vlan, self.network = vsctl, vlan, details["network_id"]
@@ -118,7 +118,7 @@ class Server:
         )
 
     def add(self, details):
-        """It reads new files by itself. Raises RuntimeError if it had ended, and ends again.
+        """Serve a port: dnsmasq reads new files by itself. Raises RuntimeError if it had ended, and ends again.
 
         An address of a port that is gone is leased to that one's MAC for a day: an agent ends the lease by a release in
         its name; here one is started that has no leases.

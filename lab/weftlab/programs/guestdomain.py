@@ -1,4 +1,4 @@
-"""What of a domain that Nova describes can run on this machine; no Nova is needed for it."""
+"""Reduces a domain that Nova describes to what can run on this machine; doesn't import Nova."""
 
 from __future__ import annotations
 

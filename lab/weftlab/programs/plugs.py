@@ -1,9 +1,9 @@
 # pyright: basic, reportMissingImports=false
 """The part of the Open vSwitch agent that puts plugged ports into their VLANs, for hosts whose servers run.
 
-Like the real agent it follows the database of Open vSwitch (`ovsdb-client monitor`, no polling): of an interface that
-libvirt has plugged, and which is in every VLAN so far, it lets nothing through at once; then it asks Neutron, sets the
-VLAN's tag, and says that the device is up; of one that is gone, that it is down. $WEFT_LAB_OVSDB names the database.
+Like the real agent it follows the database of Open vSwitch (`ovsdb-client monitor`, no polling). An interface that
+libvirt has plugged is in every VLAN at first, so it is shut at once; then this asks Neutron, sets the VLAN's tag, and
+reports the device up. An interface that is gone is reported down. $WEFT_LAB_OVSDB names the database.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ PAUSE, LATER = 0.5, 5.0
 VXLANS = 1999
 """VXLANs 1001 to 2000 are VLANs 3000 to 3999."""
 NOWHERE = 4095
-"""Neutron's own dead VLAN; to Open vSwitch it is one like the others: whose port is in it is shut, too."""
+"""Neutron's dead VLAN. Open vSwitch forwards it like any other, so ports in it are shut, too."""
 
 
 def vsctl(*words):
@@ -32,7 +32,7 @@ def vsctl(*words):
 
 
 def shut(name):
-    """Whether it is in no network's VLAN: then nothing is let through from here on, neither from it nor to it.
+    """Shut an interface that is in no network's VLAN: no frame passes from or to it. Whether it was shut.
 
     Not by taking the interface down: libvirt puts it up when the guest starts.
     """
@@ -58,7 +58,7 @@ def _mod_port(name, *changes):
 
 @contextlib.contextmanager
 def tables():
-    """What the database says of interfaces, first all that are there, then changes: each a table of the monitor's."""
+    """Tables of the monitor: first one with all interfaces of the database, then one for each change."""
     command = ["ovsdb-client", "--format=json", "monitor", os.environ["WEFT_LAB_OVSDB"], "Interface"]
     with subprocess.Popen([*command, "name,external_ids"], stdout=subprocess.PIPE, text=True) as monitor:
         try:
@@ -70,7 +70,7 @@ def tables():
 def changes(table):
     """Rows of the monitor's table: name, action (initial, insert, new, delete) and Neutron port of plugged interfaces.
 
-    Of one that was replaced within one transaction, the end of the old one is first.
+    Where an interface was replaced within one transaction, the end of the old one comes first.
     """
     found = [dict(zip(table["headings"], row, strict=True)) for row in table["data"]]
     for row in sorted(found, key=lambda r: r["action"] != "delete"):
@@ -80,7 +80,7 @@ def changes(table):
 
 
 def follow(bridges, plugin, admin):
-    """Until this process ends. Args: bridges: integration bridge -> host; admin: makes a context for Neutron."""
+    """Follow the database for good. Args: bridges: integration bridge -> host; admin: makes a context for Neutron."""
     plugs = Plugs(bridges, plugin, admin, Servers(vsctl))
     threading.Thread(target=plugs.work, daemon=True).start()
     while True:
@@ -142,7 +142,7 @@ class Plugs:
                     self._changed.wait((PAUSE if tries < TRIES else LATER) if left else None)
 
     def settle(self):
-        """One try for each port that isn't as it should be; which are left."""
+        """Try once for each port that isn't as it should be; returns those that are left."""
         with self._changed:
             there = dict(self._there)
         for name in [n for n, (was, _) in self._known.items() if there.get(n) != was]:
@@ -162,7 +162,7 @@ class Plugs:
             print("plug", name, port, repr(error)[:300], flush=True)
 
     def up(self, name, what):
-        """Tag, serve, then report. Raises LookupError if Neutron has no such port bound to the host."""
+        """Tag a port, serve it, then report it up. Raises LookupError if Neutron has no such port bound to the host."""
         port, host = what[0], self._bridges.get(vsctl("iface-to-br", name))
         if host:
             shut(name)

@@ -1,5 +1,5 @@
-"""Imported by a service that has loaded all that it needs: the garbage collector leaves that alone, and looks more
-rarely. With its defaults it takes a tenth of the processor time of Neutron's API, whose rows are many small objects.
+"""Imported by a service that has loaded all that it needs: the garbage collector ignores what exists by then, and runs
+less often. By default it takes a tenth of the processor time of Neutron's API, whose rows are many small objects.
 """
 
 import gc

@@ -2,8 +2,8 @@
 """Nova's own libvirt driver, on hosts that have the devices of the site, where guests are as small as this machine.
 
 Everything is Nova's: claims, config drive, disks, the domain's description, plugging, power. What is different: the
-host reports the devices and the amounts of the site (`weftlab.config.devices`), and of the domain that Nova describes
-what this machine hasn't is left out before libvirt gets it (`guestdomain.py`).
+host reports the devices and the amounts of the site (`weftlab.config.devices`), and what this machine doesn't have is
+removed from Nova's domain before libvirt gets it (`guestdomain.py`).
 """
 
 import json

@@ -77,8 +77,10 @@ def main(folder: Path, address: str) -> None:
 
 
 def plug(folder: Path, ovs: Ovs, vlan: int) -> None:
-    """Cable the filer's bridge to the switches between the hosts of guests, in the storage network's VLAN; again
-    changes nothing."""
+    """Cable the filer's bridge to the switches between the hosts of guests, in the storage network's VLAN.
+
+    A second call changes nothing.
+    """
     space = (folder / "space").read_text()
     there = subprocess.run(
         ["nsenter", f"--net={space}", "ip", "link", "show", CABLE], capture_output=True, check=False
@@ -105,7 +107,7 @@ def why_not(folder: Path) -> str | None:
 
 
 class StorageHost:
-    """A host on the storage network with an address of its own: whose port in Neutron has it could be it.
+    """A host on the storage network with an address of its own; whichever server has that address could be this one.
 
     Args:
         space: path of its network namespace.

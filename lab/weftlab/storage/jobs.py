@@ -23,7 +23,7 @@ from weftlab.switches.openvswitch import Ovs
 PINS = Path(__file__).with_name("constraints.txt")
 PROGRAMS = Path(__file__).with_name("programs")
 DISTRIBUTIONS = ("cinder", "manila", "pymysql", "pyuwsgi", "fixtures")
-"""Cinder's fake driver is among its tests, and imports fixtures."""
+"""What is installed. Cinder's fake driver is among its tests, and imports fixtures."""
 DATABASES = ("cinder", "manila")
 QUIET = {"PYTHONWARNINGS": "ignore"}
 TYPES = {"cinder": "block-storage", "manila": "shared-file-system"}
@@ -34,7 +34,7 @@ VERSION = "2.45"
 
 
 def ensure(cache: Path, say: Say) -> Path:
-    """Their environment. Raises `LabError`."""
+    """The environment of Cinder and Manila. Raises `LabError`."""
     return environment.ensure_other(cache, "storage", PINS, DISTRIBUTIONS, say)
 
 
@@ -156,7 +156,7 @@ def _part(layout: Layout, env: Path, name: str, part: str, needs: tuple[str, ...
 
 
 def _accounts(layout: Layout) -> None:
-    """Users of both services, and their places in the catalog."""
+    """Create the users of both services and their entries in the catalog."""
     identity: Any = connect(layout).identity
     roles = {r.name: r for r in identity.roles()}
     service = identity.find_project("service", ignore_missing=False)
@@ -174,7 +174,7 @@ def _accounts(layout: Layout) -> None:
 
 
 def _network(layout: Layout) -> None:
-    """The site's storage network, in weft's own project, shared with everybody's."""
+    """Create the site's storage network in weft's own project, shared with all projects."""
     cloud = connect(layout)
     network: Any = cloud.network
     if network.find_network(own.NETWORK):

@@ -62,7 +62,7 @@ class Bridge:
             self._applied.update(ports)
 
     def forget(self) -> None:
-        """The ports may have been changed externally: the next `apply` sets all that it is given."""
+        """Forget what was set, as ports may have been changed elsewhere: the next `apply` sets all that it is given."""
         self._applied.clear()
 
     def statistics(self) -> dict[int, dict[str, int]]:

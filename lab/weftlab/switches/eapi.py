@@ -150,7 +150,7 @@ class Eapi(Front):
         return {}
 
     def _replayed(self, commands: list[tuple[CommandMode, str]]) -> Config:
-        """A session is what was changed: others' commits since then stay."""
+        """The running configuration with a session's commands applied: others' commits since its start stay."""
         config = deepcopy(self.running)
         for at, line in commands:
             apply(config, at, line)

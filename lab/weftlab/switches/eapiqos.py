@@ -46,7 +46,7 @@ class PortQos:
 
 
 def apply_qos(qos: PortQos, at: InQueue, line: str) -> bool:
-    """Whether it was such a command."""
+    """Apply a command of QoS; False if it isn't one."""
     if at.queue is not None and ECN.fullmatch(line):
         qos.ecn[at.queue] = line
     elif at.queue is not None and line == "no random-detect ecn":

@@ -65,13 +65,13 @@ Instead = Callable[[Request, Answer], Answer]
 
 @dataclass
 class Faults:
-    """What goes wrong; each until it is taken back, unless it says once.
+    """Faults on demand; each lasts until it is unset, unless it says "the next".
 
     Attributes:
         slow_commit: seconds that a commit takes.
-        lose_commit: the next commit is answered as done, and isn't.
+        lose_commit: the next commit is answered as done, but isn't made.
         lose_answer: the next change is made, and its connection is closed instead of an answer.
-        stale: readings show what was when this was set, with the time of then.
+        stale: readings show the state and the time of when this was set.
         fail_after: the next batch fails after this many of its parts.
         refuse_save: saving fails.
         down: no connection is answered.
@@ -177,7 +177,7 @@ class Front(ABC):
         return True
 
     def arrive(self) -> None:
-        """What was kept arrives."""
+        """Handle the requests that were kept."""
         late, self._late = self._late, []
         for request in late:
             self.handled(request)

@@ -46,7 +46,7 @@ class Reach:
         return {pair for pair, child in running.items() if child.wait() == 0}
 
     def awaited(self, pairs: Iterable[Pair], seconds: float = 20.0, size: int = 84) -> set[Pair]:
-        """Those that are answered at last: a spanning tree, or a bond, takes a while."""
+        """As `answered`, tried again until all are, or for `seconds`: a spanning tree, or a bond, takes a while."""
         wanted = set(pairs)
         left, end, patience = set(wanted), time.monotonic() + seconds, 0.1
         while left:
@@ -116,7 +116,7 @@ class Hosts:
         seconds: float = 1.0,
         by: Collection[str] = (),
     ) -> set[str]:
-        """Who of `listeners` gets a frame with `mark` in it when `sender` sends these frames.
+        """Which of `listeners` get a frame with `mark` in it when `sender` sends these frames.
 
         Args:
             by: those who must hear it: as long as one hasn't, the frames are sent again. A busy machine loses some.

@@ -77,7 +77,7 @@ def tree_of(settings: Settings) -> SwitchTree | None:
 
 
 def check(settings: Settings) -> None:
-    """Raises `LabError` for a fabric that this can't be."""
+    """Raise `LabError` for settings of an Ethernet fabric that isn't possible."""
     tree = tree_of(settings)
     if tree is None:
         return
@@ -234,7 +234,7 @@ def lab_fabric(layout: Layout, plan: FabricPlan, traffic: bool) -> Fabric:
 
 
 def lab_traffic(layout: Layout, plan: FabricPlan) -> Traffic:
-    """One agent is in all namespaces: where a server runs, its adapters are the guest's."""
+    """How weft tests frames: one agent is in all namespaces, since a running server's adapters are the guest's."""
     # Hardware on leaves' last ports is no node's.
     names = (host.name.rpartition("-mlx5_") for host in plan.hosts)
     nodes = tuple(dict.fromkeys(node for node, adapter, _ in names if adapter))

@@ -2,9 +2,9 @@
 
 An adapter that is passed through belongs to the guest alone, so its namespace here is the guest's: its
 MAC address and its IP addresses are those of the port that Neutron has bound to it. When the server is stopped or
-deleted, the adapter is down and has no address, as in a machine without a guest. Of a virtual function nothing is in a
-namespace: the adapter that it is of is up from then on, and what its VLAN tag makes of its frames is for those to send
-who try it. What switches let through is not this program's affair.
+deleted, the adapter is down and has no address, as in a machine without a guest. A virtual function has no
+namespace: its adapter is up from then on, and tests send frames with the function's VLAN tag themselves. What switches
+let through is not this program's affair.
 
 `python -m weftlab.switches.nics STATE CACHE PORTS`
 """
@@ -56,7 +56,7 @@ class Adapters:
         self._mine: dict[str, tuple[str, ...]] = {}
 
     def look(self, running: set[str]) -> None:
-        """Follow what is started now."""
+        """Bring the namespaces in line with the servers that run now."""
         for server in sorted(set(self._mine) - running):
             for name in self._mine.pop(server):
                 self._off(name)

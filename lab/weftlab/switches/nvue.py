@@ -67,7 +67,7 @@ class Nvue(Front):
         return found
 
     def claim(self, version: str) -> None:
-        """Be of another version, such as 5.18: its schema checks what comes."""
+        """Claim another version, such as 5.18, whose schema checks the patches from now on."""
         self._check = schema_check(version)
 
     def forget_sessions(self) -> None:
@@ -134,7 +134,7 @@ class Nvue(Front):
             self._go_on()
 
     def _go_on(self) -> None:
-        """Commit what has taken as long as it takes."""
+        """Commit the revisions whose time is over."""
         for name, (when, candidate) in list(self._applying.items()):
             if time.monotonic() >= when:
                 del self._applying[name]
@@ -143,7 +143,7 @@ class Nvue(Front):
                 self._applied = "applied"
 
     def finish(self) -> None:
-        """End at once what takes its time."""
+        """Finish at once the revision that is being applied."""
         with self.lock:
             self._applying = {name: (0.0, candidate) for name, (_, candidate) in self._applying.items()}
             self._go_on()

@@ -123,7 +123,7 @@ class HostPlan:
 
 @dataclass(frozen=True, slots=True)
 class FabricPlan:
-    """The whole of it."""
+    """A whole fabric: switches, cables and hosts."""
 
     switches: tuple[SwitchPlan, ...]
     cables: tuple[Cable, ...]

@@ -58,8 +58,8 @@ class Probe:
         """Who hears frames with a tag of VLANs that aren't the sender's: alone, and inside another tag.
 
         Args:
-            own: VLANs of the sender, which are outside of others' tags and inside of them; what its own members hear
-                of the former is theirs to hear.
+            own: VLANs of the sender, tried both as outer and as inner tag with the others; its own members may hear
+                frames with such an outer tag.
         """
         numbers, mine = [*others, PARKING, 1], [*own]
         hops = [(m, n) for m in mine for n in numbers] + [(n, m) for m in mine for n in numbers]
@@ -67,8 +67,7 @@ class Probe:
         return self._heard(sender, listeners, b"forged", [*tags, *hops])
 
     def flooded(self, sender: str, listeners: Iterable[str], tag: int | None = None) -> set[str]:
-        """Who hears any of so many frames from as many addresses: a table of addresses that is full makes a switch
-        flood."""
+        """Who hears any of `FLOOD` frames from as many addresses: a switch whose table of addresses is full floods."""
         sources = [f"02:ff:00:00:{i // 256:02x}:{i % 256:02x}" for i in range(FLOOD)]
         frames = [frame(source, mark=b"flood", tags=() if tag is None else (tag,)) for source in sources]
         return self.hosts.heard(sender, sorted({*listeners}), frames, b"flood")

@@ -39,11 +39,11 @@ KEYS = {
 
 
 class RuleError(Exception):
-    """What the models don't allow."""
+    """A change that the models don't allow."""
 
 
 class UnknownLeafError(Exception):
-    """What isn't in the models."""
+    """A leaf that isn't in the models."""
 
 
 MEDIA = "application/yang-data+json"

@@ -17,7 +17,7 @@ VLANS = {"first": 0x101, "last": 0x17E}
 def ethernet_site(
     plan: FabricPlan, urls: Mapping[str, str], ca: Path | None, credentials: Path | None
 ) -> Site:
-    """Args: urls: where each switch is managed."""
+    """The fabric as weft's site. Args: urls: where each switch is managed."""
     document = make_site(settings(nodes=2), Layout(Path("/nowhere"), Path("/nowhere"), 23000)).model_dump(
         mode="json"
     )

@@ -37,7 +37,7 @@ def wire(ovs: Ovs, plan: FabricPlan) -> None:
 
 
 def _clear(ovs: Ovs, plan: FabricPlan) -> None:
-    """What an earlier attempt has left."""
+    """Remove what an earlier attempt has left."""
     old = ovs.vsctl("list-br").split()
     if old:
         ovs.vsctl(*[word for bridge in old for word in ("--", "del-br", bridge)][1:])
@@ -51,7 +51,7 @@ def _clear(ovs: Ovs, plan: FabricPlan) -> None:
 
 
 def is_wired(ovs: Ovs, plan: FabricPlan) -> bool:
-    """Whether it was made before and is whole."""
+    """Whether the whole fabric is there already."""
     try:
         return not _missing(ovs, plan)
     except LabError:
@@ -59,7 +59,7 @@ def is_wired(ovs: Ovs, plan: FabricPlan) -> bool:
 
 
 def _missing(ovs: Ovs, plan: FabricPlan) -> list[str]:
-    """What the datapath has not: ovs-vsctl answers 0 also where vswitchd could not make a thing."""
+    """Bridges and ports that the datapath lacks: ovs-vsctl exits 0 also where vswitchd could not make one."""
     there = set(ovs.appctl("dpif/show").replace("/", " ").replace(":", " ").split())
     wanted = {s.name for s in plan.switches} | {_interface(plan, e) for e in plan.ends()}
     return sorted(wanted - there)

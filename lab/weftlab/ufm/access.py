@@ -87,7 +87,7 @@ class Access:
 
 
 def tokens(user: str, method: str, words: list[str], request: Request, state: State) -> Response:
-    """/app/tokens: everybody sees their own."""
+    """/app/tokens: each user sees their own."""
 
     def view(value: str, token: Token) -> dict[str, object]:
         return {"access_token": value, **asdict(token)}

@@ -108,7 +108,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class UfmControl:
-    """The same from another process."""
+    """Client of the control, for other processes."""
 
     def __init__(self, port: int) -> None:
         self._url = f"http://127.0.0.1:{port}"

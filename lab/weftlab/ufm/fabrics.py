@@ -21,11 +21,11 @@ class Fabric(Protocol):
     """The subnet manager of a UFM."""
 
     def apply(self, pkeys: Mapping[int, Pkey]) -> None:
-        """Write them into its partition file, and let it sweep."""
+        """Write the P_Keys into its partition file, and let it sweep."""
         ...
 
     def discover(self) -> ObservedFabric:
-        """What is there now. Raises `UnknownError`."""
+        """Discover the fabric as it is now. Raises `UnknownError`."""
         ...
 
 

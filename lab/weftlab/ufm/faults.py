@@ -12,11 +12,11 @@ class Faults:
     """Nothing is planted at first. Counters count down with each question they hit.
 
     Attributes:
-        job_polls: so often a job says Running before it is done, and its change is made only then.
+        job_polls: how many times a job says Running before it is done; its change is made only then.
         jobs: outcome of jobs: `fail` (Completed With Errors, nothing made), `lie` (Completed, nothing made),
             `forget` (nothing made, asked for it is `[]`), `forget done` (made, and `[]`), `abort`.
         hold: changes are accepted, and passed to the subnet manager only once this is lifted.
-        stale: what P_Keys are read as stays what it was when this was planted.
+        stale: P_Keys are read as they were when this was planted.
         statuses: the next questions are answered with these, and not looked at (0: the connection is closed).
         lose_answers: how many of the next changes are made with their answers lost.
         hang: seconds before each answer to a change.

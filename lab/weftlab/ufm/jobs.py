@@ -12,7 +12,7 @@ Change = Callable[[State], None]
 
 
 class Jobs:
-    """Gone with a restart.
+    """UFM's jobs, which a restart loses.
 
     Args:
         make: makes a change of P_Keys.

@@ -52,7 +52,7 @@ class Pkeys:
     # -- reading -----------------------------------------------------------------------------------------------
 
     def listing(self, state: State, query: Mapping[str, str]) -> object:
-        """All of them; 0x7fff is always there."""
+        """All P_Keys; 0x7fff is always there."""
         guids, qos = query.get("guids_data") == "true", query.get("qos_conf") == "true"
         keys = sorted(state.pkeys)
         if self._dialect.user_ext == "listed":
@@ -170,7 +170,7 @@ class Pkeys:
         return pkey
 
     def _first_of(self, key: int, members: Mapping[str, Member], state: State) -> None:
-        """A port's table has one first place."""
+        """Apply the dialect's `index0_twice`, since a port's table has only one entry at index 0."""
         for other, pkey in state.pkeys.items():
             twice = [g for g, m in members.items() if m.index0 and g in pkey.guids and pkey.guids[g].index0]
             if other == key or not twice or self._dialect.index0_twice == "accept":

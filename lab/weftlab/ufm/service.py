@@ -72,7 +72,7 @@ def ufm_jobs(
 
 
 def ufm_hosts(layout: Layout, after: tuple[str, ...]) -> Service:
-    """Tells the stand-in which virtual ports the hosts have: `weftlab.ufm.hosts`."""
+    """The program that reports hosts' virtual ports to the stand-in (`weftlab.ufm.hosts`), as a service."""
     return Service(
         name="ufm-hosts",
         argv=(

@@ -80,7 +80,7 @@ class State:
 
     @classmethod
     def load(cls, path: Path) -> State:
-        """What was saved; nothing yet: an empty one."""
+        """What was saved; an empty state if there is no file yet."""
         try:
             document = json.loads(path.read_text())
         except FileNotFoundError:

@@ -92,7 +92,7 @@ class Ufm:
             self._apply()
 
     def stop_replication(self) -> None:
-        """Keep the standby's present state, whatever changes on the master."""
+        """Stop copying state to the standby, which keeps its present one."""
         with self._lock:
             self._replica = self._state.copy()
 
@@ -111,7 +111,7 @@ class Ufm:
 
     @property
     def pkeys(self) -> Mapping[int, Pkey]:
-        """What it has now, whatever it says."""
+        """The P_Keys that it really has, whatever faults make it answer."""
         return self._state.pkeys
 
     # -- answering ---------------------------------------------------------------------------------------------

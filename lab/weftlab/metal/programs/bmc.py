@@ -5,8 +5,7 @@ Runs in Ironic's environment: `bmc.py CONFIG SECRET`. The emulator's own driver 
 each change of power by up to 11 s. SECRET is a file with name and password of the one account. CONFIG is the
 emulator's; if it has WEFTLAB_BOOT, a folder for each of these, the machines boot: `space` (file with the path of the
 network namespace with their cables), `disks`, `serial` (sockets of their serial ports), `consoles` (what they said
-there), and `images`, where Ironic puts virtual media, which this
-serves to the BMCs by HTTP below /images.
+there), and `images`, where Ironic puts virtual media, which this program serves to the BMCs by HTTP below /images.
 """
 
 import subprocess
@@ -37,7 +36,7 @@ BIOS = {
     "SecureBootStatus": "Enabled",
     "SriovGlobalEnable": "Enabled",
 }
-"""Settings as they leave the factory."""
+"""BIOS settings as machines leave the factory."""
 VERSION = "2.14.1"
 
 
@@ -61,7 +60,7 @@ class Machines(fakedriver.FakeDriver):
         self._update(identity, bios={**self._get(identity).get("bios", {}), **attributes})
 
     def reset_bios(self, identity):
-        """All settings by default again."""
+        """Set all settings to their defaults."""
         self._update(identity, bios={})
 
     def get_versions(self, identity):
@@ -74,7 +73,7 @@ class Machines(fakedriver.FakeDriver):
 
 
 POWER = ThreadPoolExecutor(1)
-"""A thread that stays: the kernel ends a machine once the thread that began it is gone."""
+"""A thread that never ends: the kernel ends a machine once the thread that started it is gone."""
 RUNNING = {}
 """Machine -> its QEMU."""
 

@@ -3,7 +3,7 @@
 
 Networks, power and the order of everything are as with Ironic's agent. A machine's disk is a folder below
 $WEFTLAB_MACHINES: deploying writes the image's reference and the config drive's ISO into it, cleaning empties it and
-looks. A file `broken` in it makes cleaning fail, as a disk does that can't be erased.
+checks that it is empty. A file `broken` in it makes cleaning fail, as a disk does that can't be erased.
 
 Machines that boot are deployed by Ironic's own ramdisk interface, from virtual media, and have a file in that folder
 as their disk. They are cleaned in the same way, from outside: an agent inside takes gigabytes and minutes.
@@ -96,7 +96,7 @@ class Cleaned:
 
 
 class LabDeploy(Cleaned, fake.FakeDeploy):
-    """What the agent's does, without an agent."""
+    """Deploys as the agent's interface does, but without an agent."""
 
     @task_manager.require_exclusive_lock
     def prepare(self, task):
@@ -127,13 +127,13 @@ class LabDeploy(Cleaned, fake.FakeDeploy):
         conductor_utils.node_power_action(task, states.POWER_OFF)
         with conductor_utils.power_state_for_network_configuration(task):
             task.driver.network.unconfigure_tenant_networks(task)
-            # If it failed before the tenant's networks.
+            # if it failed before the tenant's networks were configured
             task.driver.network.remove_provisioning_network(task)
         return states.DELETED
 
 
 class LabRamdisk(Cleaned, ramdisk.RamdiskDeploy):
-    """Ironic's own, whose images boot from virtual media, with the config drive in another."""
+    """Ironic's own ramdisk interface: an image boots from virtual media, with the config drive in another device."""
 
     @base.deploy_step(priority=100)
     @task_manager.require_exclusive_lock
@@ -170,7 +170,7 @@ class Relay(socketserver.ThreadingTCPServer):
 
     @staticmethod
     def _typed(request, gone, serials):
-        """What a client types; until it goes."""
+        """Pass on what a client types, until it disconnects."""
         with contextlib.suppress(OSError):
             while data := request.recv(4096):
                 for serial in serials:
@@ -218,7 +218,7 @@ class LabConsole(base.ConsoleInterface):
 
 
 class LabInspect(base.InspectInterface):
-    """What the agent would find is in a file beside the machines' disks."""
+    """Reads what the agent would find from a file beside the machines' disks."""
 
     def get_properties(self):
         return {}

@@ -30,7 +30,7 @@ EXPORT {{ Export_Id = {number}; Path = {path}; Pseudo = /shares/{name}; Protocol
 {clients}}}
 """
 EVERYBODY = {"0.0.0.0/0": "*"}
-"""Ganesha takes a prefix of no bits for an address."""
+"""Any client: Ganesha takes a prefix of no bits for an address."""
 CLIENT = "  CLIENT {{ Clients = {to}; Protocols = 4; Access_Type = {level}; }}\n"
 
 
@@ -105,7 +105,7 @@ class GaneshaDriver(driver.ShareDriver):
         return self._folder / "snapshots" / snapshot["id"]
 
     def _change(self, share, rules):
-        """Rules of a share, or None: it is gone. Returns when Ganesha has read it."""
+        """Set a share's rules, or with None remove its export. Returns when Ganesha has read it."""
         file = self._folder / "shares" / f"{share['id']}.json"
         with _LOCK:
             if rules is None:
