@@ -1,4 +1,4 @@
-"""The operators' page of what needs someone: everything that weft knows of, in groups, each with its way out."""
+"""The operators' page of what needs attention: all that weft knows of, in groups, each alarm with its way out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from weft.web.visits import Visit, Visitor
 
 router = APIRouter(prefix="/site")
 SHOWN = 50
-"""Alarms of a group on the page; of the others the number."""
+"""Alarms of a group that the page shows; the rest are counted."""
 MOST = 1000
 _STATES: tuple[NodeState, ...] = ("quarantined", "failed")
 OLD_READING = 300.0
@@ -32,7 +32,7 @@ OLD_READING = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """One of a group.
+    """One alarm of a group.
 
     Attributes:
         what: a word or two, which the group's summary counts.
@@ -78,7 +78,7 @@ async def alarms(visit: Visitor) -> Response:
 
 
 async def _group(visit: Visit, look: _Look) -> Group:
-    """The present group, by one reading for all callers who may see it and ask at the same time."""
+    """The group as it is now, read once for all callers who may see it and ask at the same time."""
     if look.rule and look.rule not in visit.allowed:
         return Group(look.title, unread=f"not for this session: it needs the rule {look.rule}")
     try:
@@ -97,7 +97,7 @@ async def _read(visit: Visit, request: Request, look: _Look) -> Group:
 
 
 def _summary(found: list[Alarm]) -> str:
-    """How many there are of what; lists end at a thousand."""
+    """How many alarms there are of each `what`; lists end at a thousand."""
     more = "at least " if len(found) >= MOST else ""
     counts = Counter(one.what for one in found)
     return more + ", ".join(f"{number} {word}" for word, number in counts.most_common(8))
@@ -197,7 +197,7 @@ async def _site(visit: Visit, request: Request) -> list[Alarm]:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """A group of alarms. Attributes: rule: that it needs beside the page's; path: of the API's request for it."""
+    """How a group is read. Attributes: rule: needed beside the page's own; path: of the API's request for it."""
 
     title: str
     rule: str

@@ -67,9 +67,9 @@ from weft.web.visits import SessionsAsked, SignInFirst, book_of, sign_in_first
 from weft.web.websso import check_address
 
 LARGE_FORMS = 4
-"""Texts of sites that are read at once of people whose session has ended."""
+"""Most texts of sites that are read at the same time from people whose session has ended."""
 _TEXTS = re.compile(f"{PREFIX}/(order|pods/[^/]+/change|site/file)")
-"""Where the text of an order or a site is sent to: it is kept if the session has ended."""
+"""Paths that the text of an order or a site is sent to: it is kept if the session has ended."""
 
 
 def add_console(app: FastAPI, sign_in: SignIn, database: Database, websso_url: str | None = None) -> FastAPI:
@@ -77,7 +77,7 @@ def add_console(app: FastAPI, sign_in: SignIn, database: Database, websso_url: s
 
     Args:
         sign_in: Keystone.
-        database: for sessions; everything else is asked of the verbs.
+        database: for sessions alone; everything else goes through the verbs.
         websso_url: Keystone's address of WebSSO as browsers reach it; None: there is none.
 
     Raises `InputError` for another address.
@@ -156,7 +156,7 @@ async def _on_weft_error(http: HttpRequest, error: WeftError) -> Response:
 
 
 async def _form_again(http: HttpRequest, error: WeftError) -> Response | None:
-    """The form with what was typed and why it was refused; None: there is no such form, or not any more."""
+    """The form with what was typed and why it was refused; None if there is no such form, or no longer."""
     again = getattr(http.state, "again", None)
     if again is None or isinstance(error, ForbiddenError):
         return None
@@ -195,7 +195,9 @@ async def _sent_late(http: HttpRequest) -> dict[str, str]:
 
 
 def _on_http_error(http: HttpRequest, error: HTTPException) -> Response:
-    unknown = error.status_code == 404 and error.detail == "Not Found"  # Starlette's, of no route
+    unknown = (
+        error.status_code == 404 and error.detail == "Not Found"
+    )  # Starlette's own, for paths without a route
     problem = {
         "title": _title(error.status_code),
         "detail": "The console has no page at this address." if unknown else error.detail,

@@ -19,7 +19,7 @@ from weft.web.visits import Visit, Visitor
 router = APIRouter(prefix="/site")
 CATEGORIES = ("orphan", "missing", "different", "foreign", "late", "unknown")
 SHOWN = 200
-"""Findings on a page; of the others the number."""
+"""Findings that a page shows; the rest are counted."""
 ENTRIES = 50
 Text = Annotated[str, Query(max_length=255)]
 _AUDIT = "/site/audit"
@@ -58,7 +58,7 @@ async def audit_page(
 
 @router.get("/audit/accept")
 async def accept_page(visit: Visitor) -> Response:
-    """What accepting a restored database means."""
+    """Page that says what accepting a restored database means."""
     require(visit, await visit.caller("POST", "/v1/audit/accept"), "audit:repair")
     does = (
         "Audits everything, and then allows placement and changes again, whatever was found.",
@@ -84,7 +84,7 @@ async def accept(visit: Visitor) -> Response:
 
 @router.get("/audit/{key}")
 async def repair_page(visit: Visitor, key: str) -> Response:
-    """What the repair of a finding does, as an audit finds it now."""
+    """Page that says what the repair of a finding does, as an audit finds it now."""
     require(visit, await visit.caller("POST", "/v1/audit"), "audit:repair")
     finding = _finding(await _audited(visit), key)
     does = (
@@ -176,11 +176,10 @@ def _finding(report: AuditReport, key: str) -> Finding:
 
 
 def _seen(finding: Finding) -> str:
-    """What was shown of it, without sentences, in which times may change."""
+    """What the page showed of a finding, but for its sentences, in which times may change."""
     return print_of(finding.key, str(finding.repairable), finding.pod_id or "")
 
 
 def _is_unknown_pods(finding: Finding) -> bool:
-    """Whether it is a pod's that the database doesn't know: repaired only if someone confirms that the pod has
-    ended."""
+    """Whether it is of a pod that the database doesn't know: its end has to be confirmed before the repair."""
     return finding.category == "orphan" and finding.pod_id is not None and not finding.repairable

@@ -15,12 +15,12 @@ from weft.web.visits import Visit, Visitor
 
 router = APIRouter()
 SHOWN = 100
-"""Rows of each table; the certificate has all."""
+"""Rows that each table shows; the certificate has all."""
 
 
 @router.get("/pods/{name}/bandwidth")
 async def pod_page(visit: Visitor, name: str) -> Response:
-    """What a pod's servers measured last, or how they do it."""
+    """The last bandwidth test of a pod's servers, or the command that runs one."""
     pod = await pod_of(visit, name)
     how = f"weft pod verify-bandwidth {pod.name}"
     return await _page(visit, f"pod {pod.name}", f"/pods/{pod.id}", await _of_pod(visit, pod.id), how)
@@ -34,7 +34,7 @@ async def pod_download(visit: Visitor, name: str) -> Response:
 
 @router.get("/site/nodes/{name}/bandwidth")
 async def node_page(visit: Visitor, name: str) -> Response:
-    """What operators measured last on a node."""
+    """Operators' last bandwidth test of a node, or the command that runs one."""
     await node_of(visit, name)
     how = f"weft node verify-bandwidth {name} NODE …"
     return await _page(visit, f"node {name}", node_path(name), await _of_node(visit, name), how)
@@ -65,7 +65,7 @@ async def _of_node(visit: Visit, name: str) -> SignedCertificate | NotFoundError
 async def _page(
     visit: Visit, subject: str, own: str, signed: SignedCertificate | NotFoundError, how: str
 ) -> Response:
-    """Args: own: the subject's page. how: the command that measures."""
+    """The page of a certificate. Args: own: the subject's page. how: the command that measures."""
     key = ""
     if isinstance(signed, SignedCertificate):
         request = await visit.caller("GET", "/v1/receipt-key")

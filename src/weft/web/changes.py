@@ -20,7 +20,7 @@ MOST_HOURS = 10_000
 
 @router.get("/release")
 async def release_page(visit: Visitor, name: str) -> Response:
-    """What a release takes away."""
+    """Page that says what a release removes."""
     pod = await pod_of(visit, name)
     own = [entry for entry in pod.order.storage if entry.export is None]
     kept = [_named(entry) for entry in own if entry.keep or entry.existing]
@@ -75,7 +75,9 @@ async def extend(visit: Visitor, name: str) -> Response:
     pod = await pod_of(visit, name)
     if pod.lease_end is None:
         raise ConflictError(f"pod {pod.name} has no lease that could end later")
-    if form.get("from") != pod.lease_end.astimezone(UTC).isoformat():  # sent twice, or beside someone else's
+    if (
+        form.get("from") != pod.lease_end.astimezone(UTC).isoformat()
+    ):  # sent twice, or another user extended it
         raise ConflictError(f"the lease of pod {pod.name} has changed: look at the page again")
     until = datetime.fromtimestamp(pod.lease_end.timestamp(), UTC) + timedelta(hours=int(given))
     request = await visit.caller("POST", f"/v1/pods/{pod.id}/extend")

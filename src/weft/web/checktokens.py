@@ -36,7 +36,7 @@ async def list_tokens(visit: Visitor, node: Named = "", after: After = None) -> 
 
 @router.get("/new")
 async def new_page(visit: Visitor, node: Named = "") -> Response:
-    """Which node reports with it, and until when."""
+    """Form for a new token: its node, and until when it is valid."""
     await _may(visit, "POST", f"/v1/nodes/{quote(node or '-', safe='')}/check-tokens")
     does = (
         "The node's weft-check reports with it, and can do nothing else with it.",
@@ -52,7 +52,7 @@ async def new_page(visit: Visitor, node: Named = "") -> Response:
 
 @router.post("/new")
 async def create(visit: Visitor) -> Response:
-    """Make it; the answer has its secret."""
+    """Create a token; only this answer has its secret."""
     form = await visit.form(lambda: new_page(visit))
     node, until = form.get("node", "").strip(), form.get("until", "").strip()
     request = await visit.caller("POST", f"/v1/nodes/{quote(checked(node) or '-', safe='')}/check-tokens")
@@ -66,7 +66,7 @@ async def create(visit: Visitor) -> Response:
 
 @router.get("/{token}/revoke")
 async def revoke_page(visit: Visitor, token: str) -> Response:
-    """What the node can't do any more."""
+    """Page that says what the node can't do without the token."""
     one = await _token(visit, token)
     await _may(visit, "DELETE", f"/v1/check-tokens/{quote(token, safe='')}")
     used = f"It was used last {one.used_at.isoformat()}." if one.used_at else "It was never used."
@@ -79,7 +79,7 @@ async def revoke_page(visit: Visitor, token: str) -> Response:
 
 @router.post("/{token}/revoke")
 async def revoke(visit: Visitor, token: str) -> Response:
-    """Revoke it."""
+    """Revoke the token."""
     form = await visit.form()
     one = await _token(visit, token)
     check_unchanged(form, _seen(one), f"token {one.id}")
@@ -93,7 +93,7 @@ async def _may(visit: Visit, method: str, path: str) -> None:
 
 
 async def _token(visit: Visit, token: str) -> CheckTokenView:
-    """Raises `NotFoundError`."""
+    """A token by its id. Raises `NotFoundError`."""
     request = await visit.caller("GET", "/v1/check-tokens")
     every = await run_in_threadpool(visit.verbs.checks.tokens, request)
     found = next((one for one in every if one.id == token), None)

@@ -34,14 +34,14 @@ class AskedField:
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """What the page says, and the form on it.
+    """What the page before a change says, and the form on it.
 
     Attributes:
-        action: path of the form; `back`: of the page for those who don't want it; both below the console.
+        action: path of the form; `back`: path of the page to return to without the change; both below the console.
         does: one sentence for each thing that will happen, or stays.
         warnings: what is lost or broken.
         hidden: further fields of the form.
-        possible: False: it says why there is nothing to confirm.
+        possible: False if there is nothing to confirm; the page then says why.
     """
 
     title: str
@@ -56,7 +56,7 @@ class Confirmation:
 
 
 def confirmation(visit: Visit, asked: Confirmation, status: int = 200) -> Response:
-    """The page; after a form that was refused with what was typed, and why it was refused."""
+    """The page; after a refused form it has what was typed, and why it was refused."""
     problem = getattr(visit.http.state, "refused", None)
     if problem is not None:
         typed = visit.http.state.typed
@@ -84,7 +84,7 @@ def print_of(*documents: BaseModel | str) -> str:
 
 
 def check_unchanged(form: Mapping[str, str], now: str, what: str) -> None:
-    """Raise `ConflictError` if the form was made for something else than there is now."""
+    """Raise `ConflictError` unless the form was made for the present state, whose print is `now`."""
     if form.get("seen") != now:
         raise ConflictError(
             f"{what} has changed since the page was loaded: look at it again. Nothing was changed"

@@ -26,13 +26,13 @@ from weft.web.visits import Visit, Visitor
 router = APIRouter(prefix="/site")
 Target = Annotated[str, Query(max_length=255)]
 SHOWN = 50
-"""Names on a page; of the others the number."""
+"""Names that a page shows; the rest are counted."""
 _STOPS = "/site/stops"
 
 
 @router.get("/drain")
 async def drain_page(visit: Visitor, target: Target = "") -> Response:
-    """What shall be drained, by when, and why."""
+    """Form for what is to be drained, by when, and why."""
     require(visit, await visit.caller("POST", "/v1/drains"), "nodes:drain")
     does = (
         "The nodes get no new orders from now on. Pods there stay until the time by which they should be empty.",
@@ -63,7 +63,7 @@ def _fields(target: str) -> tuple[AskedField, ...]:
 
 @router.post("/drain/plan")
 async def plan(visit: Visitor) -> Response:
-    """Which nodes, pods and promises it concerns."""
+    """Page that shows which nodes, pods and promises the drain concerns."""
     form = await visit.form(lambda: drain_page(visit))
     wanted = _wanted(form)
     request = await visit.caller("POST", "/v1/drains")
@@ -91,7 +91,7 @@ async def plan(visit: Visitor) -> Response:
 
 @router.post("/drain")
 async def drain(visit: Visitor) -> Response:
-    """Drain what was planned, if it concerns and breaks the same as then."""
+    """Drain what was planned, if it still concerns and breaks what the page showed."""
     form = await visit.form(lambda: drain_page(visit))
     wanted = _wanted(form)
     request = await visit.caller("POST", "/v1/drains")
@@ -105,7 +105,7 @@ async def drain(visit: Visitor) -> Response:
 
 @router.get("/undrain")
 async def undrain_page(visit: Visitor, target: Target) -> Response:
-    """What ending a drain does."""
+    """Page that says what ending a drain does."""
     request = await visit.caller("DELETE", f"/v1/drains/{target}")
     require(visit, request, "nodes:drain")
     drains = await _drains_of(visit, target)
@@ -130,7 +130,7 @@ async def undrain_page(visit: Visitor, target: Target) -> Response:
 
 @router.post("/undrain")
 async def undrain(visit: Visitor) -> Response:
-    """End it."""
+    """End the drain."""
     form = await visit.form()
     target = form.get("target", "")
     if not 1 <= len(target) <= 255:

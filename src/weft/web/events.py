@@ -1,4 +1,4 @@
-"""What happens to all pods of a project, or of all projects, as a page that follows."""
+"""What happens to all pods of a project, or of all projects, as a page that is updated live."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from weft.web.visits import Visit, Visitor
 
 router = APIRouter(prefix="/events")
 SHOWN = 200
-"""Events on the page, which stays as long: the oldest go as new ones come."""
+"""Most events on the page: the oldest are removed as new ones come."""
 RESET = b"event: reset\ndata:\n\n"
-"""The position is from before the database was restored: the page loads again."""
+"""Sent if the position is from before the database was restored: the page loads again."""
 Every = Annotated[bool, Query(alias="all")]
 Position = Annotated[str, Query(max_length=LONGEST_NAME)]
 
@@ -61,7 +61,7 @@ async def live(visit: Visitor, after: Position, every: Every = False) -> Respons
 
 
 async def _stream(visit: Visit, request: Request, search: EventSearch, every: bool) -> AsyncGenerator[bytes]:
-    """Until the client goes, the session ends, or the room needs the place; the browser comes back."""
+    """Events until the client leaves, the session ends, or the waiting room needs the place; the browser reconnects."""
     yield RETRY
     try:
         while True:

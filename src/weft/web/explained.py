@@ -15,7 +15,7 @@ router = APIRouter(prefix="/problems")
 
 @router.get("/{code}")
 async def problem(http: HttpRequest, code: str) -> Response:
-    """What a code means, and what to do."""
+    """Page of a code: what it means, and what to do."""
     found = problem_page(code)
     if found is None:
         raise HTTPException(404, "no such code")

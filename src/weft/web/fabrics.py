@@ -18,7 +18,7 @@ from weft.web.visits import Visit, Visitor
 
 router = APIRouter(prefix="/site/fabrics")
 SHOWN = 500
-"""Differences on a page; of the others the number."""
+"""Differences that a page shows; the rest are counted."""
 
 
 @router.get("")
@@ -52,7 +52,7 @@ async def cabling(visit: Visitor, name: str) -> Response:
 
 @router.get("/{name}/adopt")
 async def adopt_page(visit: Visitor, name: str) -> Response:
-    """What adopting the discovered cabling changes."""
+    """Page that says what adopting the discovered cabling changes."""
     found = await _compared(visit, name)
     require(visit, await visit.caller("POST", "/v1/site/adopt-cabling"), "site:activate")
     _check_adoptable(found)
@@ -71,7 +71,7 @@ async def adopt_page(visit: Visitor, name: str) -> Response:
 
 @router.post("/{name}/adopt")
 async def adopt(visit: Visitor, name: str) -> Response:
-    """Adopt it, if it is still what was shown."""
+    """Adopt the discovered cabling, if it is still what was shown."""
     form = await visit.form()
     request = await visit.caller("POST", "/v1/site/adopt-cabling")
     await run_in_threadpool(visit.verbs.permissions.check, request, "site:activate")

@@ -1,4 +1,4 @@
-"""Around every answer of the console: its headers, and a page for unexpected errors. And who may send a form."""
+"""Headers of every answer of the console, the page for unexpected errors, and the checks of forms."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ async def form_of(
 
 
 def _pairs(body: bytes) -> list[tuple[str, str]]:
-    """Raises `ValueError`."""
+    """Names and values of a form's fields. Raises `ValueError`."""
     return parse_qsl(
         body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS
     )

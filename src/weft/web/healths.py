@@ -17,7 +17,7 @@ from weft.web.visits import Visit, Visitor
 router = APIRouter(prefix="/site/health")
 _TABLES = Latest[str](8)
 SHOWN = 200
-"""Nodes on the page; of the others the number."""
+"""Nodes that the page shows; the rest are counted."""
 
 
 @router.get("")
@@ -38,7 +38,7 @@ async def health(
 
 
 def _table(visit: Visit, request: Request, by: HealthGroup, health: HealthValue | None) -> str:
-    """The page's part that is the same for all who may see it, and until something changes."""
+    """The part of the page that is the same for all who may see it, kept until something changes."""
     found, nodes, number = visit.verbs.nodes.health_page(request, by, health, SHOWN)
     further = max(0, number - SHOWN)
 

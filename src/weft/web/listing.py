@@ -22,8 +22,8 @@ def part_of(
     limit: int,
     asked: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """What templates need of a page of a list: `rows`, and the queries of the `first` and the `following` page, each
-    None if there is none.
+    """A page of a list for templates: `rows`, and the queries of the `first` and the `following` page, each None if
+    there is none.
 
     Args:
         key: as `weft.api.paging.page`.

@@ -26,7 +26,7 @@ from weft.web.visits import Visit, Visitor
 
 router = APIRouter()
 GATHER_SECONDS = 1.0
-"""Between two events: a pod in progress changes many times a second."""
+"""Seconds between two events: a pod in progress changes many times a second."""
 
 
 @router.get("/pods/{name}/live")
@@ -44,7 +44,7 @@ async def _caller(visit: Visit, name: str, before: Request | None = None) -> Req
 
 
 async def _stream(visit: Visit, request: Request, pod: FoundPod, known: int) -> AsyncGenerator[bytes]:
-    """Events until the client goes, the session ends, or the room needs the place; the browser comes back."""
+    """Events until the client leaves, the session ends, or the waiting room needs the place; the browser reconnects."""
     name = str(pod.id)
     yield RETRY
     try:
@@ -74,7 +74,7 @@ def _is_news(known: int, now: FoundPod) -> bool:
 
 
 async def _shared(visit: Visit, request: Request, name: str, last: int) -> tuple[str, int]:
-    """`_news` for all streams of callers with the same rights. Args: last: an event that has been seen is in it."""
+    """`_news` for all streams of callers with the same rights. Args: last: newest event that it must include."""
 
     async def read() -> tuple[str, int]:
         return await run_in_threadpool(_news, visit, request, name)

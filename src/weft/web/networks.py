@@ -70,7 +70,7 @@ async def show_network(visit: Visitor, name: str) -> Response:
 
 @router.get("/{name}/abandon")
 async def abandon_page(visit: Visitor, name: str) -> Response:
-    """What it means to end a release as it is."""
+    """Page that says what abandoning a network's release means."""
     found = await _network(visit, name)
     request = await visit.caller("GET", f"/v1/networks/{found.id}")
     if not await run_in_threadpool(
@@ -102,7 +102,7 @@ async def abandon_page(visit: Visitor, name: str) -> Response:
 
 @router.post("/{name}/abandon")
 async def abandon(visit: Visitor, name: str) -> Response:
-    """Abandon it."""
+    """Abandon the network's release."""
     form = await visit.form(lambda: abandon_page(visit, name))
     found = await _network(visit, name)
     request = await visit.caller("POST", f"/v1/networks/{found.id}/abandon")

@@ -37,7 +37,7 @@ NO_ORDERS = "It gets no new orders from now on"
 
 @router.get("/hold")
 async def hold_page(visit: Visitor, name: str) -> Response:
-    """What a hold does."""
+    """Page that says what a hold does."""
     node = await _node(visit, name, "nodes:hold")
     does = (f"{NO_ORDERS}, until an operator accepts it for what it is held for.", *_pods_stay(node))
     asked = (AskedField("what", "What it must be accepted for, such as burn-in", 200),)
@@ -46,7 +46,7 @@ async def hold_page(visit: Visitor, name: str) -> Response:
 
 @router.post("/hold")
 async def hold(visit: Visitor, name: str) -> Response:
-    """Hold it."""
+    """Hold the node."""
     form = await _form(visit, name, lambda: hold_page(visit, name), breaks=True)
     what = validate(HoldRequest, {"what": form.get("what", "").strip()}, Positions()).what
     request = await visit.caller("PUT", f"/v1/nodes/{name}/hold")
@@ -56,7 +56,7 @@ async def hold(visit: Visitor, name: str) -> Response:
 
 @router.get("/quarantine")
 async def quarantine_page(visit: Visitor, name: str) -> Response:
-    """What a quarantine does."""
+    """Page that says what a quarantine does."""
     node = await _node(visit, name, "nodes:quarantine")
     does = (
         f"{NO_ORDERS}, until an operator clears it.",
@@ -71,7 +71,7 @@ async def quarantine_page(visit: Visitor, name: str) -> Response:
 
 @router.post("/quarantine")
 async def quarantine(visit: Visitor, name: str) -> Response:
-    """Quarantine it."""
+    """Quarantine the node."""
     form = await _form(visit, name, lambda: quarantine_page(visit, name), breaks=True)
     given = validate(QuarantineRequest, {"reason": form.get("reason", "").strip()}, Positions())
     request = await visit.caller("PUT", f"/v1/nodes/{name}/quarantine")
@@ -81,7 +81,7 @@ async def quarantine(visit: Visitor, name: str) -> Response:
 
 @router.get("/clear")
 async def clear_page(visit: Visitor, name: str) -> Response:
-    """What clearing a quarantine does, and why the node is in it."""
+    """Page that says what clearing a quarantine does, and why the node is in it."""
     node = await _node(visit, name, "nodes:quarantine")
     if node.state != "quarantined":
         raise ConflictError(f"node {name} is not in quarantine")
@@ -95,7 +95,7 @@ async def clear_page(visit: Visitor, name: str) -> Response:
 
 @router.post("/clear")
 async def clear(visit: Visitor, name: str) -> Response:
-    """Clear it, if its causes are still those that were shown: another owner's is appended to the first."""
+    """Clear the quarantine, if its causes are still those that were shown: another owner's is appended to the first."""
     node = await node_of(visit, name)
     await _form(visit, name, why=True)
     request = await visit.caller("DELETE", f"/v1/nodes/{name}/quarantine")
@@ -105,7 +105,7 @@ async def clear(visit: Visitor, name: str) -> Response:
 
 @router.get("/accept")
 async def accept_page(visit: Visitor, name: str, what: What = "") -> Response:
-    """What accepting the node does. `what`: only this hold ends; empty: all."""
+    """Page that says what accepting the node does. Args: what: the only hold that ends; empty: all end."""
     node = await _node(visit, name, "nodes:accept")
     ended = [hold.what for hold in node.holds if not what or hold.what == what]
     if not ended:
@@ -123,7 +123,7 @@ async def accept_page(visit: Visitor, name: str, what: What = "") -> Response:
 
 @router.post("/accept")
 async def accept(visit: Visitor, name: str) -> Response:
-    """Accept it: only holds that the page showed end, also if there is another by now."""
+    """Accept the node: only holds that the page showed end, not one that was added since."""
     form = await visit.form(lambda: accept_page(visit, name, form.get("what", "")))
     node = await node_of(visit, name)
     check_unchanged(form, _seen(node), f"node {name}")
@@ -148,7 +148,7 @@ async def accept(visit: Visitor, name: str) -> Response:
 
 @router.get("/clear-report")
 async def clear_report_page(visit: Visitor, name: str, project: Project = "") -> Response:
-    """What clearing the reports of a node does. `project`: only its report; empty: all."""
+    """Page that says what clearing a node's reports does. Args: project: only its report; empty: all."""
     node = await _node(visit, name, "nodes:clear_report")
     reports = [one for one in node.reports if project in ("", one.project_id)]
     if not reports:
@@ -167,7 +167,7 @@ async def clear_report_page(visit: Visitor, name: str, project: Project = "") ->
 
 @router.post("/clear-report")
 async def clear_report(visit: Visitor, name: str) -> Response:
-    """Clear them, if they are still those that were shown."""
+    """Clear the reports, if they are still those that were shown."""
     form = await visit.form()
     node, project = await _node(visit, name, "nodes:clear_report"), form.get("project", "")
     reports = [one for one in node.reports if project in ("", one.project_id)]
@@ -179,7 +179,7 @@ async def clear_report(visit: Visitor, name: str) -> Response:
 
 @router.get("/forget-checks")
 async def forget_checks_page(visit: Visitor, name: str) -> Response:
-    """What forgetting the node's own checks does."""
+    """Page that says what forgetting the node's own checks does."""
     node = await _node(visit, name, "nodes:forget_checks")
     if node.checked_at is None:
         raise ConflictError(f"node {name} hasn't reported checks")
@@ -193,7 +193,7 @@ async def forget_checks_page(visit: Visitor, name: str) -> Response:
 
 @router.post("/forget-checks")
 async def forget_checks(visit: Visitor, name: str) -> Response:
-    """Forget them, if they are those that were shown."""
+    """Forget the checks, if they are still those that were shown."""
     await _form(visit, name)
     request = await visit.caller("DELETE", f"/v1/nodes/{name}/checks")
     await run_in_threadpool(visit.verbs.checks.forget, request, name)
@@ -202,7 +202,7 @@ async def forget_checks(visit: Visitor, name: str) -> Response:
 
 @router.get("/judge-check")
 async def judge_check_page(visit: Visitor, name: str, check: Check = "") -> Response:
-    """What operators can say of a check that fails on this node, and on which nodes it fails: all are judged."""
+    """Page with the judgements of a check that fails on this node, and the nodes it fails on: all are judged."""
     await _node(visit, name, "nodes:judge_checks")
     nodes = await _failing(visit, check)
     if name not in nodes:
@@ -222,7 +222,7 @@ async def judge_check_page(visit: Visitor, name: str, check: Check = "") -> Resp
 
 @router.post("/judge-check")
 async def judge_check(visit: Visitor, name: str) -> Response:
-    """Judge it, if it fails on the nodes that were shown."""
+    """Judge the check, if it still fails on the nodes that were shown."""
     form = await visit.form(lambda: judge_check_page(visit, name, form.get("check", "")))
     check = form.get("check", "")
     request = await visit.caller("PUT", f"/v1/checks/{quote(check, safe='')}/judgement")
@@ -256,9 +256,9 @@ async def _form(
     """The fields of a form that was made for the node as it still is.
 
     Args:
-        again: its page, if something is typed there.
+        again: gives the form's page again, if something is typed there.
         breaks: it showed promises that the change breaks.
-        why: it showed the reasons of the node's state.
+        why: the page showed the reasons of the node's state.
     """
     form = await visit.form(again)
     node = await node_of(visit, name)
@@ -288,13 +288,13 @@ def _refused(node: NodeView, ended: list[str]) -> list[str]:
         f"Not the hold for {hold.what}: {', '.join(tests)} must pass first, or accept the node without, and say "
         "why."
         for hold in node.holds
-        if hold.what in ended and hold.why  # of weft's own
+        if hold.what in ended and hold.why  # holds of weft itself
         if (tests := [one.test for one in hold.tests if one.status != "passed"])
     ]
 
 
 def _afterwards(node: NodeView, accepted: tuple[str, ...] | list[str]) -> str:
-    """What keeps the node from new orders even then."""
+    """What keeps the node from new orders after the act, as a sentence."""
     left = [f"the hold for {hold.what}" for hold in node.holds if hold.what not in accepted]
     left += ["the drain"] if node.drain else []
     left += ["the quarantine"] if accepted and node.state == "quarantined" else []
@@ -310,7 +310,7 @@ async def _promises(visit: Visit, node: NodeView) -> tuple[str, ...]:
         return ()
     try:
         request = await visit.caller("POST", "/v1/drains")
-    except ForbiddenError:  # by the access rules of an application credential, which may name the hold alone
+    except ForbiddenError:  # the access rules of an application credential may allow the hold alone
         return ("Which reservations and bookings it breaks is not known to this session.",)
     wanted = DrainRequest(target=f"node:{node.name}", plan=True)
     found = await run_in_threadpool(visit.verbs.nodes.drain, request, wanted)
@@ -328,7 +328,9 @@ async def _page(
     what: str = "",
     why: str = "",
 ) -> Response:
-    """Args: warnings: promises that it breaks. what: the only hold that ends. why: shown reasons of its state."""
+    """The page before an act. Args: warnings: promises that it breaks. what: the only hold that ends. why: reasons of
+    the node's state that are shown.
+    """
     own = node_path(node.name)
     hidden = {"seen": _seen(node, why, warnings), **({"what": what} if what else {})}
     return confirmation(

@@ -43,7 +43,7 @@ async def list_nodes(
     sort: Annotated[str, Query(max_length=20)] = "site",
     number: Annotated[int, Query(alias="page", ge=1, le=LAST_PAGE)] = 1,
 ) -> Response:
-    """Nodes, who has them, and what keeps them from new orders; a page of them."""
+    """A page of nodes: who has each, and what keeps it from new orders."""
     skip = (number - 1) * ROWS
     asked = {"state": state or None, "rack": rack, "leaf": leaf, "name": name, "sort": sort, "skip": skip}
     search = validate(NodeSearch, {**asked, "limit": ROWS}, Positions())
@@ -84,7 +84,7 @@ async def show_node(
 
 
 async def _history(visit: Visit, name: str, before: int | None) -> tuple[NodeHistory | None, str]:
-    """The node's history, or why it can't be shown; the page has everything else all the same."""
+    """The node's history, or why it can't be shown; the rest of the page doesn't depend on it."""
     try:
         request = await visit.caller("GET", f"/v1/nodes/{name}/history")
         return await run_in_threadpool(visit.verbs.nodes.history, request, name, before, ENTRIES), ""

@@ -23,7 +23,7 @@ from weft.model.storageorder import MOST_ENTRIES
 MOST_PARTS = 5_000
 _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 NAME = "order"
-"""What errors call the text."""
+"""Name of the text in errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class FormField:
 
     @property
     def key(self) -> str:
-        """Its id in the page."""
+        """The field's id in the page."""
         return self.path.replace(".", "-")
 
 
@@ -165,7 +165,7 @@ def storage_rows(document: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _storage_row(entry: Mapping[str, object]) -> dict[str, str] | None:
-    """None: the form can't show it."""
+    """The form's fields of one entry; None if the form can't show it."""
     kinds = [kind for kind in STORAGE_KINDS if kind in entry]
     rest = dict(entry)
     if len(kinds) > 1:
@@ -185,8 +185,8 @@ def _storage_row(entry: Mapping[str, object]) -> dict[str, str] | None:
 
 
 def _storage_of(form: Mapping[str, str], before: list[dict[str, str]]) -> list[dict[str, Any]]:
-    """The entries of the form's rows. One whose kind is taken away goes; one that has no kind yet stays as it is, and
-    is refused by the order's check instead of being left out.
+    """The entries of the form's rows. One whose kind was removed is left out; one that has no kind yet is kept, so that
+    the order's check refuses it.
 
     Args:
         before: the rows that the form was made of.

@@ -33,7 +33,7 @@ class Answered:
         picture: its nodes, as an element of the page.
         made: what would be created, as words; notes: what to know before ordering it, one sentence each.
         lines: of the error; code: of it.
-        offers: sentence and YAML of the order with it; an empty YAML: not a change of the order.
+        offers: sentence, and YAML of the order with the offer; empty YAML if it isn't a change of the order.
     """
 
     plan: Plan | None = None
@@ -52,7 +52,7 @@ async def order_page(visit: Visitor, draft: Annotated[bool, Query()] = False) ->
     """An empty form; with `draft` the text that was sent when the session before had ended."""
     await visit.caller(
         "POST", "/v1/pods/plan"
-    )  # for the menu; the form is of no use to those who may not ask this
+    )  # for the menu; those who may not ask this have no use for the form
     text = visit.session.contents.draft if draft else ""
     if not text:
         return _page(visit, orderforms.EXAMPLE, {}, None)

@@ -64,7 +64,7 @@ class Kept:
         return cls(body, gzip.compress(body, 5, mtime=0), kind, f'W/"{digest}"')
 
     def answer(self, http: HttpRequest) -> Response:
-        """304 without the document for those who send its tag. Browsers keep none: `Guard` says so."""
+        """The document, or 304 if the request has its tag. Browsers don't store it: see `Guard`."""
         headers = {"ETag": self.tag, "Vary": "Accept-Encoding, Cookie"}
         given = ",".join(http.headers.getlist("if-none-match"))
         if is_known(self.tag.encode(), given.encode()):

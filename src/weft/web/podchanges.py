@@ -26,7 +26,7 @@ from weft.web.visits import Visit, Visitor
 
 router = APIRouter(prefix="/pods/{name}/change")
 MOST_NAMES = 4000
-"""Characters of the names of nodes that go."""
+"""Most characters of the field with the nodes that are removed."""
 
 
 @router.get("")
@@ -81,7 +81,7 @@ async def change(visit: Visitor, name: str) -> Response:
 async def _apply(
     visit: Visit, pod: PodView, form: dict[str, str], text: str, document: dict[str, Any]
 ) -> Response:
-    """Apply it, if it makes the same difference to the same generation as was shown."""
+    """Apply the order, if it makes the difference that was shown, to the same generation."""
     remove = form.get("remove", "").split()
     request = await visit.caller("PUT", f"/v1/pods/{pod.id}")
 
@@ -103,7 +103,7 @@ async def _apply(
         except ConflictError as error:
             raise (
                 other if differs else error
-            ) from None  # tenants aren't shown the sentence of one from within
+            ) from None  # tenants aren't shown the sentence of an internal conflict
         return None
 
     answered = await run_outside(visit.http, request, work)
@@ -145,8 +145,8 @@ def _difference(plan: Plan) -> PodChange:
 
 
 def _seen(pod: PodView, change: PodChange) -> str:
-    """Print of a difference, by what everyone is shown of it and the rest follows from: its fields and nodes. Those of
-    a waiting order are chosen once it starts."""
+    """Print of a difference: its fields and nodes, which everyone is shown and the rest follows from. A waiting order's
+    nodes don't count: they are chosen once it starts."""
     said = PodChange(generation=change.generation, fields=shown(change.fields))
     if pod.placed:
         nodes = {"nodes_added": change.nodes_added, "nodes_removed": change.nodes_removed}

@@ -15,7 +15,7 @@ router = APIRouter(prefix="/pods/{name}")
 
 @router.get("/links")
 async def links_page(visit: Visitor, name: str) -> Response:
-    """Reads the fabric now, for at most as long as its driver waits."""
+    """Page of a pod's links; reads the fabric now, for at most as long as its driver waits."""
     found = await _links(visit, name)
     operator = found.reading is not None
     rows = [(link, state_of([link], operator)) for link in found.links]

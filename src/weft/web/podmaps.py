@@ -14,11 +14,11 @@ router = APIRouter(prefix="/site/pods/{name}")
 
 @router.get("/map")
 async def pod_map(visit: Visitor, name: str) -> Response:
-    """Reads the fabric now, for at most as long as its driver waits."""
+    """Page with a pod's map; reads the fabric now, for at most as long as its driver waits."""
     request = await visit.caller("GET", f"/v1/pods/{checked(name)}/map")
     found = await run_outside(visit.http, request, lambda: visit.verbs.pods.map(request, name))
     pod = None
-    if not found.ports:  # without a fabric it has nodes and servers all the same
+    if not found.ports:  # without a fabric the map still has nodes and servers
         again = await visit.caller("GET", f"/v1/pods/{found.id}")
         pod = await run_in_threadpool(visit.verbs.pods.show, again, found.id)
     differ = sum(port.differs for port in found.ports)

@@ -40,7 +40,7 @@ POD_RULES = (
 )
 """Rules of what can be done on a pod's page."""
 OF_TENANTS = ("pods:", "events:", "webhooks:")
-"""Beginnings of rules whose pages aren't only for operators."""
+"""Prefixes of rules whose pages are for tenants, too."""
 
 
 @router.get("/")

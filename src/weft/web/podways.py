@@ -29,12 +29,12 @@ from weft.web.visits import Visit, Visitor
 router = APIRouter(prefix="/pods/{name}")
 ACTIONS: tuple[str, ...] = get_args(Action)
 SHOWN = 30
-"""Resources on a page; of the others the number."""
+"""Resources that a page shows; the rest are counted."""
 
 
 @router.get("/retry")
 async def retry_page(visit: Visitor, name: str) -> Response:
-    """What a retry does."""
+    """Page that says what a retry does."""
     pod = await _pod(visit, name, "pods:retry")
     if pod.state is not PodState.FAILED or pod.phase in (Phase.RELEASING, Phase.RELEASED):
         raise ConflictError(
@@ -50,7 +50,7 @@ async def retry_page(visit: Visitor, name: str) -> Response:
 
 @router.post("/retry")
 async def retry(visit: Visitor, name: str) -> Response:
-    """Retry it."""
+    """Retry the pod."""
     pod, _ = await _form(visit, name)
     request = await visit.caller("POST", f"/v1/pods/{pod.id}/retry")
     await run_in_threadpool(visit.verbs.pods.retry, request, pod.id)
@@ -59,7 +59,7 @@ async def retry(visit: Visitor, name: str) -> Response:
 
 @router.get("/abandon")
 async def abandon_page(visit: Visitor, name: str) -> Response:
-    """What it means to end a release as it is."""
+    """Page that says what abandoning a pod's release means."""
     pod = await _pod(visit, name, "pods:abandon")
     if pod.phase is not Phase.RELEASING:
         raise ConflictError(f"pod {pod.name} is {pod.state}: only a release that can't finish is abandoned")
@@ -84,7 +84,7 @@ async def abandon_page(visit: Visitor, name: str) -> Response:
 
 @router.post("/abandon")
 async def abandon(visit: Visitor, name: str) -> Response:
-    """Abandon it."""
+    """Abandon the pod's release."""
     pod, form = await _form(visit, name, lambda: abandon_page(visit, name))
     if form.get("name", "").strip() != pod.name:
         raise InputError("name", form.get("name", "")[:64], f"{pod.name}, to confirm")
@@ -96,7 +96,7 @@ async def abandon(visit: Visitor, name: str) -> Response:
 
 @router.get("/replace")
 async def replace_page(visit: Visitor, name: str) -> Response:
-    """Which node goes, and which comes."""
+    """Form for the node to replace, and the node that takes its place."""
     pod = await _pod(visit, name, "pods:replace")
     if not pod.placed or pod.phase in (Phase.RELEASING, Phase.RELEASED):
         raise ConflictError(f"pod {pod.name} is {pod.state}: it has no nodes that could be replaced")
@@ -117,7 +117,7 @@ async def replace_page(visit: Visitor, name: str) -> Response:
 
 @router.post("/replace/plan")
 async def replace_plan(visit: Visitor, name: str) -> Response:
-    """What the replacement would do."""
+    """Page that says what the replacement would do."""
     pod, form = await _form(visit, name, lambda: replace_page(visit, name))
     wanted = _replacement(form)
     request = await visit.caller("POST", f"/v1/pods/{pod.id}/replace/plan")
@@ -144,7 +144,7 @@ async def replace_plan(visit: Visitor, name: str) -> Response:
 
 @router.post("/replace")
 async def replace(visit: Visitor, name: str) -> Response:
-    """Replace it, if the node that was shown still comes."""
+    """Replace the node, if the node that takes its place is still the one that was shown."""
     pod, form = await _form(visit, name, lambda: replace_page(visit, name))
     wanted, comes = _replacement(form), form.get("comes", "").split()
     request = await visit.caller("POST", f"/v1/pods/{pod.id}/replace")
@@ -155,7 +155,7 @@ async def replace(visit: Visitor, name: str) -> Response:
 
 @router.get("/servers/act")
 async def act_page(visit: Visitor, name: str) -> Response:
-    """Which server is rebooted, and how."""
+    """Form for the server to reboot, and how."""
     pod = await _pod(visit, name, "pods:operate")
     if not pod.servers:
         raise ConflictError(f"pod {pod.name} is {pod.state}: it has no servers")
@@ -175,7 +175,7 @@ async def act_page(visit: Visitor, name: str) -> Response:
 
 @router.post("/servers/act")
 async def act(visit: Visitor, name: str) -> Response:
-    """Ask the cloud for it; a rescue system's password is on the answer alone."""
+    """Ask the cloud to reboot the server; only this answer has a rescue system's password."""
     pod, form = await _form(visit, name, lambda: act_page(visit, name))
     given = validate(ActionRequest, {"action": form.get("action", "")}, Positions())
     _, meant = _server(pod, form)
@@ -190,7 +190,7 @@ async def act(visit: Visitor, name: str) -> Response:
 
 @router.get("/servers/console")
 async def console_page(visit: Visitor, name: str) -> Response:
-    """The page that asks which server's console is opened."""
+    """Form for the server whose console is to be opened."""
     pod = await _pod(visit, name, "pods:console")
     if not pod.servers:
         raise ConflictError(f"pod {pod.name} is {pod.state}: it has no servers")
@@ -206,7 +206,7 @@ async def console_page(visit: Visitor, name: str) -> Response:
 
 @router.post("/servers/console")
 async def console(visit: Visitor, name: str) -> Response:
-    """Ask the cloud for it; the address is on the answer alone."""
+    """Ask the cloud for the console's address; only this answer has it."""
     pod, form = await _form(visit, name, lambda: console_page(visit, name))
     server, meant = _server(pod, form)
     request = await visit.caller("POST", f"/v1/pods/{pod.id}/servers/{meant}/console")
@@ -217,7 +217,7 @@ async def console(visit: Visitor, name: str) -> Response:
 
 @router.get("/report")
 async def report_page(visit: Visitor, name: str) -> Response:
-    """Which node is faulty, and why."""
+    """Form for the faulty node, and what is wrong with it."""
     pod = await _pod(visit, name, "pods:report")
     if not pod.placed or pod.phase is Phase.RELEASED:
         raise ConflictError(f"pod {pod.name} is {pod.state}: it has no nodes that could be reported")
@@ -234,7 +234,7 @@ async def report_page(visit: Visitor, name: str) -> Response:
 
 @router.post("/report")
 async def report(visit: Visitor, name: str) -> Response:
-    """Report it."""
+    """Report the node."""
     pod, form = await _form(visit, name, lambda: report_page(visit, name))
     texts = {"node": form.get("node", ""), "reason": form.get("reason", "").strip()}
     given = validate(ReportRequest, texts, Positions())
@@ -279,7 +279,7 @@ async def _form(
     """The pod, and the fields of a form that was made for it as it still is.
 
     Args:
-        again: its page, if something is typed there.
+        again: gives the form's page again, if something is typed there.
     """
     form = await visit.form(again)
     pod = await pod_of(visit, name)
@@ -288,7 +288,7 @@ async def _form(
 
 
 def _seen(pod: PodView) -> dict[str, str]:
-    """What pages show of it: its state, since when, and its generation."""
+    """What pages showed of the pod: its state, since when, and its generation."""
     return {"seen": print_of(pod.id, pod.state, pod.phase, pod.since.isoformat(), str(pod.generation))}
 
 

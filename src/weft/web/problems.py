@@ -23,7 +23,8 @@ class ProblemPage:
     """What docs/problems says of one code, as HTML made here from the project's own text.
 
     Attributes:
-        title: of its page; group: of its group on the page.
+        title: title of its page.
+            group: title of its group on that page.
     """
 
     code: str
@@ -97,5 +98,5 @@ def _html(markdown: str) -> str:
 
 
 def _without_links(tokens: list[Token]) -> list[Token]:
-    """Links lead to other files of the documentation, which aren't served here: their text stays."""
+    """Replace links by their text: they lead to files of the documentation that aren't served here."""
     return [token for token in tokens if token.type not in ("link_open", "link_close")]

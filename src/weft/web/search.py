@@ -1,4 +1,4 @@
-"""One box for names, ids, GUIDs, addresses, P_Keys and VLANs; what everyone finds is what they may see."""
+"""One box for names, ids, GUIDs, addresses, P_Keys and VLANs; users find only what they may see."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ router = APIRouter()
 
 @router.get("/search")
 async def search(visit: Visitor, q: Annotated[str, Query(max_length=1000)] = "") -> Response:
-    """What has exactly this value."""
+    """Page of everything that has exactly this value."""
     request = await visit.caller("GET", "/v1/search")
     found: SearchResult | None = None
     wrong = ""
@@ -34,7 +34,7 @@ async def search(visit: Visitor, q: Annotated[str, Query(max_length=1000)] = "")
 
 
 async def _part(visit: Visit, serial: str) -> PartHistory | None:
-    """None also for an application credential whose access rules don't name the history of parts."""
+    """The history of a part; None if there is none, or if an application credential's access rules don't allow it."""
     try:
         return await history_of(visit, serial)
     except ForbiddenError:

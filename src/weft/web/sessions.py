@@ -89,7 +89,7 @@ class SessionBook:
         return Session(key, contents, ends)
 
     def find(self, key: str) -> Session | None:
-        """The session of a cookie's value, whatever that is; None: there is none, or not any more."""
+        """The session of a cookie's value, which may be any text; None if there is none, or it has ended."""
         if not _ID.fullmatch(key):
             return None
         digest = _digest(key)
@@ -100,11 +100,11 @@ class SessionBook:
         try:
             plain = AESGCM(_sealing_key(key)).decrypt(nonce, sealed, digest)
             return Session(key, SessionContents(**json.loads(plain)), row.expires_at)
-        except (InvalidTag, ValueError, TypeError):  # of another row, or of another version of weft
+        except (InvalidTag, ValueError, TypeError):  # made for another row, or by another version of weft
             return None
 
     def still_there(self, keys: Collection[str]) -> frozenset[str]:
-        """Those of these sessions that haven't ended."""
+        """The keys among these whose sessions haven't ended."""
         digests = {_digest(key): key for key in keys}
         there = self._rows.still_there(list(digests))
         return frozenset(key for digest, key in digests.items() if digest in there)

@@ -38,7 +38,7 @@ log = logging.getLogger("weft.web")
 
 @router.get("/sign-in")
 async def sign_in_page(http: HttpRequest) -> Response:
-    """The forms."""
+    """Page with the forms for signing in."""
     return forms(http, {}, back=http.query_params.get("next", "/"), over="over" in http.query_params)
 
 
@@ -119,7 +119,7 @@ async def sign_in(http: HttpRequest) -> Response:
 
 
 async def begin(http: HttpRequest, found: SignedIn, before: Session | None, draft: str) -> Session:
-    """A session for a token: of its project, of the only one that there is, or with the choice to come."""
+    """A session for a token: in its project, in the user's only project, or with the choice still to be made."""
     unscoped = "" if found.project_id or found.system else found.token
     if unscoped:
         scopes = await at_keystone(http, lambda keystone: keystone.scopes(unscoped))
@@ -184,7 +184,7 @@ async def passcode_page(http: HttpRequest) -> Response:
 
 @router.post("/passcode")
 async def passcode(http: HttpRequest) -> Response:
-    """The second factor."""
+    """Sign in with the second factor."""
     session = await _in_stage(http, "passcode")
     form = await form_of(http, session)
     back = form.get("next", "/")

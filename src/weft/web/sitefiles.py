@@ -42,18 +42,18 @@ LARGEST = MIB
 LARGEST_FORM = 3 * LARGEST + 64 * KIB
 """Largest form that sends it, percent-encoded."""
 NAME = "site.yaml"
-"""What errors call the text."""
+"""Name of the text in errors."""
 SHOWN = 50
-"""Errors, and names of a table, on the page; of the others the number."""
+"""Errors, and names of a table, that the page shows; the rest are counted."""
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedText:
-    """What a text would do.
+    """What activating a text would do.
 
     Attributes:
-        base: generation that it was compared with; 0: there is none.
+        base: generation of the active site that it was compared with; 0: there is none.
         seen: identifies text and base.
     """
 
@@ -135,9 +135,9 @@ async def _active(visit: Visit) -> SiteView | None:
 
 
 def _check(verbs: Service, request: Request, active: SiteView | None, text: str) -> CheckedText:
-    """Raises `InputErrors` with everything that is wrong, with its lines."""
+    """Compare a text with the active site. Raises `InputErrors` with everything that is wrong, with line numbers."""
     after = _site(text)
-    # Not checked again: what an earlier version let in must not keep its correction out.
+    # The active site isn't checked: what an earlier version accepted must not prevent its correction.
     before = canonical(Site.model_validate(_document(verbs, request, active))) if active else None
     base = active.generation if active else 0
     return CheckedText(after.name, base, site_differences(before, after), hints(after), _seen(text, active))
@@ -211,7 +211,7 @@ def _written(field: str, pieces: Iterable[Any]) -> Iterator[str]:
 
 
 def _seen(text: str, active: SiteView | None) -> str:
-    """A restored database may use a generation's number again, but not its time."""
+    """Print of a text and the active site, with its time: a restored database may reuse a generation's number."""
     return print_of(text, f"{active.generation} {active.activated_at.isoformat()}" if active else "0")
 
 

@@ -22,7 +22,7 @@ Given = Annotated[str, Query(max_length=20)]
 
 @router.get("/links")
 async def link_page(visit: Visitor, link: Name = "", pattern: Given = "rail") -> Response:
-    """A cable by one of its ends; without one the form that asks for it, and so after one that can't be shown."""
+    """Page of a cable, by one of its ends; the form alone without an end, or for one that can't be shown."""
     chosen, request = _pattern(pattern), await visit.caller("GET", "/v1/links")
     found, wrong, status = None, "", 200
     wanted = checked(link.strip())
@@ -42,7 +42,7 @@ async def link_page(visit: Visitor, link: Name = "", pattern: Given = "rail") ->
 
 @router.get("/pods/{name}/disturbers")
 async def disturbers(visit: Visitor, name: str, pattern: Given = "rail") -> Response:
-    """What shares links between switches with a pod, and which of it explains congestion."""
+    """Page of the pods that share links between switches with a pod, and which of them explain congestion."""
     chosen, pod = _pattern(pattern), checked(name)
     request = await visit.caller("GET", "/v1/site/who-disturbs")
     found = await run_outside(

@@ -16,8 +16,8 @@ class SitePage:
     """A page about the whole site.
 
     Attributes:
-        rule: of the API's request that it shows the answer of.
-        group: of the menu.
+        rule: of the API's request whose answer it shows.
+        group: its group in the menu.
     """
 
     path: str

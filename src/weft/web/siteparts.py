@@ -32,7 +32,7 @@ async def part(visit: Visitor, serial: Annotated[str, Query(max_length=1000)] = 
 
 
 async def history_of(visit: Visit, serial: str) -> PartHistory | None:
-    """None: no node has reported a part with this number."""
+    """The history of a part; None if no node has reported a part with this number."""
     try:
         request = await visit.caller("GET", f"/v1/parts/{quote(checked(serial), safe='')}/history")
         return await run_in_threadpool(visit.verbs.nodes.part_history, request, serial)

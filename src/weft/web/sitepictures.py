@@ -28,7 +28,7 @@ from weft.web.visits import Visit, Visitor
 router = APIRouter(prefix="/site")
 KINDS = ("leaf", "rack")
 NONE = "-"
-"""Leaf of nodes that are on none, and block of a fabric that has none."""
+"""Name for the leaf of nodes that are on none, and for the block of a fabric without blocks."""
 HEALTHS = {"ok": "#2a8f5c", "warning": "#b26a00", "failed": "#c62828", "unknown": "#8b949e"}
 """Colors of health."""
 LOADS = {
@@ -38,7 +38,7 @@ LOADS = {
     "up to 90 %": (0.9, "#b26a00"),
     "above 90 %": (math.inf, "#c62828"),
 }
-"""Shares of their links that nodes use, each with its upper end and its color."""
+"""Ranges of the share of its links that a node uses, each with its upper end and its color."""
 _STEPS = [end for end, _ in LOADS.values()][:-1]
 ROWS = 200
 """Leaves or racks on a page of the table."""
@@ -57,7 +57,7 @@ class SitePicture:
 
     @cached_property
     def rows(self) -> Sequence[tuple[Box, Mapping[str, int]]]:
-        """Rows of the table: each box, and how many of its nodes are in which state."""
+        """Rows of the table: each box, with the number of its nodes by state."""
         return [(box, Counter(state for _, state in box.nodes)) for box in self.boxes]
 
     @cached_property
@@ -135,7 +135,7 @@ async def picture_data(visit: Visitor, by: By = "leaf") -> Response:
 
 @router.get("/picture-load.json")
 async def picture_load(visit: Visitor) -> Response:
-    """What the canvas colors by load: of each node the number of its value, and what isn't known."""
+    """Colors of the canvas by load: the number of each node's range, and why loads aren't known."""
     request = await visit.asker("GET", "/v1/site/loads")
 
     async def read() -> str:
@@ -173,12 +173,12 @@ def _drawn(found: SitePicture, healths: Mapping[str, HealthValue]) -> str:
 
 
 def _pod_of(node: NodeMark) -> str:
-    """Pods of several projects may have one name."""
+    """Pod and project of a node, since pods of several projects may have one name."""
     return f"{node.pod} of {node.project_id}" if node.pod else ""
 
 
 async def _reading(visit: Visit, by: str) -> Callable[[], Awaitable[SitePicture]]:
-    """Reads the boxes, and the nodes for them; the caller may do that, as far as its token says."""
+    """A function that reads the picture; checks first that the caller's token allows it."""
     if by not in KINDS:
         raise InputError("by", by, f"one of: {', '.join(KINDS)}")
     request = await visit.asker("GET", "/v1/nodes")

@@ -46,7 +46,7 @@ async def resources(visit: Visitor, after: After = None) -> Response:
 
 @router.get("/plan")
 async def plan_page(visit: Visitor, adopt: Annotated[bool, Query()] = False) -> Response:
-    """What the active site needs in its clouds beside what is there, and the form that applies exactly that."""
+    """Page of what the active site needs in its clouds and lacks, with the form that applies exactly that."""
     plan = await _plan(visit, adopt)
     steps = [f"{one.action} {one.kind} {one.name} in {one.where}{_more(one)}" for one in plan.steps]
     does = (
@@ -83,7 +83,7 @@ async def plan_page(visit: Visitor, adopt: Annotated[bool, Query()] = False) -> 
 
 @router.post("/apply")
 async def apply(visit: Visitor) -> Response:
-    """Apply what was shown, if it is still what would be done."""
+    """Apply the plan, if it is still the one that was shown."""
     form = await visit.form()
     request = await visit.caller("POST", "/v1/site/apply")
     await run_in_threadpool(visit.verbs.permissions.check, request, "site:apply")
@@ -97,7 +97,7 @@ async def apply(visit: Visitor) -> Response:
 
 
 def _more(step: SiteStep) -> str:
-    """What is behind a step's name: what it is, and the fields that differ."""
+    """Details behind a step's name: what it is, and the fields that differ."""
     fields = "; ".join(f"{one.field}: {one.was} → {one.becomes}" for one in step.fields[:5])
     said = ", ".join(text for text in (step.what, fields) if text)
     return f": {said}" if said else ""
@@ -110,7 +110,7 @@ async def _plan(visit: Visit, adopt: bool) -> SitePlan:
 
 @router.get("/abandon")
 async def abandon_page(visit: Visitor) -> Response:
-    """What it means to end the removal as it is."""
+    """Page that says what abandoning the removal means."""
     found = await _resources(visit)
     require(visit, await visit.caller("POST", "/v1/site/abandon"), "site:destroy")
     if found.state is not PodState.RELEASING:
@@ -147,7 +147,7 @@ async def abandon_page(visit: Visitor) -> Response:
 
 @router.post("/abandon")
 async def abandon(visit: Visitor) -> Response:
-    """Abandon it."""
+    """Abandon the removal."""
     form = await visit.form(lambda: abandon_page(visit))
     request = await visit.caller("POST", "/v1/site/abandon")
     await run_in_threadpool(visit.verbs.permissions.check, request, "site:destroy")

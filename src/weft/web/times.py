@@ -28,7 +28,7 @@ from weft.web.visits import Visit, Visitor
 router = APIRouter()
 DOMAINS = ("leaf", "block", "hall", "building", "site")
 MOST_WAITING = 1000
-"""Orders that the page of the queue reads at most; it says so if there are more."""
+"""Most orders that the page of the queue reads; it says so if there are more."""
 _LIST = "/site/reservations"
 WEEKS = (1, 4, 13, 52)
 """Weeks that the calendar of reservations shows at once."""
@@ -78,7 +78,7 @@ async def capacity_history(visit: Visitor, span: Annotated[str, Query(max_length
 
 @router.get("/site/capacity.svg")
 async def capacity_picture(visit: Visitor, span: Annotated[str, Query(max_length=4)] = "7d") -> Response:
-    """The same as a picture, with more moments."""
+    """Capacity over time as a picture, with more moments than the page's table."""
     found = await _noted(visit, span, DRAWN)
     text = capacity_over_time(found.points, found.since, found.until)
     return Response(text, 200, media_type="image/svg+xml")
@@ -141,7 +141,7 @@ async def reservations_picture(visit: Visitor, day: Day = "", weeks: Weeks = 4) 
 
 
 async def _reservations(visit: Visit) -> tuple[list[ReservationView], datetime]:
-    """All of them, and the time by the clock that they begin and end by."""
+    """All reservations, and the present time by the database's clock, which they begin and end by."""
     request = await visit.caller("GET", "/v1/reservations")
     found, now = await run_in_threadpool(visit.verbs.capacity.calendar, request)
     return found, now.astimezone(UTC)
@@ -162,7 +162,7 @@ def _first(day: str, now: datetime) -> date:
 
 @router.get(f"{_LIST}/new")
 async def new_page(visit: Visitor) -> Response:
-    """What is reserved, for whom and when."""
+    """Form for a new reservation: what, for whom and when."""
     require(visit, await visit.caller("POST", "/v1/reservations"), "reservations:change")
     does = (
         "Only this project may have the nodes in that time. Pods that have them now must end before it begins.",
@@ -184,7 +184,7 @@ async def new_page(visit: Visitor) -> Response:
 
 @router.post(f"{_LIST}/new")
 async def create(visit: Visitor) -> Response:
-    """Reserve them."""
+    """Create the reservation."""
     form = await visit.form(lambda: new_page(visit))
     request = await visit.caller("POST", "/v1/reservations")
     await run_in_threadpool(visit.verbs.permissions.check, request, "reservations:change")
@@ -198,7 +198,7 @@ async def create(visit: Visitor) -> Response:
 
 @router.get(f"{_LIST}/{{name}}/delete")
 async def delete_page(visit: Visitor, name: str) -> Response:
-    """What the project loses."""
+    """Page that says what the project loses with the reservation."""
     seen, does = await _reservation(visit, name)
     require(visit, await visit.caller("DELETE", f"/v1/reservations/{name}"), "reservations:change")
     own = f"{_LIST}/{quote(name, safe='')}/delete"
@@ -210,7 +210,7 @@ async def delete_page(visit: Visitor, name: str) -> Response:
 
 @router.post(f"{_LIST}/{{name}}/delete")
 async def delete(visit: Visitor, name: str) -> Response:
-    """Delete it, if it is still the one that was shown."""
+    """Delete the reservation, if it is still the one that was shown."""
     form = await visit.form()
     request = await visit.caller("DELETE", f"/v1/reservations/{name}")
     await run_in_threadpool(visit.verbs.permissions.check, request, "reservations:change")
@@ -221,7 +221,7 @@ async def delete(visit: Visitor, name: str) -> Response:
 
 
 async def _reservation(visit: Visit, name: str) -> tuple[ReservationView, tuple[str, ...]]:
-    """It, and what it is. Raises `NotFoundError`."""
+    """A reservation, and sentences that describe it. Raises `NotFoundError`."""
     request = await visit.caller("GET", f"/v1/reservations/{checked(name)}")
     one = await run_in_threadpool(visit.verbs.capacity.reservation, request, name)
     until = f"to {one.end.isoformat()}" if one.end else "without an end"

@@ -1,4 +1,4 @@
-"""A request for a page: its session, and the caller whom the verbs know."""
+"""A request for a page: its session, and the caller for the verbs."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ LONGEST_NEXT = 500
 
 
 class SessionsAsked:
-    """Keys of sessions whose streams want to go on: one question to the database for all that ask at the same time."""
+    """Whether streams' sessions are still valid: one query of the database for all that ask at the same time."""
 
     def __init__(self) -> None:
         self._together = SharedReadings()
         self._waiting: set[str] = set()
 
     async def goes_on(self, book: SessionBook, session: Session) -> bool:
-        """Whether a session is still valid, by one question for all that ask at the same time."""
+        """Whether a session is still valid, by one query for all that ask at the same time."""
         self._waiting.add(session.key)
         return session.key in await self._together.read(book, partial(self._look, book))
 
@@ -98,7 +98,7 @@ class Visit:
         return await asker_as(self.http, self.session.contents.token, method, path, before)
 
     async def goes_on(self) -> bool:
-        """Whether the session hasn't ended; streams that ask at the same time share one look."""
+        """Whether the session hasn't ended; streams that ask at the same time share one query."""
         asked = cast(SessionsAsked, self.http.app.state.sessions_asked)
         return await asked.goes_on(book_of(self.http), self.session)
 
@@ -108,7 +108,7 @@ class Visit:
         """The fields of a form of this session. Raises `HTTPException`.
 
         Args:
-            again: the page of the form. It is the answer if what was typed is refused later, with what was typed.
+            again: gives the form's page again, for the answer if what was typed is refused later.
             largest: bytes of it.
         """
         fields = await form_of(self.http, self.session, largest=largest)
@@ -149,7 +149,7 @@ Visitor = Annotated[Visit, Depends(visit_of)]
 
 
 async def at_keystone(http: HttpRequest, ask: Callable[[SignIn], _T]) -> _T:
-    """Ask Keystone for someone who isn't known yet: in the share of strangers' threads that its address has."""
+    """Ask Keystone for a user who isn't signed in yet, in the share of threads that strangers at its address have."""
     strangers = cast(ThreadShares, http.app.state.strangers)
     work = partial(ask, cast(SignIn, http.app.state.sign_in))
     return await strangers.run(neighbourhood(address_of(http)), work, READ_SECONDS)

@@ -167,7 +167,7 @@ ELSEWHERE = {
 
 
 def ways_of_pod(pod: str, codes: Iterable[str], allowed: Iterable[str]) -> list[tuple[str, str, str]]:
-    """Label, path and effect of each way out that the codes name, for someone who may do this; none is there twice.
+    """Label, path and effect of each way out that the codes name and the caller may follow, without duplicates.
 
     Args:
         pod: its id.

@@ -40,7 +40,7 @@ async def list_webhooks(
 
 @router.get("/new")
 async def new_page(visit: Visitor) -> Response:
-    """What shall be sent where."""
+    """Form for a new webhook: which events are sent, and where."""
     request = await visit.caller("GET", "/v1/webhooks")
     if "webhooks:change" not in await _may(visit, request.caller.project_id):
         raise ForbiddenError(f"{request.caller.user_name} may not do webhooks:change")
@@ -65,7 +65,7 @@ async def new_page(visit: Visitor) -> Response:
 
 @router.post("/new")
 async def create(visit: Visitor) -> Response:
-    """Make it; the answer has its secret."""
+    """Create the webhook; only this answer has its secret."""
     form = await visit.form(lambda: new_page(visit))
     given = {
         "name": form.get("name", "").strip(),
@@ -86,7 +86,7 @@ async def show(visit: Visitor, name: str) -> Response:
 
 @router.post("/{name}/test")
 async def test(visit: Visitor, name: str) -> Response:
-    """Send a message now, and say what came of it."""
+    """Send a test message now, and show the result."""
     await visit.form()
     request = await visit.caller("POST", f"/v1/webhooks/{checked(name)}/test")
     tested = await run_outside(visit.http, request, lambda: visit.verbs.webhooks.test(request, name))
@@ -96,7 +96,7 @@ async def test(visit: Visitor, name: str) -> Response:
 
 @router.post("/{name}/enable")
 async def enable(visit: Visitor, name: str) -> Response:
-    """Send again, at once."""
+    """Enable the webhook: events are sent again, at once."""
     hook = await _form(visit, name)
     request = await visit.caller("POST", f"/v1/webhooks/{hook.id}/enable")
     await run_in_threadpool(visit.verbs.webhooks.enable, request, hook.id, hook.revision)
@@ -105,7 +105,7 @@ async def enable(visit: Visitor, name: str) -> Response:
 
 @router.get("/{name}/rotate")
 async def rotate_page(visit: Visitor, name: str) -> Response:
-    """What another secret does."""
+    """Page that says what rotating the secret does."""
     hook = await _hook(visit, name)
     if "webhooks:change" not in await _may(visit, hook.project_id):
         raise ForbiddenError("only members of its project may do webhooks:change with this webhook")
@@ -118,7 +118,7 @@ async def rotate_page(visit: Visitor, name: str) -> Response:
 
 @router.post("/{name}/rotate")
 async def rotate(visit: Visitor, name: str) -> Response:
-    """Make another one, if it hasn't got one since the page: a form that is sent twice counts once."""
+    """Rotate the secret, unless that was done since the page was loaded: a form that is sent twice counts once."""
     hook = await _form(visit, name)
     request = await visit.caller("POST", f"/v1/webhooks/{hook.id}/rotate")
     return _secret(
@@ -128,7 +128,7 @@ async def rotate(visit: Visitor, name: str) -> Response:
 
 @router.get("/{name}/delete")
 async def delete_page(visit: Visitor, name: str) -> Response:
-    """What the project loses."""
+    """Page that says what deleting the webhook ends."""
     hook = await _hook(visit, name)
     does = (f"Nothing is sent to {hook.url} any more.", f"{hook.delivered} events were delivered.")
     return _page(visit, hook, "delete", f"Delete webhook {hook.name}", does)
@@ -136,7 +136,7 @@ async def delete_page(visit: Visitor, name: str) -> Response:
 
 @router.post("/{name}/delete")
 async def delete(visit: Visitor, name: str) -> Response:
-    """Delete it."""
+    """Delete the webhook."""
     hook = await _form(visit, name)
     request = await visit.caller("DELETE", f"/v1/webhooks/{hook.id}")
     await run_in_threadpool(visit.verbs.webhooks.delete, request, hook.id, hook.revision)

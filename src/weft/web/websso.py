@@ -30,7 +30,7 @@ from weft.web.visits import at_keystone, local, with_session
 router = APIRouter(prefix="/sso")
 COOKIE = "__Host-weft-sso"
 SECONDS = 600
-"""How long someone may take at the identity provider."""
+"""Seconds that signing in at the identity provider may take."""
 _VALUE = re.compile(r"[A-Za-z0-9_-]{43}\.([A-Za-z0-9_-]{0,1400})")
 
 
@@ -67,7 +67,7 @@ async def start(http: HttpRequest, next: str = "/") -> Response:  # noqa: A002 -
 
 @router.post("")
 async def posted(http: HttpRequest) -> Response:
-    """Keystone's token: a session for it, or the forms with the reason why not."""
+    """Begin a session for the token that Keystone posts, or show the forms with the reason why not."""
     address = _address(http)
     form = await form_of(http, None, _check_keystone(address))
     began = _VALUE.fullmatch(http.cookies.get(COOKIE, ""))
@@ -134,6 +134,6 @@ def _back(text: str) -> str:
 
 
 def _ended(answer: Response) -> Response:
-    """It counts once."""
+    """Remove the cookie: a sign-in that was begun counts once."""
     answer.delete_cookie(COOKIE, path="/", secure=True, httponly=True, samesite="none")
     return answer
