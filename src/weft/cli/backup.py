@@ -67,7 +67,7 @@ def add_settings_options(parser: argparse.ArgumentParser, names: Sequence[str] =
 
 
 def backup(args: argparse.Namespace) -> int:
-    """Make a file, or read one; 0."""
+    """`weft backup`: write a backup, or verify one; returns 0."""
     from weft.app import backups
 
     words: list[str] = args.words
@@ -86,7 +86,7 @@ def backup(args: argparse.Namespace) -> int:
 
 
 def restore(args: argparse.Namespace) -> int:
-    """Restore a file; 0."""
+    """`weft restore`: fill the database from a backup; returns 0."""
     from weft.app import backups
 
     with interrupted_by_signals():
@@ -140,7 +140,7 @@ def _fields(found: ShownBackup) -> dict[str, object]:
 
 
 def local_settings(args: argparse.Namespace) -> ServeSettings:
-    """Those of a command that works without the API. Raises `InputErrors`."""
+    """The settings of a command that works without the API. Raises `InputErrors`."""
     from weft.app.settings import settings_of
     from weft.config.options import given_options
     from weft.config.resolve import config_file, resolve

@@ -29,7 +29,7 @@ from weft.model.errors import InputError, PermanentError, WeftError
 
 _FIELDS = ("result", "measured_in", "reported_by", "reported_at", "memory", "measured", "slow", "not_run")
 MOST_ROWS = 50
-"""Rows of each list that a sentence has; `--json` has all."""
+"""Most rows of each list in a text; `--json` has all."""
 
 
 def add_pod_commands(commands: Subparsers) -> None:
@@ -103,7 +103,7 @@ def add_node_commands(commands: Subparsers) -> None:
 
 
 def _as_json(parser: argparse.ArgumentParser) -> None:
-    """`--json` and `-f json` change nothing: a plan is JSON in any case, and scripts give them to all commands."""
+    """Accept `--json` and `-f json`, which scripts give to all commands; a plan is always JSON."""
     parser.add_argument("-f", "--format", choices=("json",), default="json", help="output format")
 
 
@@ -208,7 +208,7 @@ def _plan_of_nodes(args: argparse.Namespace) -> Json:
 
 
 def _verify(args: argparse.Namespace, plan: Json, report: Callable[[Json], Json]) -> int:
-    """Run weft-check, which says on standard error how far it is, and report what it wrote."""
+    """Run weft-check, which shows its progress on stderr, and report what it measured to weft."""
     with tempfile.TemporaryDirectory(prefix="weft-bandwidth-") as folder:
         source, result = Path(folder, "plan.json"), Path(folder, "measured.json")
         source.write_text(json.dumps(plan), encoding="utf-8")
@@ -231,8 +231,9 @@ def _verify(args: argparse.Namespace, plan: Json, report: Callable[[Json], Json]
 
 
 def _ended(words: Sequence[str]) -> int:
-    """Run a program to its end; returns its exit code. The first ^C reaches it, too: it lets what it measures end, and
-    what it has is reported. The second kills it."""
+    """Run a program to its end; returns its exit code. The first ^C reaches it, too: it finishes the
+    measurements in progress, and these are reported. The second kills it.
+    """
     with subprocess.Popen(words, stdin=subprocess.DEVNULL) as process:
         try:
             return process.wait()

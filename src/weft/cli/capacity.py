@@ -15,8 +15,8 @@ COLUMNS = (
     *("shape", "accelerators", "cloud", "place", "unit", "free", "total"),
     *("inside", "orders", "largest", "later", "where", "counts"),
 )
-"""`free` and `total` count the unit; `largest` and `later` what orders count, within one domain of a level, or with a
-flavor (`inside`)."""
+"""Columns. `free` and `total` count units; `largest` and `later` what orders count, within one domain of a level, or
+with a flavor (`inside`)."""
 
 STATES = ("free", "busy", "held", "drained", "failed", "maintenance", "quarantined")
 """States of nodes, the columns of `--history`."""

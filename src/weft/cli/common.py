@@ -104,7 +104,7 @@ def client_of(args: argparse.Namespace) -> Client:
 
 
 def day(text: str) -> str:
-    """A time; a day is its begin in UTC."""
+    """A time as given; a day stands for its start in UTC."""
     return f"{text}T00:00:00Z" if len(text) == 10 else text
 
 

@@ -42,7 +42,7 @@ def _file_option(parser: argparse.ArgumentParser) -> None:
 
 
 def check(args: argparse.Namespace) -> int:
-    """A sentence, or each fault's: 2. With an output format the faults as rows."""
+    """`weft config check`: 0, or 2 with a sentence for each fault. With an output format the faults are rows."""
     if args.json or args.formatter != "table":
         return write(faults(args), args)
     file = _file(args)
@@ -83,7 +83,7 @@ def show(args: argparse.Namespace) -> Listing:
 
 
 def example(args: argparse.Namespace) -> int:
-    """The file; 0."""
+    """`weft config example`: print the file; returns 0."""
     from weft.config.example import example as text
 
     say(text(agents()).rstrip("\n"))
@@ -101,7 +101,7 @@ def agents() -> dict[str, type[Document]]:
 
 
 def _file(args: argparse.Namespace) -> TomlFile:
-    """Raises `InputError` if there is none."""
+    """The settings file. Raises `InputError` if there is none."""
     from weft.config.resolve import config_file
     from weft.config.table import FILE, VARIABLE
 
@@ -112,7 +112,7 @@ def _file(args: argparse.Namespace) -> TomlFile:
 
 
 def _faults(file: TomlFile) -> list[InputError]:
-    """Those of every section, as its process would report them in this environment."""
+    """Faults of every section, as its process would report them in this environment."""
     from weft.config.agents import read_section
     from weft.config.resolve import in_order, resolve
 
@@ -132,7 +132,7 @@ def _faults(file: TomlFile) -> list[InputError]:
 
 
 def _key_faults(file: TomlFile) -> list[InputError]:
-    """That of the keys for the database's secrets, if the file is there."""
+    """The fault of the keys for the database's secrets, if their file is there."""
     section = file.values.get("weft")
     path = section.get("secrets_key") if isinstance(section, dict) else None
     if not isinstance(path, str) or not (file.folder / path).is_file():
@@ -147,7 +147,7 @@ def _key_faults(file: TomlFile) -> list[InputError]:
 
 
 def _policy_faults(file: TomlFile) -> list[InputError]:
-    """Those of the content of the policy file that `[serve]` names, if it is there."""
+    """Faults in the policy file that `[serve]` names, if it is there."""
     section = file.values.get("serve")
     path = section.get("policy") if isinstance(section, dict) else None
     if not isinstance(path, str) or not (file.folder / path).is_file():

@@ -1,4 +1,4 @@
-"""`weft doctor`: what weft needs, looked at without changing anything."""
+"""`weft doctor`: checks what weft needs, without changing anything."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def add_commands(subparsers: Subparsers) -> None:
 
 
 def look(args: argparse.Namespace) -> Listing:
-    """Events so far."""
+    """The events so far."""
     return _listing(args, _page(args, args.after)["events"])
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 GATHER = 0.5
 """Seconds in which events are collected that come together: a request and a line on the screen for all of them."""
 QUIET = 15.0
-"""Seconds without a line after which it is said what is waited for."""
+"""Seconds without a line after which what is waited for is printed."""
 _POLL = 3.0
 """Seconds between reads of a pod's resources in the live display."""
 
@@ -66,7 +66,7 @@ class Progress(Protocol):
         """Show a pod with the events since the last call."""
 
     def trouble(self, text: str) -> None:
-        """Show why nothing is known now, once while it stays the same."""
+        """Show why the API gives no answer now, once as long as the reason is the same."""
 
 
 def follow(

@@ -64,7 +64,7 @@ PROVIDERS: dict[str, tuple[str, str]] = {
 }
 """Command -> module with `add_commands`, and its help line, so that the help imports no provider."""
 _SIGN_IN = ("--os-", "--insecure", "--verify")
-"""How options begin that `weft.cli.signin` may have."""
+"""Prefixes of the options that `weft.cli.signin` handles."""
 ENTRY_POINTS = "weft.commands"
 """Entry points of further commands: the name is the command, the value a module with `add_commands`."""
 

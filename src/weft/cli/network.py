@@ -68,7 +68,7 @@ def list_(args: argparse.Namespace) -> Listing:
 
 
 def show(args: argparse.Namespace) -> Record:
-    """Code 1 unless each bound port is in the network's partition."""
+    """`weft network show`; code 1 unless each bound port is in the network's partition."""
     network = client_of(args).networks.show(args.network)
     names = ("id", "name", "project_id", "cloud", "fabric", "segment", "state", "reason", "read_at")
     fields = {**{name: network[name] for name in names}, "ports_with_adapters": len(network["ports"])}

@@ -146,7 +146,7 @@ def node_show(args: argparse.Namespace) -> Record:
 
 
 def history(args: argparse.Namespace) -> Listing:
-    """`weft node history`; says on standard error what the list doesn't have."""
+    """`weft node history`; reports on stderr what the list doesn't have."""
     from weft.client.asking import Pages
 
     client = client_of(args)
@@ -267,7 +267,7 @@ def _drained(args: argparse.Namespace, found: Json, how: str) -> int:
 
 
 def _released(pods: Sequence[Json], then: bool) -> str:
-    """What of the pods is released at the drain's time. Args: then: whether there is one."""
+    """Sentence with the pods that are released at the drain's time. Args: then: whether the drain has a time."""
     names = [str(one["pod"]) for one in pods if one.get("code") == "DRAIN_RELEASES"]
     if not names:
         return f"{'' if then else 'these pods keep their nodes: '}nothing is released by itself"

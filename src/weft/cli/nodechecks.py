@@ -68,7 +68,7 @@ def _add_tests(commands: Subparsers) -> None:
 
 
 def checks(args: argparse.Namespace) -> Listing:
-    """`weft node checks`; says on standard error what the state is, and since when."""
+    """`weft node checks`; reports on stderr the state, and when it was reported."""
     found = client_of(args).checks.show(args.node)
     document = found["document"] or {}
     since = {(one["code"], one["subject"]): one for one in found["problems"]}
@@ -77,7 +77,7 @@ def checks(args: argparse.Namespace) -> Listing:
         for one in document.get("results", ())
     ]
     there = {(row["code"], row["subject"]): row["status"] for row in rows}
-    rows += [one for key, one in since.items() if there.get(key) != one["status"]]  # not judged since
+    rows += [one for key, one in since.items() if there.get(key) != one["status"]]  # not judged since then
     rows.sort(key=lambda row: _RANKS[row["status"]])
     if found["at"] is None:
         warn(f"weft: node {clean(args.node)} has never reported its checks")
@@ -96,7 +96,7 @@ def _test_row(test: Json) -> Json:
 
 
 def report_test(args: argparse.Namespace) -> int:
-    """`weft node report-test`; says what is still missing."""
+    """`weft node report-test`; prints which tests are still missing."""
     names = ("status", "started", "reason", "serial", "product_uuid")
     found = client_of(args).checks.report_test(
         args.node, args.test, **{name: getattr(args, name) for name in names}

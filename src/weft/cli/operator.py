@@ -86,7 +86,7 @@ def _add_audit(subparsers: Subparsers) -> None:
 
 
 def fabric_status(args: argparse.Namespace) -> Record:
-    """Code 1 if a fabric has a problem, or no master."""
+    """`weft fabric status`; code 1 if a fabric has a problem, or no master."""
     fabrics = client_of(args).site.show()["fabrics"]
     problems = [
         p for f in fabrics for p in (*f["problems"], *(q for m in f["managers"] for q in m["problems"]))

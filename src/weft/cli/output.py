@@ -40,7 +40,7 @@ OPTIONS = (
     ),
     *("--fit-width", "--print-empty", "--noindent", "--quote", "--prefix"),
 )
-"""All that are added here; docs/cli.md describes them once."""
+"""All options that are added here; docs/cli.md describes them once."""
 _WORDS = {"id": "ID", "ip": "IP", "vlan": "VLAN", "ipu": "IPU"}
 
 
@@ -63,13 +63,13 @@ class Listing:
     more: Sequence[str] = ()
 
     def columns_in(self, format_: str, named: Sequence[str] = ()) -> list[str]:
-        """All columns there are in a format, of which some may be named."""
+        """The columns of a format, also those that only `-c` shows if `named` has them."""
         wide = format_ in ("json", "yaml") or any(_normal(column) in self.more for column in named)
         return [*self.columns, *(self.more if wide else ())]
 
     @property
     def headings(self) -> tuple[str, ...]:
-        """As `openstack` writes them: `Project ID` for `project_id`."""
+        """The columns' headings as `openstack` writes them: `Project ID` for `project_id`."""
         return tuple(
             " ".join(_WORDS.get(word, word.capitalize()) for word in column.split("_"))
             for column in self.columns
@@ -137,7 +137,7 @@ def acting(
 ) -> argparse.ArgumentParser:
     """The parser of a command that changes something: a sentence, or the record with `--format`.
 
-    Without `-f`, which is the file of those that take one.
+    It has no `-f`, which is the file of commands that take one.
     """
     parser = leaf(subparsers, name, run, help_, json_=False)
     _format_options(parser, SHOW_FORMATS, default=None)
@@ -275,8 +275,9 @@ def _normal(column: str) -> str:
 
 
 def _value(value: Any, format_: str, lines: bool = False) -> Any:
-    """For people in tables, data in JSON and YAML, elsewhere text that can't steer a terminal, begin a new line,
-    or be computed by a spreadsheet."""
+    """A value for a format: for people in tables, data in JSON and YAML, elsewhere text that can't control a terminal,
+    begin a new line, or be computed by a spreadsheet.
+    """
     if format_ in ("json", "yaml"):
         return _data(value)
     if isinstance(value, int | float) and not isinstance(value, bool):

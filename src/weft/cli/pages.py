@@ -35,7 +35,7 @@ _METHODS = ("get", "put", "post", "delete")
 
 
 def commands() -> str:
-    """Every built-in command with its arguments."""
+    """docs page of every built-in command with its arguments."""
     parts: list[str] = []
     top = _children(build_parser())
     for name in PROVIDERS:

@@ -58,7 +58,7 @@ def _warn_of_access(order: Order) -> None:
 
 
 def apply(args: argparse.Namespace) -> int:
-    """`weft pod apply`: creates, changes, or says that nothing is to change."""
+    """`weft pod apply`: creates or changes the pod, or reports that nothing is to change."""
     order = read_order(args.file)
     client = client_of(args)
     before = _last_event(client, order.name) if args.wait else 0

@@ -92,6 +92,6 @@ def example(args: argparse.Namespace) -> int:
 
 
 def text(kind: str) -> str:
-    """The file of a kind."""
+    """The example file of a kind of pod."""
     what, body = _KINDS[kind]
     return _HEAD.format(what=what, name=f"my-{kind}") + body

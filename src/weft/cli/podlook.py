@@ -65,7 +65,7 @@ def list_events(args: argparse.Namespace) -> Listing:
 
 
 def events(args: argparse.Namespace) -> int:
-    """A list; with `--follow` one line per event as they arrive, with `--json` (or `-f json`) one object per line."""
+    """`weft pod events`: a list; with `--follow` a line per event as they arrive, with `-f json` an object per line."""
     if not args.follow:
         return write(list_events(args), args)
     if args.formatter not in ("table", "json"):
@@ -102,7 +102,7 @@ def _next(client: Client, pod: str, after: int, wait: float) -> tuple[list[Json]
 
 
 def wait(args: argparse.Namespace) -> int:
-    """0 if the pod is in the state, 1 if it can't get there by itself or the time is up."""
+    """`weft pod wait`: 0 if the pod is in the state, 1 if it can't get there by itself or the time is up."""
     from weft.cli.podrecord import record
 
     until = [state.strip().upper() for state in args.until.split(",")]

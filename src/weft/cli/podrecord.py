@@ -53,7 +53,7 @@ def record(pod: Json, resources: bool = False, events: Sequence[Json] | None = N
 
 
 def _trouble(pod: Json) -> dict[str, Any]:
-    """What its nodes suffer that isn't in its state, each with what its project can do; none of most pods."""
+    """Trouble of the pod's nodes that its state doesn't show, with what its project can do; empty for most pods."""
     found = {c["type"]: c for c in pod.get("conditions") or () if c["status"] == "true"}
     named = (("Maintenance", "maintenance"), ("NodesFail", "nodes_fail"))
     return {

@@ -60,15 +60,15 @@ def add_commands(subparsers: Subparsers) -> None:
 
 
 def key(args: argparse.Namespace) -> int:
-    """The key, alone on its line; 0."""
+    """`weft receipt key`: print the key, alone on its line; returns 0."""
     found = client_of(args).receipt_key()
     return write_done(args, found, found["public_key"])
 
 
 def verify(args: argparse.Namespace) -> int:
-    """0 if the receipt is signed with a trusted key and clean, without contradictions; else 1.
+    """`weft receipt verify`: 0 if the receipt is signed with a trusted key and clean, without contradictions; else 1.
 
-    Of a certificate of a bandwidth test: 0 if its result is passed.
+    For a certificate of a bandwidth test: 0 if its result is passed.
     """
     from weft.generate import receipts
 
@@ -96,7 +96,7 @@ def verify(args: argparse.Namespace) -> int:
 
 
 def _certificate(args: argparse.Namespace, document: Json, verdict: Validity, result: str) -> int:
-    """A certificate of a bandwidth test."""
+    """Print the verdict on a certificate of a bandwidth test; returns the exit code."""
     code = exit_code(
         args, not (verdict.valid and result == "passed" and (verdict.trusted or args.self_signed))
     )

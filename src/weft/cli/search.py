@@ -1,4 +1,4 @@
-"""`weft search`: what has a value that people have in hand."""
+"""`weft search`: finds what has a name, id, address or number."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def add_commands(subparsers: Subparsers) -> None:
 
 
 def shown(args: argparse.Namespace) -> Listing:
-    """A row for each; code 1 if an encrypted one can't be opened. No secret is shown."""
+    """A row for each secret, without its value; code 1 if an encrypted one can't be opened."""
     from weft.app import sealedsecrets
 
     rows = [
@@ -43,7 +43,7 @@ def shown(args: argparse.Namespace) -> Listing:
 
 
 def rotate(args: argparse.Namespace) -> int:
-    """0."""
+    """`weft secrets rotate`: encrypt all secrets with the first key, or store them plain; returns 0."""
     from weft.app import sealedsecrets
 
     done = sealedsecrets.rotated(local_settings(args), args.unseal)

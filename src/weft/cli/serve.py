@@ -58,7 +58,7 @@ def worker(args: argparse.Namespace) -> int:
 
 
 def _settings(args: argparse.Namespace, *sections: str) -> ServeSettings:
-    """Raises `InputErrors` with every fault of the file, the environment and the options."""
+    """The settings. Raises `InputErrors` with every fault of the file, the environment and the options."""
     from weft.app.settings import settings_of
     from weft.config.options import given_options
     from weft.config.resolve import config_file, resolve

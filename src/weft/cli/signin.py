@@ -31,7 +31,7 @@ OPTIONS = (
     "--os-cert",
     "--os-key",
 )
-"""Each has a variable of the same name that means the same."""
+"""Options, each with an environment variable of the same name and meaning."""
 
 
 def taken(words: Sequence[str]) -> tuple[dict[str, str | bool], list[str]]:

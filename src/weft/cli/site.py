@@ -101,7 +101,7 @@ def _check_options(check: argparse.ArgumentParser) -> None:
 
 
 def _check(args: argparse.Namespace) -> int:
-    """0: no findings; 1: the fabric differs, or --live found something; bad files raise `InputErrors` (2)."""
+    """`weft site check`: 0, or 1 if the fabric differs or --live found something. Raises `InputErrors`."""
     from weft.app.drivers import missing_extras
     from weft.app.livecheck import certificate_notes, unread_notes
     from weft.app.portclash import clash_notes
@@ -161,7 +161,7 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _live(site: Site, profile: str | None) -> LiveCheck:
-    """Args: profile: of weft's own user, who sees its roles and the clouds' aggregates; None: these aren't read."""
+    """Query the managers. Args: profile: of weft's own user, to read its roles and the clouds' aggregates, or None."""
     from weft.app.livecheck import check_accounts, check_aggregates, check_live
 
     live = check_live(site)
@@ -222,7 +222,7 @@ def _counts(site: Site) -> dict[str, int]:
 
 
 def _further(site: Site) -> dict[str, int]:
-    """Counts of what not every site has."""
+    """Counts of kinds that not every site has."""
     return {
         "IPU-Machines": len(site.ipu_machines),
         "networks": len(site.networks),
@@ -232,7 +232,7 @@ def _further(site: Site) -> dict[str, int]:
 
 
 def _show(args: argparse.Namespace) -> Record:
-    """With `--json` the whole site."""
+    """`weft site show`; with `--json` the whole site."""
     client = client_of(args)
     if args.json:
         return Record({}, client.site.whole())
@@ -249,7 +249,7 @@ def _show(args: argparse.Namespace) -> Record:
 
 
 def _certs(args: argparse.Namespace) -> Listing:
-    """`weft site certs`; says on standard error how to renew those that weft can't."""
+    """`weft site certs`; explains on stderr how to renew those that weft can't."""
     rows = client_of(args).site.certificates()
     if stuck := [row for row in rows if row["code"] in _BY_HAND]:
         agents = "".join(f" --agent {row['name']}=HOST" for row in stuck if row["kind"] == "agent")

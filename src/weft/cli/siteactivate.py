@@ -47,7 +47,7 @@ def _whole(client: Client, file: Path, base: int | None) -> Json:
 
 
 def _edited(client: Client, file: Path, base: int | None) -> Json | None:
-    """None: all must be read."""
+    """The site with only its edited rows sent; None if all files must be read."""
     from weft.app.sitecache import digest_of, recall
     from weft.app.sitechange import changed
     from weft.app.sitetrace import edits
@@ -67,7 +67,7 @@ def _edited(client: Client, file: Path, base: int | None) -> Json | None:
         if change is None:
             return None
         view = client.site.activate(change.document, active["generation"], change.parts)
-    except (OSError, InputError, NotFoundError):  # those of all files say where
+    except (OSError, InputError, NotFoundError):  # reading all files reports errors with file and line
         return None
     if _nodes(view) == change.document["nodes"]["parts"]:
         _keep(file, found[1], view, change.starts)

@@ -44,7 +44,7 @@ def add_site_commands(commands: Subparsers) -> None:
 
 
 def _enroll(args: argparse.Namespace) -> int:
-    """0: all machines match site and list, and can be assigned; 1: not all do. Invalid files raise `InputErrors`."""
+    """`weft site enroll`: 0 if all machines match site and list and can be assigned, else 1. Raises `InputErrors`."""
     from weft.app.enroll import enroll, read_input
     from weft.model.errors import InputError
 

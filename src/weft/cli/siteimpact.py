@@ -31,7 +31,7 @@ def add_site_commands(commands: Subparsers) -> None:
 
 
 def impact(args: argparse.Namespace) -> Record:
-    """`weft site impact`; says on standard error what the answer doesn't have."""
+    """`weft site impact`; reports on stderr what the answer doesn't have."""
     found = client_of(args).site.impact(args.target, args.limit, args.place)
     if found["more_pods"]:
         warn(f"weft: {found['more_pods']} more pods: --limit")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MOST_NAMES = 5
 MOST_LEFT_OUT = 50
-"""Lines of what an import left out."""
+"""Most lines about what an import left out."""
 
 
 def add_site_commands(subparsers: Subparsers) -> None:

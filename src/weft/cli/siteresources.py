@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 POLL = 0.2
-"""Seconds between readings of what no event reports."""
+"""Seconds between readings of state that no event reports."""
 LONGEST_PAUSE = 10.0
-"""Seconds that one question waits for an event."""
+"""Seconds that one request waits for an event."""
 TIMEOUT = 1800.0
 _NAMES = ("site", "generation", "applied_at", "applied_by", "state", "reason", "since")
 
@@ -87,7 +87,7 @@ def _waiting(parser: argparse.ArgumentParser, until: str) -> None:
 
 
 def _plan(args: argparse.Namespace) -> int:
-    """1: something is in the way."""
+    """`weft site plan` and `apply`; returns 1 if something is in the way."""
     answer = client_of(args).site.plan(args.adopt)
     code = exit_code(args, answer["conflicts"])
     _tell_plan(args, answer)
@@ -123,7 +123,7 @@ def _abandon(args: argparse.Namespace) -> int:
 
 
 def _resources(args: argparse.Namespace) -> Record:
-    """Code 1 unless everything is as desired."""
+    """`weft site resources`; code 1 unless everything is as desired."""
     view = client_of(args).site.resources()
     rows = [r for r in view["resources"] if r["state"] != "absent"]
     listing = Listing(("key", "name", "where", "state", "id", "reason"), rows)
@@ -152,7 +152,7 @@ def _last_event(client: Client) -> int:
 
 
 def _wait(args: argparse.Namespace, client: Client, after: int, over: Callable[[Json], bool]) -> int:
-    """Print an event a line until it is over or a person must act; survives a restart of the API."""
+    """Print each event on a line until the work is over or a person must act; survives a restart of the API."""
     deadline = time.monotonic() + args.timeout
     pause = 0.0
     while True:
@@ -183,7 +183,7 @@ def _wait(args: argparse.Namespace, client: Client, after: int, over: Callable[[
             if args.json and view is not None:
                 write_json(view)
             return 1
-        # What is done in the end is written without an event, right after the last one.
+        # The last state is written without an event, right after the last event.
         pause = POLL if view is not None and view["state"] == "READY" else LONGEST_PAUSE
 
 

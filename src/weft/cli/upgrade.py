@@ -33,7 +33,7 @@ def add_commands(subparsers: Subparsers) -> None:
 
 
 def upgrade(args: argparse.Namespace) -> int:
-    """Show, or finish; 0."""
+    """`weft upgrade`: show the state, or finish the upgrade; returns 0."""
     from weft.app import upgrades
 
     if args.finish:

@@ -29,7 +29,7 @@ def with_query(path: str, **given: Any) -> str:
 
 
 def matching(revision: int | None) -> dict[str, str] | None:
-    """Headers of a change of this revision or generation alone; None: of any."""
+    """Headers that limit a change to this revision or generation; None for any."""
     return None if revision is None else {"If-Match": f'"{revision}"'}
 
 
@@ -42,7 +42,7 @@ class Pages:
     def after(self, answer: Json) -> Any:
         """Where the page after this one begins; None: this is the last one.
 
-        Raises `PermanentError` if it begins where another did: what drops queries shows the first page always.
+        Raises `PermanentError` if it begins where another did: a proxy that drops queries always gives the first page.
         """
         following = answer.get("next")
         if following is not None and following in self._seen:
@@ -101,7 +101,7 @@ def events(weft: Transport, of: str, query: Mapping[str, Any], wait: float = 0.0
 
 
 def waiting(until: Sequence[str], wait: float) -> tuple[str, float]:
-    """The query that waits for one of these states, and for how many seconds; nothing for no states."""
+    """The query that waits for one of these states, and its seconds; an empty one without states."""
     if not until:
         return "", 0.0
     wait = min(wait, LONGEST_WAIT)

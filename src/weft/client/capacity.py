@@ -50,10 +50,10 @@ class Capacity:
         return self.weft.ask("POST", "/v1/reservations", reservation)
 
     def reservation(self, name: str) -> Json:
-        """One of them."""
+        """One reservation, by its name."""
         return self.weft.ask("GET", f"/v1/reservations/{part('name', name)}")
 
     def end_reservation(self, name: str, revision: int | None = None) -> Json:
-        """End a reservation; for operators. Args: revision: only if it is of this one."""
+        """End a reservation; for operators. Args: revision: only if it has this one."""
         path = f"/v1/reservations/{part('name', name)}"
         return self.weft.ask("DELETE", path, headers=matching(revision))

@@ -31,7 +31,7 @@ class Networks:
     weft: Transport
 
     def list(self, all_projects: bool = False) -> list[Json]:
-        """All of them, page after page."""
+        """All networks of the project, or of all projects, page after page."""
         given = "true" if all_projects else None
         return listed(self.weft.ask, "/v1/networks", "networks", limit=PAGE, all_projects=given)
 
@@ -61,7 +61,7 @@ class Audits:
     def run(
         self, repair: bool = False, unknown_pods: Sequence[str] = (), findings: Sequence[str] | None = None
     ) -> Json:
-        """Looks at everything outside: give it time. Args: findings: repair only these, by `key`; None: all."""
+        """Run an audit, which reads everything outside. Args: findings: repair only these, by `key`; None: all."""
         if repair:
             body: dict[str, Any] = {"repair": True}
             if unknown_pods:
@@ -72,11 +72,11 @@ class Audits:
         return whole(partial(self.weft.ask, extra_time=600), "/v1/audit", "findings")
 
     def accept_database(self) -> Json:
-        """Looks at everything outside, as `run` does."""
+        """Accept a restored database; audits everything outside first, as `run` does."""
         return self.weft.ask("POST", "/v1/audit/accept", extra_time=600)
 
     def log(self, **search: Any) -> list[Json]:
-        """Newest first. Args: the fields of `weft.model.views.AuditLogSearch`; None is left out."""
+        """The log, newest first. Args: the fields of `weft.model.views.AuditLogSearch`; None is left out."""
         query = urlencode({k: v for k, v in search.items() if v is not None})
         return self.weft.ask("GET", "/v1/audit-log" + (f"?{query}" if query else ""))["entries"]
 
@@ -127,16 +127,16 @@ class Checks:
         return self.weft.ask("DELETE", f"/v1/nodes/{part('node', node)}/checks")
 
     def judge(self, check: str, judged: str) -> Json:
-        """Say of a check that fails whether it is `real`, a `mistake`, or `open` again."""
+        """Judge a failing check: `real`, a `mistake`, or `open` again."""
         return self.weft.ask("PUT", f"/v1/checks/{part('check', check)}/judgement", {"judged": judged})
 
     def report_test(self, node: str, test: str, **given: Any) -> Json:
-        """What an outside test found on a held node. Args: fields of `NodeTestReport`; None is left out."""
+        """Report what an outside test found on a held node. Args: fields of `NodeTestReport`; None is left out."""
         body = {name: value for name, value in given.items() if value is not None}
         return self.weft.ask("POST", f"/v1/nodes/{part('node', node)}/tests/{part('test', test)}", body)
 
     def make_token(self, node: str, until: str | None = None) -> Json:
-        """A token with which the node reports its checks; shown once."""
+        """Create a token with which the node reports its checks; it is shown once."""
         body = {} if until is None else {"until": until}
         return self.weft.ask("POST", f"/v1/nodes/{part('node', node)}/check-tokens", body)
 

@@ -21,11 +21,11 @@ class Fabrics:
         return self.weft.ask("GET", "/v1/site/fabrics")["fabrics"]
 
     def compare(self, fabric: str | None = None) -> Json:
-        """Where the site's cabling and what is read of its fabrics, or of one, differ."""
+        """Differences between the site's cabling and what is discovered, of all fabrics or one."""
         return self.weft.ask("GET", "/v1/site/differences" + _fabric(fabric), extra_time=120)
 
     def adopt_cabling(self, fabric: str | None = None) -> Json:
-        """Take the cabling that is read into the site; for operators."""
+        """Adopt the discovered cabling as a new generation of the site; for operators."""
         return self.weft.ask("POST", "/v1/site/adopt-cabling" + _fabric(fabric), extra_time=240)
 
     def leaves(self) -> list[Json]:

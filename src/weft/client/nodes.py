@@ -21,11 +21,11 @@ class Nodes:
         return listed(self.weft.ask, "/v1/nodes", "nodes")
 
     def show(self, node: str) -> Json:
-        """One of them."""
+        """One node, by its name."""
         return self.weft.ask("GET", f"/v1/nodes/{part('node', node)}")
 
     def history(self, node: str, before: int | None = None, limit: int | None = None) -> Json:
-        """One page, the newest entries first."""
+        """A page of a node's history, the newest entries first."""
         path = f"/v1/nodes/{part('node', node)}/history"
         return self.weft.ask("GET", with_query(path, before=before, limit=limit))
 
@@ -46,7 +46,7 @@ class Nodes:
         return self.weft.ask("PUT", f"/v1/nodes/{part('node', node)}/quarantine", {"reason": reason})
 
     def clear(self, node: str, revision: int | None = None) -> Json:
-        """End a node's quarantine. Args: revision: only if it is of this one."""
+        """End a node's quarantine. Args: revision: only if it has this one."""
         path = f"/v1/nodes/{part('node', node)}/quarantine"
         return self.weft.ask("DELETE", path, headers=matching(revision))
 
@@ -71,7 +71,7 @@ class Nodes:
         return self.weft.ask("DELETE", path, headers=matching(revision))
 
     def holds(self) -> list[Json]:
-        """Nodes that wait for their acceptance."""
+        """Nodes that are held, with what each must be accepted for."""
         return listed(self.weft.ask, "/v1/holds", "holds")
 
     def reports(self) -> list[Json]:
@@ -88,10 +88,10 @@ class Nodes:
         return listed(self.weft.ask, "/v1/drains", "drains")
 
     def drain(self, target: str, **given: Any) -> Json:
-        """Give no new orders to a place's nodes. Args: fields of `DrainRequest`; None is left out."""
+        """Drain the nodes of a node, rack or leaf. Args: fields of `DrainRequest`; None is left out."""
         more = {name: value for name, value in given.items() if value is not None}
         return self.weft.ask("POST", "/v1/drains", {"target": target, **more})
 
     def undrain(self, target: str, revision: int | None = None) -> Json:
-        """Give a place's nodes orders again. Args: revision: only if it is the highest of the drains that end."""
+        """End the drains of a node, rack or leaf. Args: revision: only if it is the highest of the drains that end."""
         return self.weft.ask("DELETE", f"/v1/drains/{part('target', target)}", headers=matching(revision))

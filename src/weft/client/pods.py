@@ -30,8 +30,10 @@ class Pods:
     def apply(
         self, order: Mapping[str, Any], remove: Sequence[str] = (), generation: int | None = None
     ) -> Json:
-        """Args:
-        generation: that the pod must have; None: any.
+        """Create the pod of an order, or change it to match; returns the pod.
+
+        Args:
+            generation: that the pod must have; None: any.
         """
         path = f"/v1/pods/{part('name', str(order['name']))}{_removing(remove)}"
         given = matching(generation)
@@ -143,17 +145,19 @@ class Pods:
         return found.text, [one for one in found.mark.split("; ") if one]
 
     def extend(self, name: str, until: str, generation: int | None = None) -> Json:
-        """Args: generation: that the pod must have; None: any."""
+        """Extend the lease to a time (ISO 8601). Args: generation: that the pod must have; None: any."""
         path = f"/v1/pods/{part('name', name)}/extend"
         return self.weft.ask("POST", path, {"until": until}, headers=matching(generation))
 
     def replace_node(
         self, name: str, node: str, by: str | None = None, generation: int | None = None, hold: bool = True
     ) -> Json:
-        """Args:
-        by: the node that takes its place; None: the service chooses.
-        generation: that the pod must have; None: any.
-        hold: hold the replaced node until it is accepted.
+        """Replace a node of a pod; returns the pod.
+
+        Args:
+            by: the node that takes its place; None: the service chooses.
+                generation: that the pod must have; None: any.
+                hold: hold the replaced node until it is accepted.
         """
         given = matching(generation)
         path = f"/v1/pods/{part('name', name)}/replace"
@@ -179,7 +183,7 @@ class Pods:
         return self.weft.ask("POST", f"/v1/pods/{part('name', name)}/abandon", {"reason": reason})
 
     def act_on_server(self, name: str, server: str, action: str) -> Json:
-        """Args: action: reboot, reset, rescue or unrescue."""
+        """Ask for an action on a server. Args: action: reboot, reset, rescue or unrescue."""
         path = f"/v1/pods/{part('name', name)}/servers/{part('server', server)}/action"
         return self.weft.ask("POST", path, {"action": action})
 
@@ -194,8 +198,8 @@ def _removing(nodes: Sequence[str]) -> str:
 
 
 def _is_over(pod: Json, until: Sequence[str]) -> bool:
-    """As the server sees it; a newer one may know states that this client doesn't, and they are waited for."""
-    from weft.model.pod import PodState, wait_is_over  # with pydantic: most commands do without
+    """Whether a wait is over, as the server decides it; states of a newer server are waited for."""
+    from weft.model.pod import PodState, wait_is_over  # imports pydantic, which most commands don't need
 
     known = [PodState(state) for state in until if state in PodState.__members__]
     if pod["state"] in PodState.__members__ and len(known) == len(until):

@@ -49,7 +49,7 @@ def connect(
     for variable, usual in (("OS_CLIENT_CONFIG_FILE", CONFIG_FILES), ("OS_CLIENT_SECURE_FILE", SECURE_FILES)):
         files = [*filter(None, [os.environ.get(variable)]), *usual]
         check_clouds((str(file), Path(file).read_bytes) for file in files)
-    # keystoneauth's warnings are said again, and better, in the error: they don't go to stderr unless there is a log.
+    # The error repeats keystoneauth's warnings in better words: they don't go to stderr unless there is a log.
     logging.getLogger("keystoneauth").addHandler(logging.NullHandler())
     try:
         config = OpenStackConfig(app_name="weft")
@@ -77,11 +77,11 @@ def connect(
 
 
 _OF_CLOUD = ("auth_type", "default_domain", "interface", "cert", "key", "insecure")
-"""What of the options isn't of the plugin that signs in."""
+"""Options that aren't of the plugin that signs in."""
 
 
 def _given(options: Mapping[str, str | bool]) -> Json:
-    """As openstacksdk takes them: what is under `auth` wins over a named cloud's."""
+    """Options as openstacksdk takes them: those under `auth` win over a named cloud's."""
     plain = {name.removeprefix("os_"): value for name, value in options.items()}
     auth = {name: value for name, value in plain.items() if name not in _OF_CLOUD}
     rest = {name: value for name, value in plain.items() if name in _OF_CLOUD}

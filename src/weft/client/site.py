@@ -19,14 +19,16 @@ class Site:
     weft: Transport
 
     def show(self) -> Json:
-        """Long tables of its document are in parts; `whole` has their rows."""
+        """The active site and its fabrics. Long tables of its document are in parts; `whole` has their rows."""
         return self.weft.ask("GET", "/v1/site")
 
     def whole(self) -> Json:
-        """The same with every row. Raises `NotFoundError` if another site comes into force meanwhile."""
+        """The active site with every row. Raises `NotFoundError` if another site comes into force meanwhile."""
         view = self.show()
         for table, value in view["document"].items():
-            if isinstance(value, dict) and isinstance(value.get("parts"), list):  # not what is called parts
+            if isinstance(value, dict) and isinstance(
+                value.get("parts"), list
+            ):  # not the site's field `parts`
                 view["document"][table] = [row for digest in value["parts"] for row in self.part(digest)]
         return view
 
@@ -65,11 +67,11 @@ class Site:
             return 0
 
     def plan(self, adopt: bool = False) -> Json:
-        """Reads all that the site has in its clouds: give it time."""
+        """Plan what the site needs in its clouds; reads all that it has there, which takes time."""
         return self.weft.ask("GET", "/v1/site/plan" + ("?adopt=true" if adopt else ""), extra_time=600)
 
     def apply(self, adopt: bool = False) -> Json:
-        """The plan that is now carried out; `resources` shows how far it is."""
+        """Apply what the site needs, in the background; returns the plan, `resources` shows the progress."""
         return self.weft.ask("POST", "/v1/site/apply", {"adopt": adopt}, extra_time=600)
 
     def resources(self) -> Json:

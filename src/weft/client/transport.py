@@ -79,7 +79,7 @@ class Transport:
         """A file as it is sent.
 
         Args:
-            mark: a header that weft sends with every such file; an answer without it is someone else's.
+            mark: a header that weft sends with every such file; an answer without it isn't weft's.
         """
         asked, weft = f"GET {path.partition('?')[0]}", f"weft at {self.url}"
         response = self._send("GET", path, None, 0.0, {"Accept": "*/*"})
@@ -118,7 +118,7 @@ class Transport:
 
 
 class _Answer(Json):
-    """An object of an answer; what it lacks shows that it isn't one of weft's API."""
+    """A JSON object of an answer; a missing member shows that the answer isn't from weft's API."""
 
     def __init__(self, fields: Json, error: WeftError) -> None:
         super().__init__(fields)
@@ -161,8 +161,8 @@ def _refused(status: int, answer: Json | None, asked: str, weft: str) -> WeftErr
 
 
 _UNKNOWN = re.compile(r"token|application credential", re.IGNORECASE)
-"""Keystone answers 404 for one that it doesn't know ("Could not find token", "Failed to validate token", "Could not
-find Application Credential")."""
+"""Credentials for which Keystone answers 404 if it doesn't know them ("Could not find token", "Failed to validate
+token", "Could not find Application Credential")."""
 
 
 def outside(error: ksa.ClientException, asked: str, whom: str) -> WeftError:

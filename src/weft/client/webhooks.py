@@ -25,14 +25,14 @@ class Webhooks:
         return self.weft.ask("GET", f"/v1/webhooks/{part('name', name)}")
 
     def make(self, name: str, url: str, events: Sequence[str] = ()) -> Json:
-        """A webhook with its `secret`, which is shown only once."""
+        """Create a webhook; the answer has its `secret`, which is shown only once."""
         return self.weft.ask("POST", "/v1/webhooks", {"name": name, "url": url, "events": list(events)})
 
     def delete(self, name: str, revision: int | None = None) -> Json:
-        """The webhook as it was. Args: revision: only if it is of this one."""
+        """Delete a webhook; returns it as it was. Args: revision: only if it has this one."""
         return self.weft.ask("DELETE", f"/v1/webhooks/{part('name', name)}", headers=matching(revision))
 
     def act(self, name: str, act: str, revision: int | None = None) -> Json:
-        """Args: act: rotate (a new `secret`), enable, or test (`delivered`, or the `reason`); revision: as `delete`."""
+        """Rotate (a new `secret`), enable, or test (`delivered`, or the `reason`). Args: revision: as `delete`."""
         path = f"/v1/webhooks/{part('name', name)}/{act}"
         return self.weft.ask("POST", path, {}, headers=matching(revision))
