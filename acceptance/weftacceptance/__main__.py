@@ -84,7 +84,7 @@ def run(
             document = provider.configuration(checkout, suite, HERE / "step.py", folder / "socket", launches)
             file = folder / f"{suite}.yaml"
             file.write_text(yaml.safe_dump(document))
-            # In whose network it is, checks that log in to a server reach it; steps' programs only need the socket.
+            # `isvctl` runs in the pod's network, so that checks can log in to servers; steps only need the socket.
             within = logins.within if logins is not None else ()
             output = _ask((*within, str(isvctl)), provider.arguments(suite, file), folder)
             answers = {step: found for (of, step), found in helper.answers.items() if of == suite}

@@ -87,8 +87,9 @@ def sdn_filter_audit_trail(run: Run) -> Json:
 
 @step("audit_logging_test", "security")
 def audit_logging(run: Run) -> Json:
-    """Acts of the tenant: in Neutron's trail with who, when, from where, by what and in which region; and in weft's
-    log, which is kept for the site's time."""
+    """Acts of the tenant are in Neutron's trail, with who, when, from where, by what and in which region, and in weft's
+    log, which is kept for as long as the site says.
+    """
     tests = Tests()
     _entry(run, tests)
     _kept(run, tests)

@@ -1,4 +1,4 @@
-"""Callers of the cloud's APIs. Everything that a step says was read through these, after the act."""
+"""Callers of the cloud's APIs. Everything that a step reports was read through these, after the act."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 Json = dict[str, Any]
 NO_SERVICE = 0
-"""Instead of a status of HTTP: the catalog has no such service."""
+"""Stands for an HTTP status: the catalog has no such service."""
 POD_SERVICE = "accelerator-pod"
 """weft's type in the catalog."""
 
@@ -73,11 +73,11 @@ class Cloud(Protocol):
     """The callers that steps act as."""
 
     def caller(self, name: str) -> Caller:
-        """By its name in clouds.yaml."""
+        """The caller of a profile in clouds.yaml."""
         ...
 
     def system(self, name: str) -> Caller:
-        """The same, for the system instead of a project: Ironic has machines of no project."""
+        """As `caller`, with the system as its scope instead of a project: Ironic's machines belong to no project."""
         ...
 
     def key(self, key_id: str, secret: str) -> Caller:
@@ -85,7 +85,7 @@ class Cloud(Protocol):
         ...
 
     def login(self, user_id: str, password: str, project_id: str) -> Caller:
-        """A user by its password."""
+        """The caller for a user's password."""
         ...
 
 
@@ -218,7 +218,7 @@ class Collection:
         return found
 
     def rows(self, query: str = "") -> list[Json]:
-        """Raises `LostError`."""
+        """All rows of the collection. Raises `LostError`."""
         found = self.caller.ask(self.service, "GET", self.path + query).get(self.many)
         if not isinstance(found, list):
             raise LostError(f"{self.path}: no list")
@@ -233,7 +233,7 @@ class Collection:
 
 
 PATIENCE = 600.0
-"""Seconds that anything is waited for, at most; tests wait for nothing."""
+"""Most seconds of a wait; tests set it to 0."""
 
 
 def pause(seconds: float) -> None:
@@ -242,7 +242,7 @@ def pause(seconds: float) -> None:
 
 
 def soon(is_so: Callable[[], bool], seconds: float = 20.0) -> bool:
-    """Ask again until it is so, for a limited time."""
+    """Poll until the condition holds, for at most `seconds`; whether it does."""
     end = time.monotonic() + min(seconds, PATIENCE)
     while not is_so():
         if time.monotonic() >= end:

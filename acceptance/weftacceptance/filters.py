@@ -1,6 +1,7 @@
 """Steps of the suite network about security groups: what they let through, by the rules that Neutron reads back.
 
-No packet is sent: a rule that is read back says what Neutron's agents are to do. The suite's own providers prove it so.
+No packet is sent: a rule that is read back says what Neutron's agents are to do. The suite's own providers prove it in
+the same way.
 """
 
 from __future__ import annotations

@@ -32,7 +32,8 @@ def host_status_log(run: Run) -> Json:
 @step("query_stable_ips", "bare_metal")
 def query_stable_ips(run: Run) -> Json:
     """The machine's address, if it is still the one that it was handed over with: in Nova, and in a login, which shows
-    that it was switched off and on since. Other machines aren't looked at."""
+    that it was switched off and on since. Other machines aren't checked.
+    """
     kept, before = launched(run), run.need("boot")
     address = address_of(run)
     same = address == kept["address"] and login(run, BOOT_ID) != before

@@ -1,4 +1,4 @@
-"""The step about virtual devices: what libvirt says that the domain of a server has."""
+"""The step about virtual devices: those of a server's domain, as libvirt describes it."""
 
 from __future__ import annotations
 

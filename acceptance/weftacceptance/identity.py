@@ -10,7 +10,7 @@ from weftacceptance.steps import PREFIX, Run, Tests, groups, networks, projects,
 
 _SHORT = timedelta(hours=1)
 _BRIEF = timedelta(seconds=3)
-"""Life of a credential that is to be seen ending."""
+"""Life of a credential whose end the step waits for."""
 _LONGEST = 43_200
 """Seconds that the suite lets a short-lived credential live."""
 
@@ -53,7 +53,7 @@ def who_is(caller: Caller) -> Json:
 
 
 def is_refused(caller: Caller) -> bool:
-    """Whether its credentials are refused, and nothing else is wrong."""
+    """Whether Keystone refuses the caller's credentials; any other failure is no refusal."""
     return caller.ask("identity", "GET", "/auth/projects").status == 401
 
 
@@ -230,8 +230,9 @@ def sa_credential(run: Run) -> Json:
 
 @step("short_lived_credentials_test", "security")
 def short_lived_credentials(run: Run) -> Json:
-    """A workload's application credential and a node's token, each with an end that is read back; that an end counts is
-    shown by a credential that has passed it."""
+    """A workload's application credential and a node's token each have an end, which is read back; a credential past
+    its end is refused.
+    """
     user, tests = make_user(run, "brief"), Tests()
     try:
         ends = datetime.now(UTC) + _SHORT
@@ -306,7 +307,7 @@ def least_privilege(run: Run) -> Json:
 
 
 def _out_of_scope(run: Run, tests: Tests) -> None:
-    """What a reader may not make, asked for and then looked for by the project's member."""
+    """Ask as a reader for what a reader may not make; the project's member then checks that it isn't there."""
     reader, name, pod = run.reader, PREFIX + "denied", "accelerator-pod"
     order = {"name": name, "nodes": {"count": 1, "flavor": "gpu8", "image": "tiny"}}
     answer = reader.ask(pod, "POST", "/v1/pods", order).status

@@ -21,7 +21,7 @@ _BOOTS = (
 
 
 class _Images(Collection):
-    """Glance's images have no envelope."""
+    """Glance's images, whose documents have no envelope."""
 
     def find(self, key: str) -> Json | None:
         got = self.caller.ask("image", "GET", f"/v2/images/{key}")

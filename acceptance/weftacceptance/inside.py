@@ -1,4 +1,4 @@
-"""What operators read where it is, since no API of the cloud has it: agents' metrics, managers' logs, domains."""
+"""What operators read on the hosts, since no API of the cloud has it: agents' metrics, managers' logs, domains."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DUMP = (
 
 
 class Inside(Protocol):
-    """All raise `LostError`."""
+    """Reads and acts inside of a site; all methods raise `LostError`."""
 
     def metrics(self, url: str) -> str:
         """Text for Prometheus of the fabric agent at this URL."""
@@ -51,7 +51,7 @@ class Inside(Protocol):
         ...
 
     def certificate(self, url: str) -> bytes:
-        """What the fabric agent at this URL shows. DER."""
+        """The certificate that the fabric agent at this URL shows. DER."""
         ...
 
     def rotate(self, agents: Mapping[str, Sequence[str]]) -> None:

@@ -28,7 +28,7 @@ class Logins(Protocol):
 
     @property
     def within(self) -> tuple[str, ...]:
-        """What a command is to begin with, that it reaches the servers of the pod that was entered last."""
+        """Prefix with which a command reaches the servers of the pod that was entered last."""
         ...
 
     def enter(self, pod: Json, cidr: str) -> None:

@@ -22,7 +22,7 @@ SUITES = (
     "bare_metal",
 )
 _NO_CAPABILITY = frozenset({"vm", "bare_metal"})
-"""Suites that refuse `--capability`: they are of one."""
+"""Suites that refuse `--capability`, since they have only one."""
 OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
     "network": {
         "SubnetConfigCheck": {"require_multi_az": False},
@@ -56,7 +56,7 @@ NOT_READ = {
     "DirectoryFilesystemQuotaCheck": "the lab's filer has no quotas",
     "DirectoryUsageAccountingCheck": "the lab's filer doesn't account for users",
 }
-"""Checks that would take the evidence of another one, or find none in a step that another one needs."""
+"""Checks that would use another check's evidence, or find none in a step that another check needs."""
 NO_LOGIN = "logs in to a server, and the suite launches none"
 NO_GPU = "wants GPUs, which the lab's servers don't have"
 WANTS = {
@@ -68,7 +68,7 @@ WANTS = {
     ),
     "DhcpIpManagementCheck": "wants a DHCP client: the lab's servers have their addresses from config drives",
 }
-"""What checks that log in don't find on a server of the lab."""
+"""Checks that log in and look for what no server of the lab has, and why."""
 OS = "debian"
 """What /etc/os-release of the lab's servers says: they are made of Debian's packages."""
 LATER = frozenset({("bare_metal", "query_sanitization")})

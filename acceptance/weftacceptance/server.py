@@ -48,7 +48,7 @@ class Helper:
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """One step's object."""
+        """Run one step; the object that the suite reads."""
         suite = str(asked["suite"])
         run = self._runs.setdefault(suite, Run(self._cloud, suite, self._logins, self._inside))
         found = take(run, str(asked["step"]))

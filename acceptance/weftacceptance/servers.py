@@ -14,7 +14,7 @@ from weftacceptance.steps import PREFIX, Run, SkipError, Tests, step, subnets, w
 
 _IMAGE = "guest"
 _NAME = {"bare_metal": "metal"}
-"""Name of the suite's pod; of the others: server."""
+"""Suite -> name of its pod; other suites' is `server`."""
 _STATES = {
     "ACTIVE": "running",
     "SHUTOFF": "stopped",
@@ -204,7 +204,7 @@ def stop_instance(run: Run) -> Json:
 
 @step("start_instance", "vm", "bare_metal")
 def start_instance(run: Run) -> Json:
-    """It runs again: another boot than before it was stopped."""
+    """Start the server; passes if it has another boot id than before it was stopped."""
     before = run.need("boot")
     begun = _act(run, {"os-start": None})
     soon(lambda: _state(run) == "running", 150)
@@ -214,7 +214,7 @@ def start_instance(run: Run) -> Json:
 
 @step("reboot_instance", "vm", "bare_metal")
 def reboot_instance(run: Run) -> Json:
-    """By weft's own action; another boot than before, and the kernel's time since then."""
+    """Reboot the server by weft's action; passes with another boot id, and the kernel's uptime since then."""
     kept, before = launched(run), login(run, BOOT_ID)
     path = f"/v1/pods/{kept['pod']['name']}/servers/{kept['pod']['servers'][0]['name']}/action"
     begun = run.tenant.ask(POD_SERVICE, "POST", path, {"action": "reboot"}).is_done
@@ -259,7 +259,7 @@ def verify_image(run: Run) -> Json:
 @step("teardown", "vm", "bare_metal")
 @step("teardown", "storage")
 def teardown(run: Run) -> Json:
-    """The pod is released: its receipt says that all of it is gone, and Nova no longer has the server."""
+    """Release the pod; passes if its receipt says that all of it is gone and Nova no longer has the server."""
     kept, tests = launched(run), Tests()
     clean = release(run.tenant, _NAME.get(run.suite, "server"))
     tests.add("pod_released", clean, "its receipt is clean")

@@ -38,7 +38,7 @@ class Run:
 
     @property
     def reader(self) -> Caller:
-        """Who may only read there."""
+        """A reader of the tenant's project."""
         return self.cloud.caller("team-a-reader")
 
     @property
@@ -48,12 +48,12 @@ class Run:
 
     @property
     def operator(self) -> Caller:
-        """Only where a suite wants an administrator."""
+        """An administrator, only where a suite wants one."""
         return self.cloud.caller("operator")
 
     @property
     def lab(self) -> Inside:
-        """Raises `SkipError` without a lab."""
+        """The inside of the lab. Raises `SkipError` without a lab."""
         if self.inside is None:
             raise SkipError("is read from inside of a lab, and none is given")
         return self.inside

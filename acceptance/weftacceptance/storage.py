@@ -17,11 +17,11 @@ _VERSION = {"X-OpenStack-Manila-API-Version": "2.45"}
 _HOSTS = ("10.79.0.240", "10.79.0.241")
 """Addresses on the lab's storage network that no server has."""
 _SMALLEST = 50 << 10
-"""GiB: a file system must be able to be as small as this."""
+"""GiB: a file system of this size must be possible."""
 
 
 def manila(caller: Caller, method: str, path: str, body: Json | None = None) -> Answer:
-    """Raises `SkipError` if the cloud has no Manila."""
+    """Ask Manila. Raises `SkipError` if the cloud has none."""
     got = caller.ask(SHARES, method, path, body, _VERSION)
     if got.status == NO_SERVICE:
         raise SkipError("the lab has no storage: start it with --storage")
@@ -36,7 +36,7 @@ def find_share(caller: Caller, key: str) -> Json | None:
 
 @contextmanager
 def share(caller: Caller, name: str, to: str) -> Generator[tuple[str, str]]:
-    """While it lasts, a share of 1 GiB that one address may write to: its id and export."""
+    """A share of 1 GiB during the block, which one address may write to: its id and export."""
     asked = {"name": PREFIX + name, "size": 1, "share_proto": "NFS", "share_type": "nas"}
     key = str(manila(caller, "POST", "/shares", {"share": asked}).get("share")["id"])
     try:

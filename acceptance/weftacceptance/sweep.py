@@ -16,7 +16,7 @@ _TENANTS = ("team-a", "team-b")
 
 
 class _Thing(NamedTuple):
-    """Something of a run that is there. `remove` asks for its end, which only another look shows."""
+    """A remain of a run. `remove` asks for its removal; only another look shows whether it is gone."""
 
     kind: str
     key: str

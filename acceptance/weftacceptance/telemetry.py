@@ -107,7 +107,7 @@ def _measured(run: Run) -> tuple[list[str], float, list[str]]:
 
 @step("sdn_latency_perf_logging", "network")
 def sdn_latency_perf_logging(run: Run) -> Json:
-    """Waiting and packets of the adapters of a pod, in what its fabric's agent offers Prometheus."""
+    """Waits and packets of the adapters of a pod, in the metrics that the fabric's agent has for Prometheus."""
     names, age, adapters = _measured(run)
     tests = Tests()
     tests.add("metrics_endpoint_reachable", True, "the agent answers")

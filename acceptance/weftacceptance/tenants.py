@@ -16,7 +16,7 @@ _HOSTS = ("10.79.0.242", "10.79.0.243")
 
 @step("tenant_isolation_test", "security")
 def tenant_isolation(run: Run) -> Json:
-    """What a member of another project gets of a project's network, server, image, share and volume: nothing."""
+    """A member of another project gets nothing of a project's network, server, image, share and volume."""
     if run.logins is None:
         raise SkipError("servers of the lab are recorded, not booted: start it with --guests")
     manila(run.tenant, "GET", "/shares")
@@ -55,8 +55,9 @@ def _running(run: Run, caller: Caller, name: str) -> Json:
 
 
 def _networks(run: Run, pods: list[Json]) -> bool:
-    """No port is in both partitions; the other server doesn't reach mine, not even with an address of its network; and
-    my server answers in its own one."""
+    """Whether no port is in both partitions, the other server doesn't reach the first one, not even with an address of
+    its network, and the first one answers within its own network.
+    """
     assert run.logins is not None
     mine, theirs = pods
     first, second = ({one["port"] for one in members_of(run, pod)} for pod in pods)

@@ -1,4 +1,4 @@
-"""Steps about faults, the management network's switch and servers' logs: each is made to say something, and read."""
+"""Steps about faults, the management network's switch and servers' logs: each is made to record something, and read."""
 
 from __future__ import annotations
 
