@@ -156,8 +156,8 @@ class Pods:
 
         Args:
             by: the node that takes its place; None: the service chooses.
-                generation: that the pod must have; None: any.
-                hold: hold the replaced node until it is accepted.
+            generation: that the pod must have; None: any.
+            hold: hold the replaced node until it is accepted.
         """
         given = matching(generation)
         path = f"/v1/pods/{part('name', name)}/replace"

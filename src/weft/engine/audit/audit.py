@@ -26,11 +26,11 @@ REPAIR_PATIENCE = 120.0
 
 
 SHOWN_KEYS = 20
-"""Unknown keys that an error names; of the others the number."""
+"""Most unknown keys that an error names; the rest are counted."""
 
 
 class Auditor:
-    """Reads everything again on each call.
+    """Runs audits; reads everything again on each call.
 
     Args:
         pause: seconds between checks of what a repair waits for.
@@ -41,13 +41,13 @@ class Auditor:
         self._pause = pause
 
     def check(self) -> AuditReport:
-        """Check everything; changes nothing."""
+        """Check everything; change nothing."""
         return self._compare(self._look(), ()).report
 
     def repair(self, confirmed: Confirmed = (), only: Set[str] | None = None) -> AuditReport:
         """Check, repair what is weft's, check again, and report for each finding whether the repair was confirmed.
 
-        Only a check, while the gate is closed (`weft.engine.base.gate`).
+        While the gate is closed (`weft.engine.base.gate`) it only checks.
 
         Args:
             confirmed: owners unknown to the database that the operator has confirmed as ended.
@@ -96,14 +96,14 @@ class Auditor:
         only: Set[str] | None,
         trouble: Findings,
     ) -> dict[str, str]:
-        """Remove what others have on networks that are being deleted, and on those that only the pod may use.
+        """Remove other projects' things on networks that are being deleted, and on those that only the pod may use.
 
         Args:
-            only: ids of what others have; None: all.
+            only: ids of these things; None: all.
             trouble: gets a finding for what couldn't be cleared.
         """
         why: dict[str, str] = {}
-        fence = self._store.database.gate.check  # what was compared may have taken minutes
+        fence = self._store.database.gate.check  # the comparison may have taken minutes
         try:
             for pod_id, theirs in found.intruders.items():
                 ids = theirs if only is None else theirs & only

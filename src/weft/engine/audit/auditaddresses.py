@@ -1,5 +1,5 @@
-"""The audit of ports of others with MAC addresses that weft chose for pods, or that may send from these, or from pods'
-IP addresses on the same network."""
+"""The audit of other projects' ports that have MAC addresses which weft chose for pods, or may send from these, or from
+pods' IP addresses on the same network."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def report_addresses(
 def audit_pairs(
     found: Findings, pods: Iterable[tuple[PodRecord, Sequence[ResourceRecord]]], world: World
 ) -> None:
-    """Check all pods: a cloud's ports are listed once."""
+    """Check the addresses of all pods; a cloud's ports are listed once."""
     by_cloud: dict[str, list[tuple[PodRecord, Mapping[str, ResourceRecord]]]] = {}
     for pod, records in pods:
         by_cloud.setdefault(pod.plan.cloud, []).append((pod, {r.key: r for r in records}))

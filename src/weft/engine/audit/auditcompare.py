@@ -59,10 +59,10 @@ class Compared:
 
     Attributes:
         strays: marked things outside that no live owner has.
-        kept: id of a stray -> why others keep it from being removed.
+        kept: id of a stray that can't be removed, because of others -> why.
         live: live owners by id, each with its rows.
-        sick: ids of owners that lack something, or have it otherwise than wanted.
-        intruders: pod -> ids of what others have on its resources.
+        sick: ids of owners that lack something, or have something that differs from what is wanted.
+        intruders: pod -> ids of other projects' things on its resources.
     """
 
     report: AuditReport
@@ -74,7 +74,7 @@ class Compared:
 
 
 class Comparison:
-    """One comparison of what is outside with what live owners have.
+    """One comparison of what exists outside with what live owners have.
 
     Args:
         outside: what was listed, before this is made.
@@ -195,12 +195,12 @@ class Comparison:
         audit_pairs(self._found, pods, self._world)
 
     def _verdict(self, live: tuple[OwnerRecord, list[ResourceRecord]]) -> Verdict:
-        """What an audit says of an owner; differences are read again by a reading that is hardly older than they."""
+        """The verdict on an owner; differences count only if a reading that is hardly older shows them, too."""
         owner, records = live
         # A failed pod may lack resources; those that exist still belong to it.
         made = [r for r in records if r.outside_id] if owner.state is PodState.FAILED else records
         expected, since = _expected(owner, records), self._clock.monotonic() - self._read_at
-        # What others have on its networks is read for all pods together.
+        # Other projects' things on its networks are read for all pods together.
         verdict = verify(owner, made, self._world, None, since, only=expected, others=False)
         if verdict.fine or since < READ_AGAIN:
             return verdict
@@ -371,6 +371,6 @@ def is_repaired(owner: OwnerRecord) -> bool:
 
 
 def _expected(owner: OwnerRecord, records: Sequence[ResourceRecord]) -> set[str]:
-    """Keys of resources that should exist; of those of a change under way, only what was observed to be settled."""
+    """Keys of resources that should exist; during a change only those that were observed to be settled."""
     ready = owner.ready_generation
     return {r.key for r in records if r.generation <= ready or r.state is RowState.SETTLED or not ready}

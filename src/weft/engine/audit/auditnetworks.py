@@ -1,6 +1,6 @@
-"""The audit of what others have on pods' resources, and of ports with their addresses; asked once for each project.
+"""The audit of other projects' things on pods' resources, and of ports with pods' addresses.
 
-One pod after the other, that would be most of an audit's requests.
+Each project is asked about once: pod by pod, that would be most of an audit's requests.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _Rows = tuple[PodRecord, Sequence[ResourceRecord]]
 
 
 def audit_networks(found: Findings, pods: Iterable[_Rows], world: World) -> dict[UUID, set[str]]:
-    """Add findings about all pods; returns pod -> ids of what others have on its resources."""
+    """Add findings about all pods; returns pod -> ids of other projects' things on its resources."""
     groups: dict[tuple[str, str], list[_Rows]] = defaultdict(list)
     for pod, records in pods:
         groups[pod.plan.cloud, pod.project_id].append((pod, records))
@@ -47,7 +47,7 @@ def audit_networks(found: Findings, pods: Iterable[_Rows], world: World) -> dict
 
 
 def _each(group: Sequence[T], ask: Callable[[Sequence[T]], A]) -> list[A | WeftError]:
-    """One answer for all of a group; if there is none, each one's own, or why it has none."""
+    """One answer for a whole group; if that fails, an answer or an error for each member."""
     try:
         return [ask(group)] * len(group)
     except WeftError as error:
@@ -95,7 +95,7 @@ def _report_uses(
     records: Sequence[ResourceRecord],
     uses: tuple[dict[str, list[Use]], dict[str, list[Use]]] | WeftError,
 ) -> set[str]:
-    """Report what others have on a pod's resources, which may block its release; returns their ids."""
+    """Report other projects' things on a pod's resources, which may block its release; returns their ids."""
     cloud, mine = pod.plan.cloud, {"pod": pod.name, "pod_id": str(pod.id)}
     if isinstance(uses, WeftError):
         found.add("unknown", "network", cloud, pod.name, str(uses), **mine)

@@ -83,7 +83,7 @@ def _named(port: NamedPort, mine: str | None) -> str:
 def _gateway(
     port: NamedPort, network: ResourceRecord, gateways: Collection[tuple[str | None, str | None]]
 ) -> str:
-    """A project with access to a shared network can give its own router the address of the subnet's gateway."""
+    """Why a port is a finding, or empty: a project may give its router the gateway's address on a shared network."""
     taken = sorted(a for a in port.addresses if (port.network, a) in gateways)
     if port.own or not taken:
         return ""
@@ -94,7 +94,7 @@ def _gateway(
 
 
 def _stranger(port: NamedPort, network: ResourceRecord) -> str:
-    """A port, or a router's, on a network that the site doesn't share, or not with this project."""
+    """Why a port is a finding, or empty: it, or its router, is on a network that isn't shared with its project."""
     spec = network.resource.spec_as(NetworkSpec)
     if port.own or not port.project_id:
         return ""

@@ -120,7 +120,7 @@ class WireAudit:
                 repair="its loop repairs it" if self.repairs else _NOT_WEFTS,
                 repairable=self.repairs,
             )
-        # One finding each: a port that is a trunk of all numbers has hundreds.
+        # One finding for each port: a trunk of all numbers would have hundreds.
         for where, numbers in unowned.items():
             listed = fabric.words.listed(numbers)
             text = f"{where} has {listed}, within weft's range, but no live pod holds "

@@ -22,7 +22,7 @@ class Findings:
         self.checked: dict[str, int] = {}
 
     def add(self, category: str, kind: str, where: str, subject: str, what: str, **more: Any) -> None:
-        """`more`: the other fields of `Finding`."""
+        """Add a finding. Args: more: the other fields of `Finding`."""
         known = {"category": category, "kind": str(kind), "where": where, "subject": subject, "what": what}
         finding = Finding.model_validate({**known, **more})
         self.rows.append(finding.model_copy(update={"key": key_of(finding)}))

@@ -12,7 +12,7 @@ UPDATE sweep SET next_at = %(later)s WHERE next_at <= %(at)s RETURNING next_at;
 UPDATE sweep SET next_at = %(next)s, ended_at = %(at)s, unread = %(unread)s;
 
 -- name: sweep_turns
--- Project -> the last of its things that a round has removed, where one round doesn't remove all.
+-- Project -> the last of its things that a round has removed, if one round doesn't remove all of them.
 SELECT turns FROM sweep FOR UPDATE;
 
 -- name: set_sweep_turns

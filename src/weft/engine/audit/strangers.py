@@ -20,7 +20,7 @@ HOST, MEMBERSHIP = "host", "membership"
 
 
 class StrangerCheck:
-    """Reports foreign members and quarantines the node, which the next tenant would share with them."""
+    """Reports foreign members, and quarantines their node, which the next tenant would share with them."""
 
     def __init__(self, store: Store, world: World, site: Site, traces: Traces) -> None:
         self._store, self._world, self._site, self._traces = store, world, site, traces
@@ -46,7 +46,7 @@ class StrangerCheck:
         return unread
 
     def _end(self, outside: Outside, hosts_unread: bool) -> None:
-        """End traces of what isn't seen any more, where everything could be read."""
+        """End traces of what isn't seen any more, if everything could be read."""
         for trace in self._traces.open():
             blind = (
                 hosts_unread if trace.kind == HOST else isinstance(outside.wires.get(trace.place), WeftError)

@@ -38,11 +38,11 @@ def next_turn(database: Database, strays: Collection[Stray]) -> list[Stray]:
 
 
 def _from(mine: list[Stray], end: str) -> list[Stray]:
-    """The next `MOST` after that place, cyclically."""
+    """The next `MOST` strays after the place `end`, cyclically."""
     ordered = sorted(mine, key=lambda s: (_place(s) <= end, _place(s)))
     return ordered[:MOST]
 
 
 def _place(stray: Stray) -> str:
-    """Ids are chosen by services, so nothing can be made to go first."""
+    """Sort key of a stray: its id, which the service chooses, so that no member can make a thing come first."""
     return f"{stray.thing.id} {stray.thing.kind} {stray.thing.where}"

@@ -66,7 +66,7 @@ class SweepSettings:
 
 
 class Sweeper(Periodic):
-    """Any number may run; the database decides whose turn it is."""
+    """Sweeps for remains of released owners. Any number may run; the database decides whose turn it is."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Sweeper(Periodic):
             return min(max(left, 1.0), self._settings.every)
         try:
             unread = self.sweep()
-        except WeftError as error:  # such as a gate that has closed meanwhile
+        except WeftError as error:  # such as a gate that closed meanwhile
             log.warning("sweep: %s", error)
             unread = [f"it broke off: {error}"]
         with self._store.database.transaction() as tx:
@@ -242,7 +242,7 @@ class Sweeper(Periodic):
     def _not_taken_over(
         self, owner: OwnerRecord, records: list[ResourceRecord], still: list[FoundTrace]
     ) -> list[ResourceRecord]:
-        """Those that no live owner has by now: a site's next owner adopts what an abandoned one left."""
+        """The records that no live owner has by now: a site's next owner adopts what an abandoned one left."""
         rows = self._store.database.rows("ids_in_use", ids=sorted(_ids(records).values()))
         taken = {row["id"] for row in rows}
         for trace in still:
@@ -259,7 +259,7 @@ class Sweeper(Periodic):
         still: list[FoundTrace],
         world: World,
     ) -> list[list[ResourceRecord]]:
-        """Those of a group, and of their predecessors, that exist by their ids; each key once per list.
+        """The records of a group, and of their predecessors, that exist by their ids; each key once per list.
 
         Records traces, and ends each whose own id is proved gone.
         """

@@ -26,10 +26,10 @@ from weft.model.errors import PermanentError
 
 ASKED = "back up the database"
 LEFT_OUT = ("web_session", "worker_seen", "process_seen", "last_backup")
-"""Tables whose rows stay out: sessions of the console, which would go on after their end; workers and processes that
+"""Tables whose rows aren't dumped: the console's sessions, which a restore would revive; workers and processes that
 are alive; when the newest backup was taken, since a restored database has none yet."""
 LOCK_SECONDS = 60
-"""For which pg_dump waits for a table that is being migrated."""
+"""How long pg_dump waits for a table that is being migrated."""
 Connection = psycopg.Connection[DictRow]
 log = logging.getLogger(__name__)
 

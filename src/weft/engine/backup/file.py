@@ -22,18 +22,18 @@ MANIFEST, DUMP, SUMS = "manifest.json", "database.dump", "SHA256SUMS"
 FORMAT = 1
 CHUNK = 1 << 20
 _LARGEST = 1 << 20
-"""Octets of a manifest."""
+"""Most bytes of a manifest."""
 _A_BACKUP = "a backup made by `weft backup`"
 
 
 class Manifest(BaseModel):
-    """What a backup is of; all values are from the snapshot that was dumped.
+    """What a backup contains; all values are from the snapshot that was dumped.
 
     Attributes:
         format: of the file.
         weft: version that made it.
         taken_at: the database's time.
-        site: name of the active site; None: there was none.
+        site: name of the active site, or None.
         epochs: cloud -> how many claims, releases and other counted changes were made in it.
         pods: live ones.
         migrations: of the schema, in order.
@@ -71,7 +71,7 @@ class Backup:
     """A file whose checksums are right.
 
     Attributes:
-        name: for errors.
+        name: of the file, for errors.
     """
 
     name: str
@@ -102,7 +102,7 @@ def write(into: IO[bytes], manifest: Manifest, dump: BinaryIO) -> None:
 
 @contextmanager
 def opened(path: Path) -> Generator[Backup]:
-    """A file that is read and whole within the block. Raises `InputError` if it isn't a backup, cut off or changed."""
+    """A checked backup during the block. Raises `InputError` if it isn't a backup, or is cut off or changed."""
     try:
         with path.open("rb") as file:
             if not file.seekable():
@@ -188,7 +188,7 @@ def _manifest(name: str, body: bytes) -> Manifest:
 
 
 class _Kind(BaseModel):
-    """What every manifest has, of whatever format."""
+    """The fields that manifests of every format have."""
 
     kind: Literal["weft backup"]
     format: int

@@ -1,6 +1,6 @@
-"""pg_dump and pg_restore: which of those on this machine fits, and how they run: as children that end in time.
+"""pg_dump and pg_restore: finds those on this machine that fit, and runs them as children that end in time.
 
-Of a URL only what isn't secret is on their command line; a password is in their environment, which other users of the
+The secret parts of a URL aren't on their command line; a password is in their environment, which other users of the
 machine can't read.
 """
 
@@ -27,7 +27,7 @@ SILENCE = 300.0
 """Seconds without a byte after which a program is ended."""
 CHUNK = 1 << 20
 _PLACES = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin")
-"""Debian's and Red Hat's."""
+"""Patterns of the folders of Debian's and Red Hat's programs."""
 _VERSION = re.compile(r"\(PostgreSQL\) ((\d+)[^\s]*)")
 
 
@@ -41,7 +41,7 @@ class Program:
 
 
 def program(name: str, major: int, asked: str, of: str) -> Program:
-    """The oldest one that isn't older than a version of PostgreSQL.
+    """The oldest program of this name that isn't older than a version of PostgreSQL.
 
     Args:
         asked, of: of the error, `PermanentError`, if there is none.
@@ -68,7 +68,7 @@ def _paths(name: str) -> Iterator[Path]:
 
 
 def _version_of(path: Path) -> Program | None:
-    """None: it isn't there, or says nothing."""
+    """A program and its version; None if it isn't there, or prints no version."""
     try:
         said = subprocess.run(
             [path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=10, check=False

@@ -27,7 +27,7 @@ from weft.model.errors import ConflictError, InputError, PermanentError
 
 ASKED = "restore the database"
 SHOWN = 5
-"""Connections that an error names."""
+"""Most connections that an error names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def _check_target(connection: Connection, url: str, checked: CheckedBackup, repl
 
 
 def _check_alone(connection: Connection, of: str) -> None:
-    # Of other roles' connections PostgreSQL may hide all but the user: those count, too.
+    # PostgreSQL may hide everything but the user of other roles' connections; these count, too.
     rows = connection.execute(
         "SELECT coalesce(nullif(application_name, ''), 'unnamed') AS name, coalesce(usename, '?') AS usename, "
         "CASE WHEN backend_type IS NULL THEN 'an unknown address' "
@@ -187,7 +187,7 @@ def _check_site(connection: Connection, of: str, site: str | None) -> None:
 
 
 def _compare(connection: Connection, url: str, checked: CheckedBackup) -> None:
-    """Raise unless the tables have what the manifest says."""
+    """Raise unless the tables have the migrations and numbers of rows of the manifest."""
     manifest = checked.backup.manifest
     failed = partial(PermanentError, ASKED, address_of(url), then="it is as it was before")
     done = [str(one["name"]) for one in connection.execute("SELECT name FROM migration ORDER BY name")]

@@ -19,7 +19,7 @@ from weft.model.errors import InputError
 
 _COPY = re.compile(rb"COPY .* FROM stdin;\n")
 _LEFT_OUT = re.compile(rb"^(?:\\(?:un)?restrict [A-Za-z0-9]+|SET transaction_timeout = 0;)\n", re.MULTILINE)
-"""For psql, and for servers of PostgreSQL 17 and newer."""
+"""Lines for psql, or for servers of PostgreSQL 17 and newer, which aren't executed."""
 _NAMESPACE = re.compile(rb"^\d+; \d+ \d+ (?:SCHEMA|COMMENT) - ", re.MULTILINE)
 _END = b"\\.\n"
 

@@ -38,7 +38,7 @@ _ORDER = ("view", "materialized view", "table", "foreign table", "routine", "seq
 
 
 def things(connection: Connection) -> list[str]:
-    """Their kinds and names, tables first."""
+    """Kinds and names of all things in the database, tables first."""
     return [f"{one['what']} {one['name']}" for one in _found(connection, None)]
 
 

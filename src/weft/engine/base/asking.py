@@ -1,4 +1,4 @@
-"""Asks several clouds at the same time: a slow one doesn't delay the others."""
+"""Asks several clouds at the same time, so that a slow one doesn't delay the others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 PATIENCE = 5.0
-"""Seconds to wait for the answers; a later one still arrives."""
+"""Seconds to wait for the answers; a later answer is still handled."""
 
 
 class CloudThreads:
@@ -18,12 +18,12 @@ class CloudThreads:
         self._threads: dict[str, threading.Thread] = {}
 
     def free(self, clouds: Iterable[str]) -> list[str]:
-        """Those whose last answer isn't awaited any more."""
+        """The clouds whose last question was answered, or that were never asked."""
         alive = {cloud for cloud, thread in self._threads.items() if thread.is_alive()}
         return sorted(set(clouds) - alive)
 
     def ask(self, questions: Mapping[str, Callable[[], None]]) -> None:
-        """Args: questions: cloud -> function that asks it and handles the answer."""
+        """Ask the clouds. Args: questions: cloud -> function that asks it and handles the answer."""
         asked: list[threading.Thread] = []
         for cloud, question in questions.items():
             self._threads[cloud] = threading.Thread(target=question, name=self._name, daemon=True)

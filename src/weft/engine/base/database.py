@@ -94,7 +94,7 @@ class Tx:
         return [kind(**row) for row in self.rows(name, **values)]
 
     def one(self, kind: Callable[..., T], name: str, /, **values: object) -> T:
-        """The same of a query that always has one row, as those that count."""
+        """The row of a query that always has exactly one, as a `kind`."""
         (found,) = self.all(kind, name, **values)
         return found
 
@@ -135,7 +135,7 @@ def _statement(name: str) -> LiteralString:
 
 
 class Statements(ABC):
-    """What runs single named queries, each in a transaction of its own."""
+    """Runs single named queries, each in a transaction of its own."""
 
     @abstractmethod
     def statement(self) -> AbstractContextManager[Tx]:
@@ -143,22 +143,22 @@ class Statements(ABC):
         ...
 
     def rows(self, name: str, /, **values: object) -> list[Row]:
-        """As `Tx.rows`, in a transaction of its own, as the others here."""
+        """As `Tx.rows`, in a transaction of its own."""
         with self.statement() as tx:
             return tx.rows(name, **values)
 
     def all(self, kind: Callable[..., T], name: str, /, **values: object) -> list[T]:
-        """All rows of a named query, made to values by `kind`, in a transaction of its own."""
+        """As `Tx.all`, in a transaction of its own."""
         with self.statement() as tx:
             return tx.all(kind, name, **values)
 
     def one(self, kind: Callable[..., T], name: str, /, **values: object) -> T:
-        """The one row of a named query, made to a value by `kind`, in a transaction of its own."""
+        """As `Tx.one`, in a transaction of its own."""
         with self.statement() as tx:
             return tx.one(kind, name, **values)
 
     def row(self, name: str, /, **values: object) -> Row | None:
-        """The one row of a named query, or None, in a transaction of its own."""
+        """As `Tx.row`, in a transaction of its own."""
         with self.statement() as tx:
             return tx.row(name, **values)
 
@@ -177,7 +177,7 @@ class Database(Statements):
     Attributes:
         clock: replaces PostgreSQL's time; only tests set it.
         monotonic: this process's own clock, in seconds; only tests set another.
-        gate: says whether anything outside may be changed by what this database says.
+        gate: decides whether anything outside may be changed on the basis of this database.
         losses: how often a connection was lost, or led to another server than the one before (a failover).
     """
 
@@ -280,10 +280,10 @@ class Database(Statements):
                     connection.close()  # after a failover the next connection may find the new primary
                     raise
                 except psycopg.errors.FeatureNotSupported:
-                    connection.close()  # its prepared statements are from before a migration
+                    connection.close()  # its prepared statements are older than a migration
                     raise
                 except psycopg.IntegrityError:
-                    self.forget()  # the cache it was decided by was wrong
+                    self.forget()  # the decision may rest on a wrong cache
                     raise
                 finally:
                     if connection.closed:  # the next connection may lead to another server
@@ -308,7 +308,7 @@ class Database(Statements):
         return found
 
     def sign_off(self, process: str) -> None:
-        """This process ends in order."""
+        """Record that this process ends in order."""
         with self._connection() as connection:
             ends(connection, process)
 

@@ -63,7 +63,7 @@ STEPS: tuple[Step, ...] = (
 in the version before a new step by its way back; without one, that version leaves their owners to this one."""
 
 EARLIEST = 5
-"""Documents were written in this version when versions of weft began to work beside each other."""
+"""The version of documents when versions of weft began to work beside each other."""
 STORED: tuple[type[Document], ...] = (
     Plan,
     Site,
@@ -78,7 +78,7 @@ STORED: tuple[type[Document], ...] = (
     KnownMachine,
     Part,
 )
-"""All that rows hold; further ones are in them."""
+"""The kinds of documents that rows hold; other kinds are nested in these."""
 
 _writing: int | None = None
 
@@ -89,7 +89,7 @@ def latest() -> int:
 
 
 def is_changed(kind: type[Document], version: object) -> bool:
-    """Whether a step since a version leads documents of a kind to another shape; True if it isn't a version."""
+    """Whether a step since a version changes documents of a kind; True if `version` isn't a version."""
     if type(version) is not int or version < FIRST:
         return True
     return any(kind in step.of for step in STEPS[version - FIRST :])
@@ -121,7 +121,7 @@ def read(kind: type[D], stored: Mapping[str, Any], steps: Sequence[Step] = STEPS
 
 
 def fields(kind: type[Document], stored: Mapping[str, Any], steps: Sequence[Step] = STEPS) -> Fields:
-    """Like `read`, but only the fields, without validation, which is most of the cost. For showing it to people."""
+    """Like `read`, but only the fields, without validation, which is most of the cost. For display."""
     return upcast(kind, stored, steps, PARTS)
 
 

@@ -38,10 +38,10 @@ with warnings.catch_warnings():  # it warns that XDG_RUNTIME_DIR isn't set, whic
 log = logging.getLogger(__name__)
 
 LONGEST = 107
-"""Octets of a socket's path, without the terminating zero (`sun_path`)."""
+"""Most bytes of a socket's path, without the terminating zero (`sun_path`)."""
 SOCKET = ".s.PGSQL.5432"
 START_SECONDS = 120
-"""For a start, including the recovery after a crash."""
+"""Seconds for a start, including the recovery after a crash."""
 ROOTS_SERVER = "pgserver"
 """User that the wheel runs root's servers as."""
 EVERY = 2.0
@@ -107,7 +107,7 @@ class EmbeddedServer(PostgresServer):
         return info if info is not None and _serves(info, self.pgdata) else None
 
     def _noted(self) -> PostmasterInfo | None:
-        """As its file says; the process with that id may be another one by now."""
+        """The server by its pid file; the process with that id may be another one by now."""
         try:
             return PostmasterInfo.read_from_pgdata(self.pgdata)
         except (AssertionError, OSError, ValueError):
@@ -213,7 +213,7 @@ def embedded(folder: Path, pulse: Pulse | None = None) -> Generator[str]:
 
 
 def _refuse_anothers(folder: Path, data: Path) -> None:
-    """Raise `InputError` if the state is another user's: what this one made there, that one couldn't use any more.
+    """Raise `InputError` if the state is another user's, who couldn't use any more what this user creates there.
 
     Root's server runs as the wheel's user, so the folder is root's, and the data are that user's. A folder of root's in
     which this user may write is this user's, too, such as a volume of a container.
@@ -239,7 +239,7 @@ def _refuse_anothers(folder: Path, data: Path) -> None:
 
 
 def _user(uid: int) -> str:
-    """As sudo takes it; a container's user may have no name."""
+    """A user as sudo takes it: a name, or a number for a container's user without one."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

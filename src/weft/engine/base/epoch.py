@@ -48,7 +48,7 @@ def _standing(
     afresh: bool = True,
     again: Callable[[], Witness | None] | None = None,
 ) -> tuple[bool, int | None]:
-    """As `is_behind`; and the database's count if it was read."""
+    """As `is_behind`, with the database's count if it was read."""
     if note is None:
         return database.row("is_restored") is not None, None
     with database.statement() as tx:
@@ -109,7 +109,7 @@ def note_epoch(
     if count is None:
         count = counts(database).get(cloud)
     if count is None or (note is not None and note.number >= count):
-        return note  # a count of None: claims from before they were counted
+        return note  # a count of None: the claim is older than the counting
     return _write(database, facts, site, cloud, note)
 
 

@@ -100,7 +100,7 @@ class Gate:
         self._looks: Mapping[str, _CloudNote] = {}
         self._known: tuple[str, Mapping[str, Witnesses]] | None = None
         self.hurry: Callable[[], None] = lambda: None
-        """Called when there is something to note soon."""
+        """Called when a count has to be noted soon."""
         database.gate = self
 
     def check(self, places: Collection[str] | None = None) -> None:
@@ -153,7 +153,7 @@ class Gate:
             self._looks = {}
 
     def found_behind(self, cloud: str) -> None:
-        """Another process has read that the cloud remembers more."""
+        """Record that another process has read that the cloud remembers more."""
         note_behind(self._database, cloud, True)
         self._keep(cloud, _CloudNote(self._monotonic(), self._database.losses, behind=True))
 
@@ -215,7 +215,7 @@ class Gate:
         try:
             self._note(cloud)
         except ClosedError as error:
-            log.warning("cloud %s: %s", cloud, error)  # the node is quarantined all the same
+            log.warning("cloud %s: %s", cloud, error)  # the node is quarantined even so
 
     def _note(self, cloud: str) -> None:
         site, clouds = self._places()
@@ -326,7 +326,7 @@ def _has(look: _CloudNote, count: int) -> bool:
 
 
 class GateKeeper(Periodic):
-    """One in each process, also in those that only serve requests."""
+    """Keeps the gate's readings fresh: one in each process, also in those that only serve requests."""
 
     def __init__(self, gate: Gate, pulse: Pulse | None = None) -> None:
         self._gate = gate

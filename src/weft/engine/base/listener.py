@@ -28,7 +28,7 @@ Notification = tuple[str, str]
 
 
 def joined(notifications: Sequence[Notification]) -> list[Notification]:
-    """The same in few notifications: each costs every listener as much as its payload."""
+    """Notifications joined into as few as possible: every listener pays for each by its payload."""
     of_each: dict[str, list[str]] = {}
     for channel, payload in notifications:
         of_each.setdefault(channel, []).append(payload)
@@ -43,17 +43,17 @@ class Follower(Protocol):
     """Receives pods' events, in the listener's thread; stopped with it."""
 
     def came(self, pod_id: str) -> None:
-        """The pod, or other owner, has changed. Called in the listener's thread: returns at once."""
+        """Take note that a pod, or another owner, has changed. Called in the listener's thread: must return at once."""
 
     def may_have_missed(self) -> None:
-        """The connection was lost for a while: look at everything once."""
+        """Check everything once: the connection was lost for a while."""
 
     def stop(self) -> None:
-        """The listener ends; nothing more is notified."""
+        """End: the listener has ended, and notifies of nothing more."""
 
 
 class Listener:
-    """A wake-up carries no input: threads check the database themselves.
+    """Wakes waiting threads. A wake-up carries no data: threads check the database themselves.
 
     Workers wait for work (`mark`, `wait`), followers (`weft.engine.watch.lookout`) for pods' events. If the
     connection is lost, waiting simply takes its full time; reconnecting wakes everyone once.

@@ -25,7 +25,7 @@ from weft.model.messages import outside
 from weft.model.storable import storable
 
 LOCK_TIMEOUT = 10
-"""Seconds."""
+"""Seconds for which a statement waits for a lock."""
 SESSION = {
     "timezone": "UTC",
     "lock_timeout": f"{LOCK_TIMEOUT}s",
@@ -54,7 +54,7 @@ _OURS = (psycopg.DataError, psycopg.IntegrityError)
 
 class _BoundedTime(Loader):
     def load(self, data: Buffer) -> datetime:
-        try:  # nearly all; three times as fast as parsing by a pattern
+        try:  # nearly all times; three times as fast as parsing by a pattern
             return datetime.fromisoformat(str(data, "ascii"))
         except ValueError:
             return self._load_slowly(data)
@@ -110,7 +110,7 @@ def stored(text: bytes | str) -> Any:
 class _StoredLoader(Loader):
     def load(self, data: Buffer) -> Any:
         text = bytes(data)
-        if text == b"[]":  # most lists in rows are empty
+        if text == b"[]":  # the value of most lists in rows
             return []
         return {} if text == b"{}" else stored(text)
 
@@ -123,7 +123,7 @@ def storable_json(value: Any) -> bytes:
         text = None
     if text is not None and rb"\u0000" not in text:
         return text
-    return to_json(storable(to_jsonable_python(value)))  # models and sets have text, too
+    return to_json(storable(to_jsonable_python(value)))  # models and sets contain text, too
 
 
 def connecting(url: str) -> dict[str, Any]:

@@ -30,12 +30,12 @@ class Pulse:
         self._beats: dict[str, _Beat] = {}
 
     def turn(self, thread: str, limit: float) -> None:
-        """A turn is done, or the thread begins: the next turn must be done within `limit` seconds."""
+        """Record that a turn is done, or that the thread begins: the next turn must be done within `limit` seconds."""
         with self._lock:
             self._beats[thread] = _Beat(self._monotonic(), limit)
 
     def trouble(self, thread: str, error: Exception) -> None:
-        """A turn failed. The thread continues, but counts as unhealthy if no turn succeeds within the limit."""
+        """Record that a turn failed. The thread goes on, but is unhealthy if no turn succeeds within the limit."""
         with self._lock:
             if beat := self._beats.get(thread):
                 beat.trouble = type(error).__name__

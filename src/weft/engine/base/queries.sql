@@ -62,12 +62,12 @@ SELECT e.cloud, gen_random_uuid(), e.number +
 FROM epoch e WHERE e.cloud = %(cloud)s RETURNING mark, number;
 
 -- name: count_end
--- As the triggers do.
+-- Counts as the triggers do.
 INSERT INTO epoch_end (part, number) VALUES (mod(pg_backend_pid(), 16), 1)
 ON CONFLICT (part) DO UPDATE SET number = epoch_end.number + 1 RETURNING part;
 
 -- name: was_behind
--- Also one that was restored and isn't accepted, whatever the cloud would say.
+-- Also true for a database that was restored and isn't accepted, whatever the cloud remembers.
 SELECT WHERE EXISTS (SELECT FROM epoch_behind WHERE cloud = %(cloud)s) OR EXISTS (SELECT FROM restored);
 
 -- name: found_behind

@@ -49,7 +49,7 @@ SEEN_SECONDS = 60.0
 ENDING_SECONDS = 20.0
 """Seconds for the sessions of older processes to end."""
 SHOWN = 5
-"""Processes that an error names."""
+"""Most processes that an error names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,12 +272,12 @@ def lives(connection: Connection, name: str, role: str) -> None:
 
 
 def ends(connection: Connection, name: str) -> None:
-    """A process ends in order."""
+    """Record that a process ends in order."""
     connection.execute("DELETE FROM process_seen WHERE name = %s", [name])
 
 
 def processes(connection: Connection) -> list[WeftProcess]:
-    """Those at work: with a heartbeat within `SEEN_SECONDS`."""
+    """Processes at work: with a heartbeat within `SEEN_SECONDS`."""
     rows = connection.execute(
         "SELECT name, role, version, halves FROM process_seen "
         "WHERE seen_at > clock_timestamp() - %s * interval '1 second' ORDER BY role, name",

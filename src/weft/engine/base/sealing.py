@@ -1,8 +1,8 @@
-"""Secrets in the database, encrypted with keys that are outside: who has the database, or a backup, hasn't got them.
+"""Secrets in the database, encrypted with keys outside of it: the database, or a backup, alone doesn't reveal them.
 
 Fernet (AES-128-CBC and HMAC-SHA256) of the library cryptography, as for Keystone's credentials: the first key
-encrypts, every key decrypts, so that a key can be replaced while processes run. A value has its name with it: it
-doesn't open as another one's.
+encrypts, every key decrypts, so that a key can be replaced while processes run. A value is encrypted with
+its name, so that it can't be opened as another secret.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Seal:
         return bool(self._fernets)
 
     def newest(self) -> Seal:
-        """The same with the keys that the file has now. Raises `InputError` if they can't be read."""
+        """A seal with the keys that the file has now. Raises `InputError` if they can't be read."""
         self._again()
         return self
 
@@ -186,7 +186,7 @@ def _cleaned(url: str) -> str:
     try:
         with psycopg.connect(url, **connecting(url), autocommit=True) as connection:
             connection.add_notice_handler(lambda notice: said.append(notice.message_primary or "refused"))
-            connection.execute("VACUUM (FULL) secret")  # of a table that isn't one's own it only says so
+            connection.execute("VACUUM (FULL) secret")  # for another role's table it only gives a warning
     except psycopg.Error as error:
         said.append(str(error).strip() or type(error).__name__)
     return said[0].partition("\n")[0] if said else ""

@@ -8,7 +8,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 
 AFTER = ".after"
-"""Ends the name of the second half of an upgrade."""
+"""Suffix of the file of an upgrade's second half."""
 _NAME = re.compile(r"^-- (name|part): (\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
 _PART = re.compile(r"^ *@(\w+)", re.MULTILINE)

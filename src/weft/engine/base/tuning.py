@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 SWITCH_SECONDS = 0.001
-"""Threads of a visit compute little between two answers; a thread with an answer shouldn't wait long for the rest."""
+"""Seconds after which Python switches threads: a visit's thread computes little between two answers, and shouldn't wait
+long for the others."""
 COLLECTING = (50_000, 10, 10)
 """Thresholds of Python's cycle collector. Rows and documents are many objects and hardly ever in cycles: with Python's
 own (700, 10, 10) a quarter of the processor time goes into scanning them."""
 WHOLE_SECONDS = 3600.0
-"""Between two collections that look at everything. All threads wait for a collection, and a site of 16,000 nodes with
+"""Seconds between two full collections. All threads wait for a collection, and a site of 16,000 nodes with
 what follows from it is millions of objects: 0.3 s of a processor, in which no page is answered."""
 ARENAS = 2
 """Arenas of the C library's memory. One thread runs at a time, so more of them (the default is eight per processor)

@@ -9,7 +9,7 @@ from weft.model.errors import TemporaryError
 
 
 class Gated(Protocol):
-    """Says whether anything outside may be changed by what this database says."""
+    """Decides whether anything outside may be changed on the basis of this database."""
 
     hurry: Callable[[], None]
 
@@ -42,7 +42,7 @@ class Gated(Protocol):
         """Discard what was read."""
 
     def found_behind(self, cloud: str) -> None:
-        """Another process has read that the cloud remembers more."""
+        """Record that another process has read that the cloud remembers more."""
 
     def look(self) -> None:
         """Read every cloud's note now."""

@@ -15,7 +15,7 @@ class UnreadableError(PermanentError):
 
 
 class NewerRowError(UnreadableError, NewerError):
-    """One that this weft can't read, and a newer one has worked with the database: it is left to that. HTTP 503."""
+    """A row that this weft can't read and leaves to a newer one, which has worked with the database. HTTP 503."""
 
 
 NEWER_WEFT = threading.Event()

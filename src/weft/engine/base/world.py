@@ -1,4 +1,4 @@
-"""What the loop acts on, as ports: the app picks the drivers, the engine only sees these."""
+"""What the loop acts on, as interfaces: the app chooses the drivers behind them."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from weft.planning.queue.keep import Keep
 from weft.planning.queue.leases import Leases
 
 GONE_FOR = timedelta(minutes=15)
-"""Longer than a listing of the hosts is cached."""
+"""For how long servers that were seen to go are remembered: longer than a listing of hosts is cached."""
 COMMITTED = timedelta(seconds=5)
 """Rows with their time are committed within this time. If a server's row took longer, its node is assigned again
 only after the next listing."""
@@ -34,7 +34,7 @@ FORGOTTEN_AT_ONCE = 1000
 
 
 class Gone:
-    """Servers that weft saw go within the last `GONE_FOR`, by id. Every reading adds to it, in any thread."""
+    """Servers that weft saw disappear within the last `GONE_FOR`, by id. Every reading adds to it, in any thread."""
 
     def __init__(self) -> None:
         self._at: dict[str, float] = {}
@@ -70,7 +70,7 @@ class Capacity:
         site: generation of the site that is active; None: there is none.
         leases: the same holds, in the book's form; None: computed on first use.
         stops: node -> why operators keep it from new orders, and what it reported of itself.
-        at: when this was so.
+        at: the moment of this state.
     """
 
     holds: Mapping[str, NodeHold]
@@ -170,9 +170,9 @@ class _CountedState:
     """What this process has counted, as of the snapshot of one statement.
 
     Attributes:
-        since: that snapshot.
-        server: start time of the server that gave it.
-        at: when that was.
+            since: the snapshot.
+            server: start time of the server that gave it.
+            at: when it was taken.
         gone: servers that were seen to be gone until then.
     """
 

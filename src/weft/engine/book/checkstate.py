@@ -18,9 +18,9 @@ UNJUDGED = "UNKNOWN"
 """Stands for all checks that couldn't be judged, among the codes of checks."""
 NEVER, OLD = "it has never reported its own checks", "the last result of its own checks is old"
 MOST_SAID = 50
-"""Nodes that an audit names."""
+"""Most nodes that an audit names."""
 MOST_NAMED = 3
-"""Codes that a reason names."""
+"""Most codes that a reason names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def counted(checked: LastReport | None, policy: ChecksPolicy) -> tuple[OpenCheck
 
 
 def check_state(checked: LastReport | None, site: Site, node: str, now: datetime | None) -> CheckState:
-    """The state of a node by its own checks. What failed stays failed, however old; an old result is never ok."""
+    """The state of a node by its own checks. A failed check stays failed, however old; an old result is never ok."""
     policy = site.checks
     if checked is None:
         return "never"
@@ -68,7 +68,7 @@ def is_aged(checked: LastReport, site: Site, now: datetime) -> bool:
 
 
 def counts_until(checked: LastReport, site: Site) -> datetime:
-    """From when on a result is too old to count."""
+    """The time from which a result is too old to count."""
     return checked.at + span(site.checks.age)
 
 
@@ -79,7 +79,7 @@ def is_current(digest: str | None, site: Site, node: str) -> bool:
 
 
 def verdict(stops: Mapping[str, Stops], site: Site, now: datetime | None) -> CheckStops:
-    """What follows for new orders. Args: now: the database's time, as of which the stops are."""
+    """What nodes' checks mean for new orders. Args: now: the database's time when `stops` was read."""
     policy = site.checks
     failing: dict[str, list[tuple[datetime, str]]] = {}
     real: dict[str, list[str]] = {}
@@ -132,7 +132,7 @@ def spared(failing: list[str], site: Site) -> set[str]:
 
 
 def checks_said(stops: Mapping[str, Stops], site: Site, now: datetime | None) -> list[str]:
-    """What the audit says of nodes' own checks, one sentence each."""
+    """What the audit reports of nodes' own checks, one sentence each."""
     found = verdict(stops, site, now)
     said = [f"node {node} gets no new orders: {why}" for node, why in sorted(found.excluded.items())]
     if (more := len(said) - MOST_SAID) > 0:

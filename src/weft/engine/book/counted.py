@@ -92,12 +92,12 @@ class Holding:
 
     @property
     def whole_nodes(self) -> dict[str, NodeHold]:
-        """By node, of those that it shares with no one."""
+        """Node -> hold, of the nodes that it shares with no other owner."""
         return {one.node: one for one in self.holds if one.whole}
 
     @property
     def lease(self) -> Keep | None:
-        """None: it holds no node."""
+        """The lease as the book has it; None if it holds no node."""
         holds = (*self.holds, *self.places)
         return lease_of(holds, self.parts) if holds else None
 
@@ -110,7 +110,7 @@ class Counted:
     """See the module's docstring.
 
     Attributes:
-        owners: by id, those that hold anything.
+        owners: id -> what it holds, of owners that hold anything.
         holds: of whole nodes, by node.
         in_parts: owners with parts of shared nodes or hosts.
         bookings: of waiting orders, by owner.

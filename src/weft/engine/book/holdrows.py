@@ -51,7 +51,7 @@ class NodeHold:
         spare: whether it is idle.
         whole: whether the pod shares it with no other.
         withheld: why it isn't given back yet; empty: nothing is known.
-        leaving: the generation of the pod that doesn't want it any more; None: it does.
+        leaving: the generation of the pod since which it doesn't want the node any more; None: it does.
     """
 
     node: str

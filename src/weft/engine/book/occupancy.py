@@ -1,4 +1,4 @@
-"""Nodes in use by others: what Nova and Placement report about a host, compared with weft's records."""
+"""Nodes in use by others, from what Nova and Placement report about a host, compared with weft's records."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def on_free_nodes(
 
 
 def on_free_node(facts: Occupants, node: Node, gone: Container[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The same for one node, which no pod holds: only its host is asked about."""
+    """As `on_free_nodes` for one node, which no pod holds: only its host is asked about."""
     with waiting_at_most(LISTING_SECONDS):
         seen = facts.on_hosts([node.nova_host])
     return _keeping({node.name: seen[node.nova_host]}, gone)

@@ -95,7 +95,7 @@ def parts_document(parts: NodeParts) -> Jsonb | None:
 
 
 def booked_parts(pod_id: UUID, document: Any) -> tuple[tuple[str, Part], ...]:
-    """The same, read back. If it can't be read, the nodes count as booked whole, and are assigned to no other order."""
+    """The parts in such a document. If it can't be read, the nodes count as booked whole: no other order gets them."""
     try:
         return tuple((str(p["node"]), Part.model_validate(p["part"])) for p in document or ())
     except (ValidationError, KeyError, TypeError) as error:

@@ -1,8 +1,8 @@
 -- Statements of weft.engine.book, by name. `%(x)s` are psycopg parameters.
 
 -- name: lock_claim
--- The same, without waiting for the disk under the lock: what confirm_pod or drop_claim writes later reaches the disk
--- no sooner than this, and nothing is created before. PostgreSQL writes it within a second even if neither comes
+-- As lock_capacity, without waiting for the disk under the lock: what confirm_pod or drop_claim writes later reaches the
+-- disk no sooner than this, and nothing is created before. PostgreSQL writes it within a second even if neither comes
 -- (wal_writer_delay).
 SELECT pg_advisory_xact_lock(hashtext('weft.capacity')), set_config('synchronous_commit', 'off', true);
 
@@ -60,8 +60,8 @@ UNION ALL SELECT 'stop', n.node, (SELECT json_build_object(
 
 -- name: capacity_changes
 -- Who holds what, and what is out of order, of everything changed since a snapshot (`since`, of a server that started
--- at `server`): by owner, quarantined node, reservation and stopped node; null: it no longer exists. Nothing, if that isn't known any
--- more (`whole`); servers that were seen gone after `gone_since`. A snapshot doesn't see the transactions that it lists
+-- at `server`): by owner, quarantined node, reservation and stopped node; null: it no longer exists. Nothing, if that is
+-- no longer known (`whole`); servers that were seen gone after `gone_since`. A snapshot doesn't see the transactions that it lists
 -- as under way, and all from its xmax on. Arrays, so that PostgreSQL expects few rows whatever the snapshot is, and
 -- plans this once for each connection.
 WITH frame AS MATERIALIZED (
@@ -144,7 +144,7 @@ DELETE FROM subnet_hold WHERE owner_id = %(owner_id)s;
 DELETE FROM node_hold WHERE pod_id = %(pod_id)s;
 
 -- name: give_back_numbers
--- Except those in `kept`, as `space number`.
+-- All numbers except those in `kept`, as `space number`.
 DELETE FROM number_hold WHERE owner_id = %(owner_id)s AND space || ' ' || number <> ALL(%(kept)s);
 
 -- part: pod_row
@@ -236,14 +236,14 @@ WHERE since < %(until)s AND (until IS NULL OR until > %(since)s) AND (%(project)
 GROUP BY project_id, pod_id, pod, node, devices, spare, type, accelerators LIMIT %(limit)s;
 
 -- name: note_capacity
--- The first of a period stays.
+-- The first record of a period stays.
 INSERT INTO capacity_sample (period, at, nodes, waiting)
 SELECT date_bin(%(every)s, %(now)s, '2000-01-01T00:00Z'), %(now)s, %(nodes)s, count(*)
 FROM pod WHERE plan IS NULL AND state = 'PENDING' AND NOT fixed
 ON CONFLICT (period) DO NOTHING;
 
 -- name: capacity_noted
--- Of each step the last one, and the most that waited in it.
+-- The last record of each step, and the most orders that waited in it.
 SELECT DISTINCT ON (bin) at, nodes, max(waiting) OVER (PARTITION BY bin) AS waiting
 FROM capacity_sample, date_bin(%(step)s, period, %(since)s) AS bin
 WHERE period >= %(since)s AND period < %(until)s ORDER BY bin, period DESC;

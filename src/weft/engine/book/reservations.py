@@ -56,7 +56,7 @@ def reserve(
 
 
 def unreserve(database: Database, name: str, revision: int | None = None) -> ReservationView:
-    """Delete a reservation. Raises `NotFoundError`. Args: revision: `PreconditionError` unless it is of this one."""
+    """Delete a reservation. Raises `NotFoundError`. Args: revision: `PreconditionError` unless it has this one."""
     with database.transaction() as tx:
         known = tx.row("lock_reservation", name=name)
         if known is not None:

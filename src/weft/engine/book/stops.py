@@ -59,12 +59,12 @@ class Stops:
 
     @property
     def why_held(self) -> str:
-        """For what it is held, in one sentence; empty: it isn't."""
+        """What it is held for, in one sentence; empty if it isn't held."""
         return f"held for {'; '.join(map(_held_for, self.holds))}" if self.holds else ""
 
     @property
     def why_drained(self) -> str:
-        """As `why_held`."""
+        """Why it is drained, in one sentence; empty if it isn't."""
         if self.drain is None:
             return ""
         until, reason = self.drain.until_at, self.drain.reason or self.drain.public

@@ -22,14 +22,14 @@ from weft.model.views import UseRow, UseState
 from weft.planning.site.kinds import Kind, kinds_of
 
 MOST = 200_000
-"""Holds that are counted for one answer."""
+"""Most holds that are counted for one answer."""
 UNKNOWN_TYPE = "unknown"
 """Type of nodes that the site doesn't describe, and whose type wasn't kept when they left it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Attributes: now: what goes on is counted until then."""
+    """A period of time. Attributes: now: until when holds that go on are counted."""
 
     since: datetime
     until: datetime

@@ -20,13 +20,13 @@ class DefectError(TemporaryError):
 
 
 def said(error: Exception) -> str:
-    """What it is, as a message."""
+    """The error as a message."""
     return outside.DEFECT(name=type(error).__name__, text=str(error)[:200])
 
 
 def known(error: BaseException) -> WeftError:
-    """The error, if weft raised it on purpose; else it is logged, and the defect is returned. Raises it if the visit is
-    over with it."""
+    """The error if weft raised it on purpose; otherwise logs it and returns a `DefectError`. Raises errors that end the
+    visit."""
     if isinstance(error, WeftError):
         return error
     if not isinstance(error, Exception) or isinstance(error, LostError):

@@ -17,7 +17,7 @@ from weft.ports.fences import JointFence
 HOLD_SECONDS = 30.0
 """How long an owner stays with a worker without a heartbeat."""
 LATE = "the outcome of a request is unknown"
-"""Why something is read back only later."""
+"""Reason why something is read back only later."""
 LATE_SECONDS = 200.0
 """How long after its hold a lost worker's last request may still be under way: the drivers' timeout for one answer
 (180 s), `FRESH_SECONDS`, and a margin. Each is preceded by a proof that the hold lasts."""
@@ -54,9 +54,9 @@ class Fence(JointFence):
         leave: set when the worker should hand it back at the next step.
         lost: set once another worker has it.
         at: the database's time at the last write or reading of resources.
-        wanted: what the row said then.
+        wanted: what was wanted of the owner by then: `present` or `absent`.
         places: clouds and fabrics in which the owner has anything; None: unknown, so all count.
-        writes: how many transactions have written of the owner; what was read before the last one may have changed.
+        writes: number of transactions that wrote rows of the owner; what was read before the last one may have changed.
     """
 
     places: Collection[str] | None = None
@@ -73,7 +73,7 @@ class Fence(JointFence):
         self._says = False
 
     def forget(self) -> None:
-        """Let everything be read again: it may have changed."""
+        """Discard what was read, which may have changed."""
         self.writes += 1
 
     @contextmanager

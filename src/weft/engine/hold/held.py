@@ -1,6 +1,6 @@
 """An owner held by a worker: what a visit knows of it, and the parts by which it notes and writes.
 
-Each part has one idea and a module of its own; all of them write through the `Fence`, and after the notes.
+Each part is a module of its own; all of them write through the `Fence`, after the notes.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class Held:
         fence: every write, and every change outside, passes it.
         status: phase and conditions.
         notes: its resources, and what isn't written yet.
-        work: for how long its release or change was worked on.
+        work: counts for how long its release or change was worked on.
         gate: whether the database may be trusted with it.
         holdings: its nodes and numbers.
         numbers: claims and returns them.
         quarantine: keeps nodes from being assigned.
-        gone: it was released, and handed back with that.
+        gone: whether it was released, and so handed back.
         site_stamp: `SiteRecord.stamp` of the newest site when it was claimed; None: there was none, or not read.
         accepted: when a restored database was last accepted; None: never, or not read.
         lane: how the visit yields to the worker's other visits.
@@ -76,7 +76,7 @@ class Held:
         self.quarantine = Quarantine(self.fence, self.notes, self._outside)
 
     def _outside(self) -> AbstractContextManager[None]:
-        """In the lane that is set by then: it is known only after the claim."""
+        """`VisitLane.outside` of the present lane, which is known only after the claim."""
         return self.lane.outside()
 
     @property
@@ -155,7 +155,7 @@ class Held:
                 self.fence.insert_events(tx, [("alarm", message, None)])
 
     def repaired(self) -> None:
-        """What an operator asked to repair was repaired, or attempted."""
+        """Record that the repair which an operator asked for was made, or attempted."""
         with self.notes.write() as tx:
             tx.run("repaired_owner", id=self.owner.id)
 
@@ -190,7 +190,7 @@ class Held:
     def released(
         self, receipt: SignedReceipt, kept: Iterable[tuple[str, int]] = (), reason: str = ""
     ) -> None:
-        """The end: receipt, capacity and state in one statement. Capacity is returned here and not before.
+        """End the owner: write receipt, capacity and state in one statement. Capacity is returned here and not before.
 
         Args:
             kept: spaces and numbers that stay held.

@@ -57,8 +57,9 @@ class HeldNotes:
         return self._records
 
     def _look_for_all(self) -> None:
-        """The last worker didn't hand it back as it should have, and may have requested anything without a note of
-        it."""
+        """Mark all resources to be looked for: the last worker didn't hand the owner back, and may have requested
+        anything without a note.
+        """
         self.note(
             Change(r.key, RowState.CREATING, attempts=r.attempts)
             for r in tuple(self._records.values())
@@ -70,7 +71,7 @@ class HeldNotes:
         self._ahead = self._fence.writes, rows
 
     def read_resources(self) -> list[ResourceRecord]:
-        """Read them now, after writing the notes."""
+        """Read the resources now, after writing the notes."""
         self.flush()
         with self._fence.database.statement() as tx:
             rows = tx.rows("resources_of", owners=[self._fence.owner.id], at=tx.given)

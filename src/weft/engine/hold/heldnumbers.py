@@ -19,7 +19,7 @@ from weft.model.receipt import ReceiptItem
 
 
 class HeldNumbers:
-    """Which are held: `Holdings.numbers`."""
+    """Claims, returns and keeps numbers; `Holdings.numbers` has those that are held."""
 
     def __init__(self, fence: Fence, notes: HeldNotes) -> None:
         self._fence, self._notes = fence, notes

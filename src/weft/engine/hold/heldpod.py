@@ -33,7 +33,7 @@ class HeldPod(Held):
     """One pod, held by this worker under a token.
 
     Attributes:
-        nodes: which leave, and whose adapters are out of the segment.
+        nodes: those that leave, and those whose adapters are out of the segment.
     """
 
     def __init__(self, database: Database, pod: PodRecord, leave: threading.Event | None = None) -> None:
@@ -52,7 +52,7 @@ class HeldPod(Held):
         return PodRecord.of(row).plan
 
     def note(self, changes: Iterable[Change] = (), events: Iterable[Event] = ()) -> None:
-        """As for every owner; but first record which virtual functions Nova has bound."""
+        """As `Held.note`, but first record which virtual functions Nova has bound."""
         changes = list(changes)
         shares = shape_of(self.pod.order).shares_nodes
         if shares and (bound := bound_slots((c.key, c.facts) for c in changes)):
@@ -64,7 +64,7 @@ class HeldPod(Held):
 class HeldNodes:
     """The nodes of a pod that don't simply stay: those that leave it, and those that can't be in its segment now.
 
-    Which it still holds: `Holdings.nodes`.
+    `Holdings.nodes` has those that it still holds.
     """
 
     def __init__(self, fence: Fence, notes: HeldNotes) -> None:

@@ -12,7 +12,7 @@ from weft.model.receipt import ReceiptItem
 
 
 class _Read(NamedTuple):
-    """`writes` is the fence's at the reading."""
+    """What was read. `writes`: `Fence.writes` at the reading."""
 
     writes: int
     nodes: Mapping[str, bool]
@@ -21,7 +21,7 @@ class _Read(NamedTuple):
 
 
 class Holdings:
-    """Read together, once until this visit writes: only this worker changes them."""
+    """Nodes and numbers, read together, and again only after this visit has written: no other worker changes them."""
 
     def __init__(self, fence: Fence) -> None:
         self._fence = fence

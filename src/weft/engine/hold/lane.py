@@ -23,7 +23,7 @@ from typing import Protocol
 log = logging.getLogger(__name__)
 
 LONGEST_STOP = 0.2
-"""Seconds at most that a visit gives way before each of its steps: those that go first may be many."""
+"""Most seconds for which a visit gives way before each of its steps, as many visits may go first."""
 MOVED = 2.0
 """Seconds without progress in a lane after which others stop giving way to it: it waits for something outside."""
 
@@ -37,7 +37,7 @@ SLOW = 1.0
 
 
 class VisitLane(Protocol):
-    """How a visit yields to the other visits of its process; not at all, unless said otherwise."""
+    """How a visit yields to the other visits of its process; this one doesn't."""
 
     def aside(self) -> AbstractContextManager[None]:
         """Free the visit's place within the block; leaving the block waits for a place."""
@@ -60,13 +60,13 @@ ALONE = Alone()
 
 
 class Lane:
-    """Thread-safe. The `VisitLane` of its visits.
+    """Runs visits in threads; also the `VisitLane` of its visits. Thread-safe.
 
     Args:
         name: prefix of its threads' names.
         places: visits that may run at the same time.
         aside: further visits that may wait aside; more of them keep their places.
-        hanging: the same for those that wait long for a cloud's answer; None: `aside`.
+        hanging: further visits that may wait long for a cloud's answer; None: as `aside`.
         batch: visits that may be handed out for each place.
         freed: called when a visit goes aside and another may be handed out.
         first: a lane whose visits go before those of this one.
@@ -148,7 +148,7 @@ class Lane:
             back()
 
     def _begin_those_that_wait(self) -> None:
-        """As far as there are places; returning visits go first, each woken by itself: hundreds may wait."""
+        """Begin waiting visits while there are places; returning ones first, each woken alone: hundreds may wait."""
         while self._returning and self._taken < self._places:
             self._take_again()
             self._returning.popleft().release()

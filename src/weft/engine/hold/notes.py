@@ -26,13 +26,13 @@ COMING = "it is being deployed"
 
 @dataclass
 class Notes:
-    """Empty: there is nothing to write.
+    """What is to be written; false if there is nothing.
 
     Attributes:
         changes: key of a resource -> what to write of it; of several changes the last.
         moved_resources: keys of those that came into another state.
         conditions: the owner's phase or conditions differ from those that are written.
-        moved: its state does.
+        moved: its state differs from what is written.
         done: everything was observed to be as the newest generation wants it.
         watched: node -> why its adapters are out of the pod's segment (empty: they are in); None: not read.
         segment: with other adapters in it than are written.

@@ -133,7 +133,7 @@ class UnchangedOwners:
         self._since = 0.0
 
     def add(self, held: Held, delay: float) -> None:
-        """Add one that is due again after `delay` seconds."""
+        """Add an owner that is due again after `delay` seconds."""
         with self._lock:
             if not self._seen:
                 self._since = time.monotonic()

@@ -10,7 +10,7 @@ from weft.engine.hold.heldnotes import HeldNotes
 
 
 class Quarantine:
-    """Args: outside: frees the visit's place if what is asked within takes long (`VisitLane.outside`)."""
+    """Quarantines nodes for an owner. Args: outside: `VisitLane.outside` of the visit."""
 
     def __init__(
         self, fence: Fence, notes: HeldNotes, outside: Callable[[], AbstractContextManager[None]]
@@ -37,7 +37,7 @@ class Quarantine:
         return frozenset(row["node"] for row in self._fence.database.rows("quarantines"))
 
     def set_aside(self) -> frozenset[str]:
-        """Those in quarantine because something of this owner wasn't seen clean."""
+        """Nodes in quarantine because something of this owner wasn't seen clean."""
         return frozenset(
             row["node"] for row in self._fence.database.rows("set_aside", owner_id=self._fence.owner.id)
         )

@@ -8,7 +8,7 @@ FROM node_hold h JOIN resource r ON r.owner_id = h.pod_id AND r.kind = 'server' 
 WHERE NOT h.whole AND h.node = ANY(%(nodes)s) AND r.state <> 'absent' GROUP BY h.node;
 
 -- name: event_of_code
--- The last one.
+-- The last event with this code.
 SELECT message FROM event WHERE owner_id = %(owner_id)s AND message ->> 'code' = ANY(%(codes)s) ORDER BY sequence DESC LIMIT 1;
 
 -- name: hold_number
@@ -109,7 +109,7 @@ SELECT *, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at FROM resource
 WHERE owner_id = ANY(ARRAY(SELECT unnest(%(owners)s::uuid[]))) ORDER BY owner_id, position, key;
 
 -- name: release_owner
--- The same for an owner other than a pod.
+-- As release_pod, for an owner other than a pod.
 WITH asked AS (
     UPDATE owner SET wanted = 'absent', woken = woken + 1, next_at = now(), failures = 0
     WHERE id = %(id)s AND wanted = 'present' RETURNING id
@@ -186,7 +186,7 @@ WITH releases AS (
 @claimed;
 
 -- name: claim_ready
--- Those of the others that have waited longest.
+-- Other owners, those first that have waited longest.
 WITH due AS (
     SELECT id, kind, wanted, next_at FROM owner
     WHERE state = 'READY' AND wanted = 'present' AND NOT repair AND changed_at IS NULL
@@ -216,13 +216,13 @@ SELECT mine.id, mine.wanted, it.id IS NOT NULL AS extended FROM mine LEFT JOIN i
 SELECT generation, retries FROM owner WHERE id = %(id)s AND token = %(token)s AND held_until > now();
 
 -- name: are_held
--- The same for several owners (`owners`: id, token): returns those that are held.
+-- As is_held, for several owners (`owners`: id, token): returns those that are held.
 SELECT o.id, o.generation, o.retries FROM owner o
 JOIN jsonb_to_recordset(%(owners)s) AS s (id uuid, token bigint) ON s.id = o.id
 WHERE o.token = s.token AND o.held_until > now();
 
 -- name: late_for
--- Including what a tenant has asked of its servers, if no answer is known.
+-- Includes what a tenant has asked of its servers, if no answer is known.
 SELECT extract(epoch FROM greatest(late_until, acts_until) - now())::float8 AS seconds,
     greatest(late_until, acts_until) AS late_until
 FROM owner WHERE id = %(id)s AND greatest(late_until, acts_until) IS NOT NULL;
@@ -398,7 +398,7 @@ UPDATE owner SET worker = NULL, held_until = NULL, failures = %(failures)s,
 WHERE id = %(id)s AND token = %(token)s;
 
 -- name: set_alarmed
--- Once per state.
+-- An alarm is raised once per state.
 UPDATE owner SET alarmed = true WHERE id = %(id)s AND NOT alarmed;
 
 -- name: hold_stale_number
@@ -431,7 +431,7 @@ WHERE id = %(id)s AND wanted = 'absent' AND state = 'RELEASING' AND (abandoned_a
 RETURNING id;
 
 -- name: nodes_leaving
--- `at`: since when.
+-- `at`: since when each leaves.
 SELECT h.node, h.leaving_ports AS ports, h.cleared, g.at
 FROM node_hold h LEFT JOIN pod_generation g ON g.pod_id = h.pod_id AND g.generation = h.leaving
 WHERE h.pod_id = %(pod_id)s AND h.leaving IS NOT NULL ORDER BY h.node;

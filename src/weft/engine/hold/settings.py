@@ -22,17 +22,17 @@ def _limits() -> dict[PodState, float]:
 
 @dataclass(frozen=True, slots=True)
 class LoopSettings:
-    """How patient the loop is.
+    """Intervals, limits and numbers of threads of the loop.
 
     Attributes:
         observe_every: how often a READY pod is observed.
         watch_every: how often a pod's nodes are checked while its servers boot and nothing else is done.
         first_poll, last_poll, poll_growth: when to observe again what is being created or removed: after that share of
             the time since it began, within these bounds.
-        first_poll_fabric: the same for the first time on a fabric, which is looked at only where it was changed.
-        first_poll_servers, last_poll_servers, poll_growth_servers: the same for booting servers. They take long and are
-            many, observing one costs as much as a step of an order, and `weft.engine.watch.bootkeeper` learns sooner
-            when they have booted.
+        first_poll_fabric: as `first_poll`, on a fabric, of which only what was changed is observed.
+        first_poll_servers, last_poll_servers, poll_growth_servers: as these, for booting servers. They take long and
+            are many, observing one costs as much as a step of an order, and `weft.engine.watch.bootkeeper` learns
+            sooner when they have booted.
         patience, patience_servers: how long resources may take to settle or go before the pod says why it waits, and is
             observed less often.
         verify_patience: how long something may still be coming up when a pod is verified.

@@ -41,11 +41,11 @@ class News(NamedTuple):
 
 
 class OwnerStatus:
-    """What an owner is; reads and writes nothing.
+    """Phase and conditions of an owner; reads and writes no rows.
 
     Attributes:
         reason: why it is in its state.
-        since: since when.
+        since: when it came into that state.
     """
 
     def __init__(self, owner: OwnerRecord) -> None:
@@ -109,7 +109,7 @@ class OwnerStatus:
         }
 
     def written(self, at: datetime) -> None:
-        """The conditions were written: those that are new have the database's time."""
+        """Record that the conditions were written: new ones get the database's time."""
         self.conditions = tuple(
             c.model_copy(update={"since": at}) if c.since == _NOW else c for c in self.conditions
         )

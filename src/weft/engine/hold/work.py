@@ -16,7 +16,7 @@ so far apart."""
 
 
 class Work:
-    """Counted in the owner's row."""
+    """Counts the time of work, in the owner's row."""
 
     def __init__(self, fence: Fence, notes: HeldNotes) -> None:
         self._fence, self._notes = fence, notes
