@@ -1,1 +1,1 @@
-"""Pure decisions: no I/O, no clock, no chance."""
+"""Pure decisions: no I/O, no clock, no randomness."""

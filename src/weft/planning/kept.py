@@ -1,5 +1,5 @@
-"""Caches results of pure functions of a site, and of what else changes seldom: sites are frozen, and the same ones
-are used repeatedly."""
+"""Caches for results of pure functions of a site, and of other values that change seldom: sites are frozen, and the
+same ones are used repeatedly."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def kept(make: Callable[Concatenate[Site, P], T]) -> Callable[Concatenate[Site, 
 
 
 class Latest(Generic[T]):
-    """The last results of something by what they follow from: the same object for as long as that stays the same.
+    """The last results of a computation by its inputs: the same object for as long as the inputs stay the same.
 
-    For what follows from more than the site, such as the nodes that are held: it is read each time, and what is made
-    of it is kept. Callers share a result and must not change it. Two threads may compute the same result twice.
+    For results that depend on more than the site, such as the nodes that are held: the inputs are read each time, the
+    result is kept. Callers share a result and must not change it. Two threads may compute the same result twice.
 
     Args:
         most: results that are kept; the oldest go first.
@@ -51,11 +51,11 @@ class Latest(Generic[T]):
         self._recent: deque[tuple[tuple[object, ...], tuple[object, ...], T]] = deque(maxlen=most)
 
     def of(self, same: tuple[object, ...], equal: tuple[object, ...], make: Callable[[], T]) -> T:
-        """What `make` returned for this, or returns now.
+        """The result that `make` returned for these inputs before, else what it returns now.
 
         Args:
-            same: what it follows from and is immutable: large, and compared by identity.
-            equal: the rest of what it follows from, compared by value.
+            same: large immutable inputs, compared by identity.
+            equal: the other inputs, compared by value.
         """
         for objects, values, found in tuple(self._recent):
             alike = len(objects) == len(same) and all(a is b for a, b in zip(objects, same, strict=True))

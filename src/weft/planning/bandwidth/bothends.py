@@ -30,9 +30,9 @@ End = tuple[str, str]
 
 
 def by_the_site(site: Site, fabric: str, errors: Sequence[PortErrors]) -> tuple[PortErrors, ...]:
-    """The errors under the site's names, found by GUIDs; of an agent that gives none, nothing.
+    """The errors under the site's names, found by GUIDs; those without a GUID, from older agents, are left out.
 
-    Node descriptions aren't asked: a host writes its own, and managed switches have `MF0;leaf01:MQM8700/U1`.
+    Node descriptions don't count: a host writes its own, and managed switches have `MF0;leaf01:MQM8700/U1`.
     """
     names = names_by_guid(site, fabric)
 
@@ -54,7 +54,7 @@ def by_the_site(site: Site, fabric: str, errors: Sequence[PortErrors]) -> tuple[
 
 
 def ends_of_cause(cause: SlowCause, planned: Planned, named: Mapping[str, str]) -> tuple[End, ...]:
-    """The ends that a cause has: of a cable both, of an adapter or node its own, of a leaf all.
+    """The ends of a cause's cables: both ends of a cable, an adapter's or node's own ends, all ends of a leaf.
 
     Args:
         named: name in the test -> node of the site.
@@ -100,7 +100,7 @@ def part_of(cause: SlowCause, ends: Sequence[End], errors: Sequence[PortErrors],
 
 
 def _grew(one: PortErrors) -> bool:
-    """Whether a counter of a bad signal did. What one that has been full for longer has may be old."""
+    """Whether a counter of a bad signal grew. The errors of one that was full before may be old."""
     return any(n in SIGNAL and (n not in one.full or one.grown.get(n, 0) > 0) for n in one.over)
 
 

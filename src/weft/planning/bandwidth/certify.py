@@ -58,7 +58,7 @@ def certify(
     """The certificate.
 
     Args:
-        said: the members about who, where and when.
+        said: the certificate's fields about who, where and when.
         previous: the last one of the same nodes.
         floor: share of the nominal rate; None: that of the memory.
     """

@@ -29,9 +29,9 @@ from weft.planning.bandwidth.values import (
 )
 
 OWN_SHARE = 0.9
-"""Share of a cause's own measured pairs that are slow; and of its n - 1 partners with which it was measured."""
+"""Least share of a cause's own measured pairs that are slow, and of its n - 1 partners that it was measured with."""
 LEAST = 2
-"""Slow pairs that a cause explains."""
+"""Fewest slow pairs that a cause explains."""
 NEAR = 1.01
 """A median below this multiple of the floor is near it."""
 FloorOf = Callable[[Pair], float]
@@ -127,7 +127,7 @@ def _still(found: Candidates, index: int, left: Bools) -> NDArray[np.int64]:
 def _near_floor(
     found: Candidates, rates: NDArray[np.float64], floors: NDArray[np.float64], causes: Sequence[SlowCause]
 ) -> tuple[NearFloor, ...]:
-    """Adapters whose median is near the floor, on rails whose median isn't; those that are causes are no news."""
+    """Adapters whose median is near the floor, on rails whose median isn't, without those that are causes already."""
     named = {subject for cause in causes for subject in (cause.subject, *cause.others)}
     shares = rates / floors
     by_rail: dict[int, list[tuple[Subject, float, float]]] = {}

@@ -24,7 +24,7 @@ _OWN = frozenset({SlowCauseKind.SENDER, SlowCauseKind.RECEIVER, SlowCauseKind.AD
 
 
 class Sank(NamedTuple):
-    """An adapter whose median in Gb/s sank."""
+    """An adapter whose median in Gb/s fell."""
 
     node: str
     rail: int
@@ -74,7 +74,7 @@ def _silent(outcomes: Mapping[Pair, Outcome]) -> set[str]:
 
 
 def became_slower(before: Mapping[Pair, Outcome], now: Mapping[Pair, Outcome]) -> tuple[Sank, ...]:
-    """Adapters whose median sank, by node and rail; only pairs that were measured both times count."""
+    """Adapters whose median fell, by node and rail; only pairs that were measured both times count."""
     both = [p for p, one in now.items() if isinstance(one, Measured) and isinstance(before.get(p), Measured)]
     then, later = _medians(both, before), _medians(both, now)
     return tuple(Sank(*key, then[key], later[key]) for key in sorted(then) if later[key] < SANK * then[key])

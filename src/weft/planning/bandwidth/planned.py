@@ -62,8 +62,8 @@ def plan_document(
 
 
 def common_fabric(site: Site, nodes: Iterable[str]) -> str | None:
-    """The fabric on which all of these nodes have adapters, of several the one with the highest rate together, so that
-    storage's isn't tested instead of the pods'; None: there is none."""
+    """The fabric on which all of these nodes have adapters; None: there is none. Of several, the one with the highest
+    rate in all, so that storage's isn't tested instead of the pods'."""
     known = [site.node_by_name[name] for name in nodes if name in site.node_by_name]
     common = (
         set[str].intersection(*({h.fabric for h in node.hcas} for node in known)) if known else set[str]()
@@ -77,7 +77,7 @@ def common_fabric(site: Site, nodes: Iterable[str]) -> str | None:
 def links_of_pairs(
     map_: LinkMap, planned: Planned, named: Mapping[str, str], hidden: bool = False
 ) -> LinksOf | None:
-    """The cables between switches that each pair takes, by the forwarding tables; None: a pair may take others.
+    """The cables between switches that each pair takes, by the forwarding tables; None: routing may take others.
 
     Args:
         hidden: names are without switches above leaves and without ports, as tenants are shown them.

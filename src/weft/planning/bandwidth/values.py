@@ -24,7 +24,7 @@ class Measured(NamedTuple):
 
 
 class NotRun(NamedTuple):
-    """A pair without a figure, and a code that says why: it is neither slow nor good."""
+    """A pair without a figure, which is neither slow nor good, and a code that says why."""
 
     reason: str
 

@@ -44,7 +44,7 @@ _GROUPS: tuple[tuple[str, Function], ...] = (
 _KAYOBES = frozenset(
     f"kolla_{side}_{what}" for side in ("internal", "external") for what in ("vip_address", "fqdn")
 )
-"""Variables of Kolla's that Kayobe has by the same name."""
+"""Kolla variables that Kayobe has under the same name."""
 LONGEST_BRIDGED = 15 - len("-ovs")
 """Characters of an interface with a bridge, which Kayobe names after it: Linux allows 15."""
 
@@ -86,7 +86,7 @@ def kayobe_files(view: CloudView) -> dict[str, str]:
 
 
 def _config(view: CloudView) -> dict[str, str]:
-    """Machines' networks are Kayobe's own."""
+    """Kolla's `config/` files. Ironic's networks for machines are Kayobe's own."""
     return config_files(view, _ref, own_networks=False)
 
 
@@ -94,7 +94,8 @@ _PYTHON: Variables = {"ansible_python_interpreter": "{{ virtualenv_path }}/kayob
 
 
 def _ref(variable: str) -> str:
-    """A variable of Kolla's passwords.yml, which Kayobe leaves unrendered. `{% raw %}` would swallow the newline."""
+    """A reference to a variable of Kolla's passwords.yml that Kayobe's rendering leaves as it is. `{% raw %}` would
+    swallow the newline."""
     return f"{{{{ '{{{{ {variable} }}}}' }}}}"
 
 
@@ -103,7 +104,7 @@ def _is_config(path: str) -> bool:
 
 
 def _lacking(view: CloudView) -> Iterator[InputError]:
-    """What this format requires and Kolla Ansible's doesn't."""
+    """Errors for what the site lacks that Kayobe requires and Kolla Ansible doesn't."""
     field = f"clouds.{view.name}.deployment"
     if view.deployment.distribution == "debian":
         yield InputError(f"{field}.distribution", "debian", "rocky, centos or ubuntu, for Kayobe")

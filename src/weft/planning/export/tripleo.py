@@ -57,7 +57,7 @@ def _hosts(view: CloudView) -> list[Node]:
 
 
 def _lacking(view: CloudView) -> Iterator[InputError]:
-    """What this file set needs and others don't."""
+    """Errors for what the site lacks that TripleO needs and the other formats don't."""
     field = f"clouds.{view.name}.deployment"
     if view.deployment.seed is None:
         yield InputError(f"{field}.seed", None, "the node that becomes the undercloud, for TripleO")

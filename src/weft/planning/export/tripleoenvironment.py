@@ -105,7 +105,7 @@ def _policies(view: CloudView) -> dict[str, Any]:
 
 
 def _mtus(view: CloudView) -> dict[str, Any]:
-    """The templates have no parameters for these."""
+    """MTUs of physical networks and tunnels, as Puppet data: the templates have no parameters for them."""
     if not view.mtus:
         return {}
     ml2 = "neutron::plugins::ml2"

@@ -25,7 +25,7 @@ _IRONIC_CLIENT_ID = bytes.fromhex("ff000000000002000002c900")
 
 @dataclass(frozen=True, slots=True)
 class IPoIBAddress:
-    """The 20 bytes of an IPoIB interface's hardware address.
+    """The hardware address of an IPoIB interface: 20 bytes.
 
     Attributes:
         flags: first byte: 0x80 or'ed with others says that connected mode is possible.

@@ -28,8 +28,8 @@ def wanted_port(site: Site, node: str, hca: Hca) -> str:
 
 
 def seen_ports(site: Site, fabric: str, seen: ObservedFabric) -> Mapping[int, str]:
-    """Node GUID of an adapter -> the switch and port at the other end of its cable, as discovered; a switch by its name
-    in the site, else by its own."""
+    """Node GUID of an adapter -> the switch and port at the other end of its cable, as discovered. A switch has its
+    name in the site, or its node description if the site doesn't know it."""
     names = {s.guid: s.name for s in site.switches if s.fabric == fabric and s.guid is not None}
     switches = {node.guid: names.get(node.guid, node.name) for node in seen.nodes if node.kind == "switch"}
     found: dict[int, str] = {}
@@ -45,9 +45,10 @@ class PortPlace:
     """Where the site has a port of a fabric.
 
     Attributes:
-        node: node or IPU-Machine; empty, as all others: the site has no such port.
+        node: node or IPU-Machine; empty, like the other attributes, if the site has no such port.
         wanted: where its cable should end.
-        found_by: its key in `seen_ports`, of a virtual function one for each adapter; None: it isn't discovered.
+        found_by: its keys in `seen_ports`: several for a virtual function that may be on several adapters; None:
+            discovery doesn't show this kind of port.
     """
 
     node: str = ""
@@ -57,7 +58,8 @@ class PortPlace:
 
 
 def place_of_port(site: Site, fabric: str, ids: Iterable[str]) -> PortPlace:
-    """Where a port is. Args: ids: the fabric's own, of a virtual function those of all adapters that it may be on."""
+    """Where a port is. Args: ids: its id on the fabric; for a virtual function, those of all adapters that it may be
+    on."""
     ids = tuple(ids)
     hosts = [site.port_by_id[fabric, port] for port in ids if (fabric, port) in site.port_by_id]
     if hosts:
@@ -72,6 +74,6 @@ def place_of_port(site: Site, fabric: str, ids: Iterable[str]) -> PortPlace:
 
 
 def either(names: Iterable[str]) -> str:
-    """Each of them, joined by `or`; empty if one is."""
+    """The names joined by `or`; empty if any of them is empty."""
     every = tuple(names)
     return " or ".join(every) if all(every) else ""

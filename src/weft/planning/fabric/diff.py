@@ -123,7 +123,7 @@ def _match(site: Site, fabric: str, observed: ObservedFabric) -> _Match:
 
 
 def _named(switch: ObservedNode, names: Container[str]) -> str | None:
-    """The switch of these names that this is: by its description, or the name in it."""
+    """Which of the names a discovered switch has, by its description or the name in it; None: none of them."""
     return next((n for n in (switch.name, switch_name(switch.name)) if n in names), None)
 
 

@@ -18,7 +18,7 @@ MOST_LINKS = 16_000_000
 
 
 class EqualPaths(Forwarding):
-    """Links as of `Forwarding`; a path is every link of every shortest path."""
+    """Links numbered as in `Forwarding`; a path here is every link of every shortest path."""
 
     def __init__(self, ports: Sequence[RoutedPort], cables: Sequence[SwitchCable]) -> None:
         super().__init__({}, ports, cables)

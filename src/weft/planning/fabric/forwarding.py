@@ -42,8 +42,8 @@ class Followed:
     """Paths that were followed.
 
     Attributes:
-        path, link: of each hop, the path's index and the link; hops of paths that arrive alone.
-        fate: of each path, a `Fate`.
+        path, link: for each hop, the path's index and the link; only hops of paths that arrive.
+        fate: for each path, a `Fate`.
     """
 
     path: Ints

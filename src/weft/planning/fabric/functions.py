@@ -90,5 +90,5 @@ def routing_id(pci: str) -> int:
 
 
 def pci_address(number: int) -> str:
-    """The inverse: domain:bus:slot.function of such a number."""
+    """domain:bus:slot.function of a routing id: the inverse of `routing_id`."""
     return f"{number >> 16:04x}:{number >> 8 & 0xFF:02x}:{number >> 3 & 0x1F:02x}.{number & 7}"

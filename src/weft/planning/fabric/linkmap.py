@@ -18,11 +18,11 @@ from weft.planning.fabric.topology import Topology
 from weft.planning.kept import kept
 
 _ADAPTIVE = "ar_"
-"""How NVIDIA's engines with adaptive routing begin."""
+"""Prefix of NVIDIA's routing engines with adaptive routing."""
 _STATIC = frozenset(
     ("minhop", "updn", "dnup", "ftree", "file", "lash", "dor", "torus-2QoS", "nue", "dfsssp", "sssp")
 )
-"""OpenSM's own engines (`osm_subnet.h`, `osm_opensm.c`): by these, a pair's packets take the path of the tables."""
+"""OpenSM's own engines (`osm_subnet.h`, `osm_opensm.c`): with these, all packets of a pair take the tables' path."""
 Level = Literal["adapter", "leaf", "other"]
 
 

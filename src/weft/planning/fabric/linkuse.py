@@ -133,8 +133,8 @@ def cause(suspects: Sequence[Suspect], carried: float | None) -> int | None:
     """The user that explains a congestion by itself; None: none does, or not all is known.
 
     Args:
-        carried: bytes per second that the link's port sent: what users don't explain of it is other traffic, as of
-            storage, or of users whose paths aren't known.
+        carried: bytes per second that the link's port sent; what users don't explain of it is other traffic, such as
+            storage's, or that of users whose paths aren't known.
     """
     if not suspects or carried is None or any(s.sent is None for s in suspects):
         return None

@@ -97,7 +97,7 @@ class Outage:
 
 
 def outage(site: Site, failed: Failed) -> Outage:
-    """What fails with it. Names that the site doesn't have are ignored."""
+    """What is lost when these parts of the site fail. Names that the site doesn't have are ignored."""
     wires = wiring(site)
     losses = {name: NodeLoss(name, everything=True) for name in failed.nodes if name in site.units}
 
@@ -232,7 +232,7 @@ def _managers(site: Site, failed: Failed) -> Iterator[str]:
 
 
 def _unknown(site: Site, wires: Wiring, failed: Failed) -> Iterator[str]:
-    """What the site doesn't say."""
+    """Notes on what can't be concluded, because the site's description lacks it; a sentence each."""
     on_fabric = {s.name for s in site.switches}
     for switch in sorted(failed.switches & on_fabric, key=natural):
         if switch not in wires.at and switch not in wires.plugs:

@@ -63,5 +63,5 @@ def nodes_at(site: Site, target: str) -> tuple[str, ...]:
 
 
 def _ordered(site: Site, names: Iterable[str]) -> tuple[str, ...]:
-    """Without hosts of the site's own services."""
+    """The names, in the given order, without hosts of the site's own services."""
     return tuple(n for n in names if (node := site.node_by_name.get(n)) is None or node.role not in _OWN)

@@ -108,8 +108,7 @@ def node_labels(server: LocatedServer) -> dict[str, str]:
 
 
 def levels_of(topology: Topology) -> tuple[str, ...]:
-    """Levels of every path on a fabric, root first; they follow from the site alone, so that they don't change with
-    the pod."""
+    """Levels of every path on a fabric, root first; they depend on the site alone, not on the pod."""
     between = [level for level in ("building", "hall") if level in topology.levels]
     blocks = ["block"] if len(topology.blocks) > 1 else []
     return ("fabric", *between, *blocks, "leaf")

@@ -34,7 +34,7 @@ class SiteHit:
 
 
 def plain(text: str) -> str:
-    """One way to write each value: lower case; GUIDs and MAC addresses as hexadecimal digits alone."""
+    """The value in its normal form: lower case; GUIDs and MAC addresses as hexadecimal digits alone."""
     lower = text.strip().lower()
     digits = re.sub(r"[:.-]", "", lower.removeprefix("0x"))
     if _SHORT_GUID.fullmatch(digits) and digits == lower.removeprefix("0x"):

@@ -181,7 +181,7 @@ def unusable(cidr: IPv4Network) -> str:
 
 @lru_cache(maxsize=1 << 10)
 def _network(cidr: str) -> IPv4Network:
-    """Cached: the same text is parsed once for each address."""
+    """The parsed network; cached, since the text is otherwise parsed once for each address."""
     return IPv4Network(cidr)
 
 

@@ -38,7 +38,7 @@ class Sightings(Generic[T]):
             self.lack(self._doubted, now)
 
     def lack(self, items: Iterable[T], now: float) -> None:
-        """Other evidence shows that these are missing; those already missing for long enough are gone."""
+        """Record that these are missing, by a discovery or other evidence; those missing for long enough are gone."""
         gone: set[T] = set()
         for item in self._doubted.intersection(items):
             if now - self._lacked.setdefault(item, now) >= self._again:

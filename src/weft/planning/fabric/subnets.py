@@ -37,7 +37,7 @@ class SubnetSet(Set[str]):
 
 
 def _keys(texts: Iterable[str]) -> Keys:
-    """Texts that aren't networks are left out: they overlap nothing."""
+    """Sort keys of the subnets; texts that aren't networks are left out: they overlap nothing."""
     found: list[int] = []
     for text in texts:
         with suppress(ValueError):

@@ -91,7 +91,7 @@ def _cable(site: Site, text: str) -> frozenset[End]:
 
 
 def _ends(text: str) -> Iterator[End]:
-    """What an end at a switch may mean."""
+    """The ends (switch, port) that a text may name."""
     for between in (" port ", ":", "/"):
         switch, found, port = text.partition(between)
         if found:

@@ -19,7 +19,8 @@ class Unseen(NamedTuple):
 
 
 def unseen_adapters(site: Site, fabric: str, seen: ObservedFabric) -> tuple[Unseen, ...]:
-    """Those that the site describes, without nodes in maintenance. Of a partial reading this says nothing."""
+    """Adapters that the site describes and a complete reading lacks, without those of nodes in maintenance; none for
+    a partial reading."""
     there = {port for node in seen.nodes for port in node.port_guids}
     return tuple(
         Unseen(format_guid(hca.port_guid), node.name, hca.name)
@@ -30,7 +31,7 @@ def unseen_adapters(site: Site, fabric: str, seen: ObservedFabric) -> tuple[Unse
 
 
 def unplugged_adapters(site: Site, fabric: str, links: LinkStates) -> tuple[Unseen, ...]:
-    """Those whose switch says that their link is down, without nodes in maintenance."""
+    """Adapters whose link is down by their switch, without those of nodes in maintenance."""
     return tuple(
         Unseen(hca.port_id, node.name, hca.name)
         for node in site.nodes

@@ -41,7 +41,7 @@ def _called(written: str, names: dict[str, str]) -> str:
 
 
 def _cells(seen: InspectedInventory, names: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Column and text. Agents without a BMC report 0.0.0.0."""
+    """(column, text) of each cell. Agents on hosts without a BMC report its address as 0.0.0.0, which is left out."""
     if (address := address_of(seen.bmc_address or "")) and int(address):
         yield "bmc_address", str(address)
     if seen.bmc_mac:

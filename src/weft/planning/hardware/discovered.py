@@ -1,7 +1,7 @@
 """Hardware lists with what `ibnetdiscover` shows: it adds switches and adapters, and must not contradict them. Pure.
 
 Adapters are matched by their port GUID, by a node GUID that the lists have once, or by the host and device in their
-node description; switches by GUID or name. What belongs to no host of the lists is left out, and said.
+node description; switches by GUID or name. What belongs to no host of the lists is left out, with a note.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Discovered:
     """Args:
     fabric: name of the fabric in the site.
     file: of the discovery, for places.
-    left_out: what isn't taken is added to it, a sentence each.
+    left_out: a sentence is added for each thing that isn't used.
     """
 
     fabric: str

@@ -37,7 +37,7 @@ def is_ironic_node(one: Any) -> bool:
 
 
 def of_node(one: Json, place: str) -> HardwareRecord:
-    """The machine that a node is; what kind it is, its resource class says (`--kind baremetal.h100=compute`)."""
+    """The node as a record; its kind is its resource class (`--kind baremetal.h100=compute`)."""
     fields = _plain(one)
     cells = {column: Cell(text, name, place) for column, text, name in _cells(fields)}
     return HardwareRecord(place, cells, tuple(_unread(fields, place)))
@@ -70,7 +70,7 @@ def _cells(fields: Json) -> Iterator[tuple[str, str, str]]:
 
 
 def _unread(fields: Json, place: str) -> Iterator[str]:
-    """A BMC that a node has and its record hasn't: a site's have IPv4 addresses."""
+    """A note on a BMC that the record lacks, since its address isn't IPv4, as a site's must be."""
     info = fields.get("driver_info")
     if info and not isinstance(info, Mapping):
         yield f"{place}: the BMC: driver_info isn't a mapping, as `baremetal node list --long -f json` writes it"

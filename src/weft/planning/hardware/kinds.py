@@ -23,7 +23,7 @@ class HardwareKind:
 
     @property
     def columns(self) -> frozenset[str]:
-        """Columns that say something of it."""
+        """Columns of a list that have values of this kind of hardware."""
         own = frozenset(csv_columns(self.table)) | (GPU_COLUMNS if self.table == "nodes" else frozenset())
         return (PLAIN & own) - self.fixed.keys() | {"name", "kind"}
 

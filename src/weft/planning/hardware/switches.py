@@ -31,7 +31,7 @@ class Switches:
         return self._names.find(said)
 
     def named(self, found: HardwareRecord) -> HardwareRecord:
-        """What was heard of switches, called as the list calls them."""
+        """A record of what was heard by LLDP, with switches and ports named as in the list."""
         cells = dict(found.cells)
         for column, cell in found.cells.items():
             if not column.endswith("_switch"):

@@ -147,7 +147,7 @@ class _TablesBuilder:
     def _plain(
         self, record: HardwareRecord, name: str, kind: HardwareKind, kind_name: str
     ) -> dict[str, tuple[str | None, str]]:
-        """What the row says of the piece of hardware itself."""
+        """Values of the record that describe the hardware itself, not an interface of it."""
         values: dict[str, tuple[str | None, str]] = {k: (v, "kind") for k, v in kind.fixed.items()}
         for column, cell in record.cells.items():
             if column not in PLAIN or column == "kind":
@@ -345,7 +345,7 @@ class _TablesBuilder:
 
 
 def _normal(texts: Mapping[str, str]) -> dict[str, str]:
-    """MAC address and address as the site file writes them."""
+    """The texts with MAC and IP addresses as the site file writes them."""
     found = dict(texts)
     if "mac" in found:
         found["mac"] = plain_mac(found["mac"])
@@ -361,7 +361,7 @@ def _normal(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_infiniband(texts: Mapping[str, str]) -> bool:
-    """An adapter that has GUIDs, and no MAC address."""
+    """Whether it is an InfiniBand adapter: it has a GUID and no MAC address."""
     return "mac" not in texts and bool({"guid", "port_guid"} & texts.keys())
 
 

@@ -121,7 +121,7 @@ def members_of(ports: Iterable[PlannedPort]) -> tuple[Membership, ...]:
 def segment_graph(
     owner_id: str, site: Site, fabric: str, number: int, members: tuple[Membership, ...]
 ) -> Graph:
-    """All that weft makes for a network: its segment, which holds the number also while it has no members.
+    """All that weft creates for a network: its segment, which holds the number also while it has no members.
 
     Nothing for a number that isn't in weft's range.
     """
@@ -208,7 +208,7 @@ class _Resolver:
 
 
 def _of(network: TenantNetwork) -> Iterable[TenantPort]:
-    """Its ports that can have an adapter or a function."""
+    """A network's ports that can have an adapter or a function."""
     return (p for p in network.ports if p.vnic_type in _BOUND)
 
 
@@ -230,7 +230,8 @@ def _unbound(port: TenantPort) -> str:
 
 
 def _without_twins(planned: Planned, around: KnownPorts) -> dict[str, tuple[PlannedPort, ...]]:
-    """No network gets a port that is bound in two; an adapter stays in the network whose segment already has it.
+    """The plan where no network gets a port that is bound in two; an adapter stays in the network whose segment
+    already has it.
 
     Two functions with one GUID are distinct, and a manager that knows GUIDs would add both: neither network keeps them.
     """

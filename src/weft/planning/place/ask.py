@@ -71,7 +71,7 @@ class Ask:
 
     @property
     def counted(self) -> int:
-        """What it counts for against its project's limit."""
+        """How many nodes it counts as in its project's limit."""
         return self.held
 
     @property
@@ -83,7 +83,7 @@ class Ask:
 
     @classmethod
     def of(cls, request: PlacementRequest) -> Self:
-        """What a request of planning asks."""
+        """The ask of a placement request."""
         return cls(
             request.pod,
             request.count,

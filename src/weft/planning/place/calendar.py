@@ -164,7 +164,7 @@ class Calendar:
         return found
 
     def taken_bits(self, start: float, end: float) -> dict[int, int]:
-        """The same as leaf -> bits; for few entries."""
+        """What `taken` returns, as leaf -> bits; only fast for few entries."""
         found: dict[int, int] = {}
         for chunk in self._chunks:
             for entry in chunk.entries:

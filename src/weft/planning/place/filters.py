@@ -84,7 +84,7 @@ def _stopped(topology: Topology, stopping: Mapping[str, Mapping[str, str]]) -> I
 
 
 def _reserved(request: PlacementRequest, occupancy: Occupancy) -> Iterator[Filter]:
-    """What is kept for others; a node of which only parts are booked is available in parts."""
+    """Filters for nodes that are reserved or booked for others; one with booked parts is still available in parts."""
     kept = occupancy.reserved
     if request.share is None and occupancy.shared:
         kept = {**occupancy.shared, **kept}
@@ -98,7 +98,7 @@ def _these(name: str, reasons: Mapping[str, str]) -> Filter:
 
 
 def _busy(occupancy: Occupancy, shares: bool) -> Filter:
-    """What others hold; parts of a node are available next to others' parts."""
+    """The filter for nodes that others hold; of a shared node, other parts are available."""
     busy, parts = occupancy.busy, occupancy.parts if shares else {}
 
     def reason(node: Node) -> str | None:
@@ -109,7 +109,7 @@ def _busy(occupancy: Occupancy, shares: bool) -> Filter:
 
 @kept
 def in_maintenance(site: Site) -> Mapping[str, str]:
-    """Node -> why."""
+    """Node -> why it is in maintenance."""
     return {n.name: n.maintenance for n in site.nodes if n.maintenance is not None}
 
 
@@ -247,7 +247,7 @@ def dedicated_leaves(site: Site, topology: Topology) -> dict[str, str]:
 
 @kept
 def site_dedicated(site: Site, fabric: str) -> Mapping[str, str]:
-    """The same for one of the site's fabrics, cached."""
+    """`dedicated_leaves` of one of the site's fabrics, cached."""
     return dedicated_leaves(site, Topology.of(site, fabric))
 
 
@@ -257,7 +257,7 @@ def _dedicated(leaf: str, request: PlacementRequest, dedicated: Mapping[str, str
 
 
 def terms_of(one: PlacementRequest | Neighbour) -> Terms:
-    """What it requires of the leaves that it uses."""
+    """What a request or neighbour requires of the leaves that it uses."""
     return Terms(one.project, frozenset(one.apart_from), one.exclusive, one.bisection_gbps)
 
 
@@ -287,7 +287,7 @@ def others(request: PlacementRequest, occupancy: Occupancy) -> list[Neighbour]:
 
 
 def carried(topology: Topology, neighbours: Iterable[Neighbour]) -> dict[str, int]:
-    """Leaf -> peak of the Gb/s of its uplinks that are guaranteed to these."""
+    """Leaf -> peak of the Gb/s of its uplinks that are guaranteed to these neighbours."""
     loads: list[Load[str]] = []
     for one in neighbours:
         if not one.bisection_gbps:

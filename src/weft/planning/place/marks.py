@@ -29,13 +29,13 @@ class Marks:
     every: int
 
     def of(self, names: Iterable[str]) -> int:
-        """These nodes; names unknown to the site are ignored."""
+        """Marks of these nodes, from their cache if they have one; names unknown to the site are ignored."""
         if isinstance(names, MarkedNodes):
             return names.marks(self)
         return self.counted(names)
 
     def counted(self, names: Iterable[str]) -> int:
-        """The same, looked up one by one."""
+        """Marks of these nodes, each looked up by its name."""
         found = [number for name in names if (number := self.numbers.get(name)) is not None]
         if len(found) < 64:
             return sum(1 << number for number in set(found))

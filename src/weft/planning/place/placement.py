@@ -43,9 +43,9 @@ def place(
     The filters say which nodes are eligible, with a reason for each other one; the engine chooses among these.
 
     Args:
-        request: what is asked.
-        site: what there is.
-        occupancy: what can't be had now.
+        request: the order's part that decides placement.
+        site: the active site.
+        occupancy: what isn't available now.
         weights: the operator's settings; None: the site's.
 
     Raises:

@@ -23,7 +23,7 @@ def tightest(units: int) -> tuple[str, str]:
 
 
 def left_over(units: int) -> str:
-    """What remains on the leaves used."""
+    """A clause on the units that stay free on the leaves used."""
     if units == 1:
         return "1 free node stays behind"
     return f"{units} free nodes stay behind" if units else "nothing left over"

@@ -173,7 +173,7 @@ def traits_of(site: Site, topology: Topology) -> dict[str, Traits]:
 
 @kept
 def site_traits(site: Site, fabric: str) -> Mapping[str, Traits]:
-    """The same for a fabric, from the site's cabling."""
+    """`traits_of` for one of the site's fabrics, by its cabling; cached."""
     return traits_of(site, Topology.of(site, fabric))
 
 

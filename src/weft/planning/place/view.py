@@ -62,7 +62,7 @@ class Reports:
         self._and_busy: dict[int, tuple[FilterReport, ...]] = {}
 
     def and_busy(self, free: int) -> tuple[FilterReport, ...]:
-        """The same, and what the filter `busy` leaves; the last thousand results are cached."""
+        """These reports with that of the filter `busy`, which leaves `free` nodes; the last thousand are cached."""
         found = self._and_busy.get(free)
         if found is None:
             if len(self._and_busy) >= KEPT:
@@ -157,9 +157,9 @@ class View:
         )
 
     def with_available(self, available: Sequence[int]) -> View:
-        """The same view with other nodes available: at the cost of the leaves that differ.
+        """A copy of this view with other nodes available; it costs as much as leaves differ.
 
-        Of a view that nothing has changed since it was made; this one doesn't change.
+        Only for a view that nothing has changed since it was made; this one doesn't change.
         """
         mask, nodes = self.mask, list(self._nodes)
         rooms: dict[int, int] = {}

@@ -84,7 +84,7 @@ def _smaller_slices(request: PlacementRequest, occupancy: Occupancy, fits: Fits)
 
 
 def _wider_slices(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> Offer | None:
-    """Groups in a wider domain."""
+    """Slices that stay inside a wider domain."""
     wider: dict[SliceWithin, tuple[SliceWithin, ...]] = {
         "whole_nvlink_domain": ("nvlink_domain", "leaf"),
         "nvlink_domain": ("leaf",),
@@ -103,7 +103,7 @@ def _no_spares(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> O
 
 
 def _less_bandwidth(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> Offer | None:
-    """The most that could be guaranteed."""
+    """The most Gb/s of uplinks that could be guaranteed."""
     low, high = -1, request.bisection_gbps
     while high - low > 1:
         middle = (low + high) // 2

@@ -29,7 +29,7 @@ from weft.planning.queue.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """Everything that is known about the future.
+    """Who has which nodes now and later.
 
     Attributes:
         leases: what pods hold now; without an end, forever.
@@ -253,7 +253,7 @@ def minute(seconds: float) -> datetime:
 
 
 def when(seconds: float) -> str:
-    """The same as text, in UTC."""
+    """`minute` as text."""
     return minute(seconds).strftime(MINUTE)
 
 

@@ -43,7 +43,7 @@ class NodesRow:
 
 @dataclass(frozen=True, slots=True)
 class FabricCapacity:
-    """Everything that can be ordered on one fabric; `rails`: leaf switches that count as one leaf, at most."""
+    """Everything that can be ordered on one fabric; `rails`: the most leaf switches that count as one leaf."""
 
     fabric: str
     rails: int

@@ -38,7 +38,7 @@ class Soon:
 
 @dataclass(frozen=True, slots=True)
 class RowLimit:
-    """A further number that limits orders of a row.
+    """Another number that limits orders from a row's capacity.
 
     Attributes:
         name: of what, in the plural, such as `Poplar servers`.

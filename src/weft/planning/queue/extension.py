@@ -1,4 +1,4 @@
-"""Conflicts of a longer lease, or of a reservation. Pure."""
+"""What conflicts with a longer lease, or with a reservation. Pure."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class _Floors:
         self._known.setdefault(ask.alike, []).append((ask.held, waiting.duration, at))
 
     def under(self, waiting: Waiting) -> float:
-        """The earliest that it could be."""
+        """The earliest start that the order could have."""
         if waiting.until < FOREVER:
             return 0.0
         ask = waiting.ask

@@ -39,7 +39,7 @@ class Keep:
 
     @property
     def asks(self) -> Terms:
-        """Its terms, with its project."""
+        """Its terms, as those of its project."""
         return self.terms._replace(project=self.project)
 
     def neighbour(self, label: str, start: float = 0.0, now: float = 0.0) -> Neighbour:
@@ -71,7 +71,7 @@ class Keep:
         return self.start < end and self.end > start
 
     def parts_in(self, start: float, now: float = 0.0) -> Iterator[tuple[str, Part]]:
-        """What it has of shared nodes in a window from `start`, each with its time there."""
+        """Its parts of shared nodes in a window from `start`, each with the time for which it has them."""
         end = self.gone(now)
         window = {"start": max(self.start, start), "end": None if end == FOREVER else end}
         for node, part in self.parts:

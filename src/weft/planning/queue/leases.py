@@ -38,7 +38,7 @@ class Leases:
 
     @classmethod
     def of(cls, keeps: Iterable[Keep]) -> Leases:
-        """Several with the same name, as in a forecast, all count."""
+        """The leases by name. If several have the same name, as in a forecast, all count."""
         found: dict[str, Keep] = {}
         for number, keep in enumerate(keeps):
             found[f"{keep.name} {number:09}" if keep.name in found else keep.name] = keep

@@ -82,7 +82,7 @@ class Openings:
         return True
 
     def _still(self, line: Timeline, waiting: Waiting, entry: Entry, begin: float) -> float | None:
-        """When a choice would be free in the emptied timeline; None: the order can no longer have it."""
+        """When the chosen nodes would be free in the emptied timeline; None: the order can no longer have them."""
         ask = waiting.ask
         if sum(bits.bit_count() for _, bits in entry.bits) != ask.held:
             return None

@@ -105,7 +105,7 @@ class Queue:
         self._hold(waiting, at, bits)
 
     def credit(self, project: str, now: float, seconds: float, nodes: int) -> None:
-        """A project's past usage in node-seconds, weighted by age, and what it holds now."""
+        """Set a project's past usage in node-seconds, weighted by age, and the nodes that it holds now."""
         self._uses[project] = _Use(seconds, now, nodes)
 
     def finish(self, pod: str, now: float) -> None:
@@ -174,7 +174,7 @@ class Queue:
         return Started(waiting, decision)
 
     def _begin(self, waiting: Waiting, now: float) -> Started | None:
-        """An order whose booking is due; it keeps its nodes if they aren't released yet.
+        """Start an order whose booking is due; it keeps its booking if the nodes aren't released yet.
 
         It starts a little late, and its lease ends as much later: neither a booking right after its own nor an open one
         must stop it, unless its booked start is later.

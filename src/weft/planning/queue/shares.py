@@ -170,7 +170,7 @@ def _fits(
     at_end: bool = False,
     booked: Keep | None = None,
 ) -> Placement | None:
-    """Its parts, if it started then.
+    """The order's parts if it started at `at`; None: it doesn't fit.
 
     Args:
         at_end: leases that end at that moment are over.

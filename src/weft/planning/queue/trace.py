@@ -24,13 +24,13 @@ def nearest(engine: Engine, ask: Ask) -> Level:
 
 
 def nearest_level(topology: Topology, orders: list[TraceOrder]) -> list[TraceOrder]:
-    """Every order required inside the nearest level whose largest domain could hold it."""
+    """The orders, each required to be inside the nearest level whose largest domain could hold it."""
     engine = Engine(topology)
     return [replace(o, ask=replace(o.ask, required=nearest(engine, o.ask))) for o in orders]
 
 
 def at_load(topology: Topology, orders: list[TraceOrder], load: float) -> list[TraceOrder]:
-    """Arrivals scaled so that the orders' node-seconds are this share of the site's until the last arrival."""
+    """The orders, with arrivals scaled so that their node-seconds are this share of the site's until the last one."""
     span = max(o.submitted for o in orders)
     work = sum(o.ask.count * o.duration for o in orders)
     scale = work / (load * len(topology.locations) * span) if span else 1.0

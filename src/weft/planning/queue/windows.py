@@ -87,7 +87,7 @@ class Windows:
         return self._kept(terms, start, end) | closed
 
     def _kept(self, terms: Terms, start: float, end: float) -> dict[int, int]:
-        """The same without leaves that are closed because of their current pods."""
+        """`hidden` without leaves that are closed because of their current pods."""
         aside = [c for owner, c in self._aside.items() if owner != terms.project]
         found: dict[int, int] = {}
         for calendar in (self.reservations, *aside):
@@ -110,7 +110,7 @@ class Windows:
         return peak([*booked, *map(_given_back, ended)], start)
 
     def besides_leases(self, ask: Ask, moment: float) -> dict[int, int]:
-        """The same from a moment on, with only the current leases."""
+        """`_besides` from a moment on, with only the current leases."""
         ended = [load for load in self.leases.loads(ask.pod) if load.end <= moment] if ask.gbps else []
         return peak(map(_given_back, ended), moment)
 
@@ -180,7 +180,7 @@ def _each(bits: int) -> Iterator[int]:
 
 
 def _given_back(load: Load[int]) -> Load[int]:
-    """What the uplinks carry less once this load ends."""
+    """The load that undoes this one from its end on: negative Gb/s."""
     return Load(load.end, FOREVER, {leaf: -gbps for leaf, gbps in load.carried.items()})
 
 

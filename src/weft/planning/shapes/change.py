@@ -144,7 +144,7 @@ def _specs(before: Resource, after: Resource) -> Iterator[SpecChange]:
 
 
 def _ports(members: Sized) -> str:
-    """How many; only operators see which ones."""
+    """How many ports; only operators see which ones."""
     return some(len(members), "port")
 
 

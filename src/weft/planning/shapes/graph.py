@@ -132,7 +132,7 @@ def in_order(resources: Iterable[Resource]) -> tuple[Resource, ...]:
 
 
 def wants_router(order: Order) -> bool:
-    """A floating IP implies a router."""
+    """Whether the pod gets a router: the order wants one, or a floating IP, which needs it."""
     return order.network.router or order.access.floating_ip != "none"
 
 

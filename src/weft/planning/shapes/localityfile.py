@@ -1,6 +1,7 @@
 """A server's own location as a file in it, which cloud-init writes when the server is created.
 
-Of the server alone: user data is fixed then, and a file of the whole pod would be wrong after the next change of it.
+It is about this server alone: user data is fixed from then on, and a file about the whole pod would be wrong after the
+pod's next change.
 Its lines are those of systemd's EnvironmentFile and of a shell: no value has a character that either would change.
 """
 

@@ -29,7 +29,7 @@ def shape_named(name: str) -> Shape:
 
 
 def resolve(order: Order, project: str, site: Site) -> Resolved:
-    """Raises `InputError` for a name in the order that is unknown in the site, or missing."""
+    """The order, resolved. Raises `InputError` for a name in it that is unknown in the site, or missing."""
     cloud = resolve_cloud(order, site)
     flavor = resolve_flavor(order, site.clouds[cloud], cloud)
     check_addresses(order, cloud, site.clouds[cloud].storage)

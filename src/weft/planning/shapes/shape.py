@@ -46,7 +46,7 @@ class Where(NamedTuple):
 
 
 class Needs(NamedTuple):
-    """What must be queried in a cloud before something can be placed there.
+    """What must be queried before something can be placed in a cloud.
 
     Attributes:
         fabrics: fabrics whose managers must be queried.
@@ -70,7 +70,7 @@ class Needs(NamedTuple):
 
 
 def all_of(needs: Iterable[Needs]) -> Needs:
-    """Everything that any of them names."""
+    """The needs of all of these together."""
     every = list(needs)
     return Needs(
         frozenset(name for n in every for name in n.fabrics),
@@ -87,7 +87,7 @@ class Assignment(NamedTuple):
 
 
 class Elsewhere(NamedTuple):
-    """Where a pod would go on without some of its nodes.
+    """Where a pod would continue without some of its nodes.
 
     Attributes:
         placement: of all its nodes, those that stay included.
@@ -137,12 +137,12 @@ class Resolved:
         return (*((self.fabric,) if self.fabric in self.site.fabrics else ()), *self.wired)
 
     def naming(self, order: Order) -> Resolved:
-        """The same with another order, which differs only in how it names projects, key pair and storage."""
+        """This with another order, which differs only in how it names projects, key pair and storage."""
         return replace(self, order=order)
 
     @property
     def where(self) -> Where:
-        """The shape, and where it looks for room."""
+        """Where the order is placed: its shape, and the name of the shape's place for it."""
         return Where(self.shape.name, self.shape.place_of(self))
 
     @property
@@ -194,7 +194,7 @@ class WaitingOrder:
 
     @property
     def pod(self) -> str:
-        """Its name."""
+        """The pod's name in the line, which is its id."""
         return self.ask.pod
 
 

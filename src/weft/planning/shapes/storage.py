@@ -76,8 +76,8 @@ def check_storage(order: Order, cloud: str, place_: Cloud, flavor: Flavor) -> No
 
 
 def check_addresses(order: Order, cloud: str, offer: Storage) -> None:
-    """Raise `InputError` for addresses that the order chooses where access rules identify servers, also those of other
-    pods, by address."""
+    """Raise `InputError` if the order chooses its own addresses on a network where access rules identify the servers
+    of all pods by address."""
     if order.network.management is not None and offer.shares and offer.network is None:
         raise InputError(
             "network.management",
@@ -89,10 +89,10 @@ def check_addresses(order: Order, cloud: str, offer: Storage) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ServerStorage:
-    """What a server has of the pod's storage.
+    """One server's part of the pod's storage.
 
     Attributes:
-        ports: keys of further ports, after its others.
+        ports: keys of the ports for storage, which come after its others.
         needs: keys of resources that must exist before it boots.
         places: as `ServerSpec.storage`.
     """

@@ -55,8 +55,8 @@ def _by_name(order: Order) -> Mapping[tuple[str, str], StorageOrder]:
 
 
 def _reach(plan: Plan, site: Site) -> bool:
-    """Whether all servers have the ports that mount the site's shares: those added while the order had no share have
-    none."""
+    """Whether all servers have a port to mount the site's shares by: those created while the order had no share lack
+    it."""
     network, resources = site.clouds[plan.cloud].storage.network, plan.graph.resources
     on_it = {r.key for r in resources if isinstance(r.spec, PortSpec) and r.spec.site_network == network}
     servers = [r.spec for r in resources if isinstance(r.spec, ServerSpec)]

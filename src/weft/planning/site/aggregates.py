@@ -19,7 +19,7 @@ FILTER_UNREAD = (
     "enabled_filters (docs/decisions/other-flavors-stay-off-pods-hosts.md)"
 )
 MOST = 255
-"""Characters of a value of an aggregate's metadata, in Nova's schema."""
+"""Most characters of a value of an aggregate's metadata in Nova's schema."""
 _SOME = 3
 """Names in one sentence."""
 

@@ -65,7 +65,8 @@ def site_steps(
 
 
 def adoptable(existing: Mapping[str, Sequence[Existing]], lost: Collection[Mark]) -> dict[str, str]:
-    """Key -> id of what may be adopted: the only resource like it, the same one, in the service user's project.
+    """Key -> id of what may be adopted: the only existing resource in its place, if it is the same one
+    (`Existing.same`) and in the service user's project.
 
     Args:
         lost: marks of this site's former owners; a resource with any other mark belongs to someone.

@@ -69,7 +69,7 @@ def _name(row: Any) -> str:
 
 
 def _fields(was: Any, becomes: Any) -> Iterator[str]:
-    """Names of the fields that differ; of a text both."""
+    """Names of a row's fields that differ; of a plain value, the old and the new one."""
     if isinstance(was, BaseModel) and isinstance(becomes, BaseModel):
         for name in type(becomes).model_fields:
             if getattr(was, name, None) != getattr(becomes, name):

@@ -114,7 +114,7 @@ def _adapters_macs(site: Site) -> Iterator[WrongValue]:
 
 
 def _unicast(mac: str, path: Path) -> Iterator[WrongValue]:
-    """IEEE 802: the lowest bit of the first octet marks groups."""
+    """A MAC address isn't that of a group: IEEE 802 marks these by the lowest bit of the first octet."""
     if int(mac[:2], 16) & 1:
         yield path, mac, _NO_MACHINE.format("that of a group (multicast)")
     elif mac == "00:00:00:00:00:00":
@@ -160,7 +160,7 @@ def _fits(one: Interface, network: SiteNetwork, path: Path) -> Iterator[WrongVal
 
 
 def _free(address: IPv4Address, network: SiteNetwork, path: Path) -> Iterator[WrongValue]:
-    """Neither the router's address nor one that Neutron may have allocated."""
+    """An address is neither the router's nor one that Neutron may allocate itself."""
     for name, subnet in network.subnets.items():
         if address == subnet.gateway:
             yield path, str(address), f"another address: it is the gateway of subnet {name}"

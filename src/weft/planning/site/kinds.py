@@ -1,11 +1,11 @@
-"""What accelerators nodes have, by which their hours are counted."""
+"""Kinds of nodes by their accelerators: hours of use are counted by kind."""
 
 from __future__ import annotations
 
 from weft.model.site import IPUS_PER_MACHINE, IpuMachine, Site, Unit
 
 Kind = tuple[str, int | None]
-"""Types of accelerators ("none": a node without), and how many there are; null: unknown."""
+"""Type of a node's accelerators (`none`: it has none), and how many; None: unknown."""
 
 
 def kinds_of(site: Site) -> dict[str, Kind]:
@@ -14,7 +14,7 @@ def kinds_of(site: Site) -> dict[str, Kind]:
 
 
 def kinds_changed(before: Site, after: Site) -> dict[str, Kind]:
-    """What nodes had that have other accelerators now, or left the site."""
+    """Former kinds of the nodes that have other accelerators now, or left the site, by name."""
     now = after.units
     had = {name: _kind(unit) for name, unit in before.units.items() if now.get(name) is not unit}
     return {name: kind for name, kind in had.items() if name not in now or _kind(now[name]) != kind}

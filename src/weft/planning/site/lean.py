@@ -1,4 +1,4 @@
-"""The same rows in a fifth of the memory: values that are equal in thousands of nodes are kept once.
+"""Stores a site's rows in a fifth of the memory: values that are equal in thousands of nodes are kept once.
 
 Pydantic stores with each value the set of fields that were given, which alone is larger than the rest of a row; and the
 eight accelerators of a host equal those of its neighbours. 10,000 nodes take 14 MiB this way, and 73 MiB otherwise.

@@ -10,7 +10,8 @@ from weft.planning.site.wrongvalues import WrongValue
 
 
 def check_machines(site: Site) -> Iterator[WrongValue]:
-    """Ironic attaches Nova's ports to any adapter of the physical network: management's could get an RDMA adapter."""
+    """Management and RDMA are on different physical networks: Ironic attaches Nova's ports to any adapter of a
+    physical network, so that management's port could get an RDMA adapter."""
     for name, cloud in site.clouds.items():
         there = cloud.management.physical_network
         if cloud.machines_by != "nova" or there is None:

@@ -81,7 +81,7 @@ class Info:
 
 
 def check_monitoring(site: Site) -> Iterator[WrongValue]:
-    """The network must be one of the site's."""
+    """The networks on which exporters listen are networks of the site."""
     yield from known(
         ("monitoring", "network"), site.monitoring.network, site.networks, "networks of the site file"
     )

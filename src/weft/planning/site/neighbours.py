@@ -1,4 +1,4 @@
-"""Ethernet cables by LLDP: what devices say of their neighbours against the site's description. Pure.
+"""Ethernet cables by LLDP: the neighbours that devices report, compared with the site's description. Pure.
 
 Source: IEEE 802.1AB (chassis and port ids). `weft.planning.site.lldpfiles` reads what tools have written.
 """

@@ -12,7 +12,7 @@ from weft.planning.site.wrongvalues import WrongValue
 
 
 def check_parts_of_nodes(site: Site) -> Iterator[WrongValue]:
-    """Everything that is wrong with them, by node and flavor."""
+    """Everything that is wrong with virtual functions, and with cores and memory, by node and flavor."""
     yield from _functions(site)
     for i, node in enumerate(site.nodes):
         yield from _numa(node, i)

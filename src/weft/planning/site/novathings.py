@@ -15,7 +15,7 @@ PREFIXES = ("hw_", "os_", "img_", "trait:", "resources:")
 
 
 def check_nova_things(site: Site) -> Iterator[WrongValue]:
-    """Everything that is wrong with them."""
+    """Everything that is wrong with flavors, images and aggregates."""
     for name, cloud in site.clouds.items():
         for flavor, one in cloud.flavors.items():
             if one.nova is not None:

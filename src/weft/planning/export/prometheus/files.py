@@ -15,7 +15,7 @@ from weft.planning.export.prometheus.syslog import syslog_files
 from weft.planning.export.text import head, yaml_file
 
 NOTHING = "weft-none"
-"""Matches no job."""
+"""Name of a job that doesn't exist, for expressions that match none."""
 RUNBOOKS = "alerts"
 
 
@@ -118,12 +118,12 @@ def alertmanager(site: Site) -> dict[str, Any]:
 
 
 def _receiver(name: str, url: str | None) -> dict[str, Any]:
-    """Without a webhook, a receiver without integrations."""
+    """A receiver with a webhook; without a URL, one without integrations."""
     return {"name": name, **({"webhook_configs": [{"url": url}]} if url else {})}
 
 
 def _inhibitions() -> list[dict[str, Any]]:
-    """What follows from something worse isn't sent while that lasts."""
+    """Inhibition rules: alerts that follow from a worse one aren't sent while that lasts."""
 
     def rule(source: str, targets: Sequence[str], equal: Sequence[str]) -> dict[str, Any]:
         return {
@@ -146,7 +146,7 @@ def _inhibitions() -> list[dict[str, Any]]:
 
 
 def readme(site: Site) -> str:
-    """What is for whom, and the files that aren't exported."""
+    """README.md: which file belongs where, and which files aren't exported."""
     one = site.monitoring
     secrets = [
         f"- `{one.folder}/token`: the token of `weft serve --monitoring-token`, readable by Prometheus alone"

@@ -9,7 +9,7 @@ from weft.model.site import Exporter, Monitoring, Site
 from weft.planning.site.monitoring import BMCS, CONTROLLERS, META
 
 RESERVED = "(weft|infiniband|vipu|ipum|prometheus|alertmanager|scrape|ALERTS)[_:].*|up|ALERTS"
-"""Names of series that nothing in a pod's server may have."""
+"""Names of series that no exporter on a pod's server may offer."""
 ROUTING = "site|fabric|switch|agent|severity|to|alertname"
 """Labels by which alerts are routed and grouped, which a pod's server doesn't choose."""
 HARDWARE = f"{META}(node|role|rack|leaf|cloud|machine_type)"
@@ -18,7 +18,7 @@ Job = dict[str, Any]
 
 
 def scraping(site: Site) -> dict[str, Any]:
-    """The document."""
+    """prometheus.yml as a document."""
     one = site.monitoring
     document: dict[str, Any] = {
         "global": {
@@ -35,7 +35,7 @@ def scraping(site: Site) -> dict[str, Any]:
 
 
 def _own(one: Monitoring) -> list[Job]:
-    """weft's API processes. Info is read of each: they say the same, and rules take one."""
+    """weft's API processes. Each offers the same info series; rules take one."""
     where = {"static_configs": _static(one)}
     secret = {"authorization": _secret(one)}
     base = {**_tls(one), "scheme": urlsplit(one.api[0]).scheme}

@@ -167,7 +167,7 @@ def _tightest(pool: Pool, blocks: Sequence[int], leaves: int, need: int) -> list
 
 
 def _pair(pool: Pool, blocks: Sequence[int], need: int) -> list[int] | None:
-    """The same for two leaves, from the existing counts of free units."""
+    """What `_tightest` returns for two leaves, from the pool's counts of free units, without a search."""
     least, best = 1 << 60, (0, 0)
     for block in blocks:
         if sum(pool.sorted_rooms(block)[-2:]) >= need:

@@ -1,4 +1,4 @@
-"""Where a pod would go on without some of its nodes: the same rules as for a change of its order. Pure.
+"""Where a pod would continue without some of its nodes, by the rules for a change of its order. Pure.
 
 Its spares come first, then nodes near those that stay; if none stays, the whole pod is placed again. With slices, whole
 slices move unless a single node has a replacement within its own.
@@ -53,7 +53,7 @@ def elsewhere(
 
 
 def _again(kept: Plan, wanted: Resolved, occupancy: Occupancy) -> Placement | Refusal:
-    """The rest of a pod, completed."""
+    """The rest of a pod, with nodes added until it has as many as its order wants."""
     if not kept.placement.held:
         return place(request_of(wanted), wanted.site, occupancy)
     shared = wanted.order.nodes.sharing == "shared"
@@ -62,7 +62,7 @@ def _again(kept: Plan, wanted: Resolved, occupancy: Occupancy) -> Placement | Re
 
 
 def _whole_slices(plan: Plan, resolved: Resolved, gone: Collection[str]) -> frozenset[str]:
-    """The nodes that would be left: so many more of a domain, by name, that whole slices are placed again."""
+    """The lost nodes, and as many others of their domains, by name, as make up whole slices to be placed again."""
     size = resolved.order.locality.slice
     found = set(gone)
     if size == 1:

@@ -94,7 +94,7 @@ def reassign(
 
 
 def _without(plan: Plan, order: Order, remove: Collection[str]) -> tuple[list[PlacedNode], list[PlacedNode]]:
-    """Nodes and spares without those that are named."""
+    """The pod's nodes and spares without those that `remove` names."""
     placement = plan.placement
     known = set(placement.held)
     fewer = order.nodes.count < len(placement.nodes) or order.nodes.spare < len(placement.spares)

@@ -136,7 +136,7 @@ def _on(servers: Servers) -> Counter[str]:
 
 
 def _without(plan: Plan, there: Servers, count: int, remove: Collection[str]) -> Servers:
-    """Without those that are named."""
+    """The servers without those that `remove` names."""
     known = called(plan, there, remove)
     named = set[str]().union(*(known.values()))
     unknown = [name for name in remove if name not in known]

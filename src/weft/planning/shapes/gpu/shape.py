@@ -230,7 +230,7 @@ class GpuShape:
         return given.count if given is not None else self._accelerators_of_nodes(plan, site)
 
     def _accelerators_of_nodes(self, plan: Plan, site: Site) -> int:
-        """The number for `accelerators_each` if neither order nor flavor has it."""
+        """`accelerators_each` by the pod's nodes, where neither order nor flavor gives the number."""
         nodes = (site.node_by_name.get(n.node) for n in plan.placement.nodes)
         counts = {len(node.accelerators) if node is not None else 0 for node in nodes}
         return counts.pop() if len(counts) == 1 else 0

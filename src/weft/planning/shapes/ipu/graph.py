@@ -317,7 +317,7 @@ class _Graph:
             yield DesiredResource(f"server/{m.node.name}", server, needs, m.node.name, name_of(order, m))
 
     def _vipu(self) -> Iterator[DesiredResource]:
-        """The controller's objects; its cloud-init creates them, and the driver verifies it."""
+        """The controller's objects, which its cloud-init creates; the driver only verifies them."""
         controller, name = self._gateway, self.order.name
         machines = tuple(m.name for m in self.parts.machines)
         for m in self.parts.machines:

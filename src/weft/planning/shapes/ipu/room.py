@@ -24,7 +24,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """What an order gets."""
+    """What an order of IPUs gets: a run of machines, and hosts for its servers and controller."""
 
     run: Run
     poplars: tuple[Host, ...]
@@ -37,7 +37,7 @@ def hosts_of(site: Site, role: str, cloud: str) -> tuple[Node, ...]:
 
 
 def machines_of(site: Site, ipu_pod: str) -> tuple[IpuMachine, ...]:
-    """Its IPU-Machines in the order of the cables."""
+    """An IPU-POD's IPU-Machines in the order of the cables."""
     mine = (m for m in site.ipu_machines if m.ipu_pod == ipu_pod)
     return tuple(sorted(mine, key=lambda m: m.position))
 
@@ -63,7 +63,7 @@ def pick(
     poplars: Sequence[Host],
     controllers: Sequence[Host],
 ) -> Picked | None:
-    """The best run of an IPU-POD that also has capacity for the servers; `weft.planning.shapes.ipu.plan` agrees."""
+    """The best run of an IPU-POD that also has capacity for the servers; None: there is none."""
     able = [
         row
         for row in among

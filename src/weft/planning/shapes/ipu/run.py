@@ -81,7 +81,7 @@ class Run:
         return f"{self.row.ipu_pod} {first}" + (f"-{last}" if last != first else "")
 
     def why(self) -> str:
-        """What it breaks, for explanations."""
+        """Which longer free runs it breaks, for explanations."""
         lost = [f"{n} of {size}" for n, size in zip(self.broken, SIZES, strict=True) if n]
         return f"breaks aligned runs: {', '.join(lost)}" if lost else "breaks no aligned run"
 
