@@ -42,7 +42,7 @@ def make(settings: ServeSettings, to: Path | None) -> ShownBackup:
     """Back up the database into a new file.
 
     Args:
-        to: the file, or a folder that exists; None: the current one. In a folder its name is that of site and time.
+        to: the file, or an existing folder, in which its name is made of site and time; None: the current folder.
 
     Raises `InputError`, `OutsideError`. No file is left behind unless it is whole.
     """
@@ -103,7 +103,7 @@ def database_url(settings: ServeSettings, made: bool) -> Generator[str]:
     """URL of the database; the embedded one is started for the block if it doesn't run.
 
     Args:
-        made: an embedded one may be made if there is none.
+        made: whether an embedded one may be created if there is none.
     """
     if settings.database is not None:
         yield settings.database
@@ -116,7 +116,7 @@ def database_url(settings: ServeSettings, made: bool) -> Generator[str]:
 
 
 def _check_state(state: Path, made: bool) -> None:
-    """Raise unless there is an embedded database of this user, or one may be made."""
+    """Raise unless there is an embedded database of this user, or one may be created."""
     try:
         owner = (state / "postgres" / "PG_VERSION").stat().st_uid
     except FileNotFoundError:

@@ -171,7 +171,8 @@ class BandwidthVerbs(DeskVerbs):
     def _links_of(
         self, site: Site, fabric: str, planned: Planned, named: Mapping[str, str], hidden: bool = False
     ) -> LinksOf | None:
-        """None: cables between switches are no candidates, because paths can't be read, or a pair has several."""
+        """The cables on the path of each pair, for the search for causes; None: paths can't be read, or a pair has
+        several, so that no cable between switches is a candidate."""
         try:
             driver = self._desk.keeper.world().fabric(fabric)
             if not isinstance(driver, FollowsRoutes):

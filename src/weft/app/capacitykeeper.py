@@ -1,4 +1,4 @@
-"""Notes what is free, by type of accelerators, and how many orders wait: a record every ten minutes."""
+"""Records what is free, by type of accelerators, and how many orders wait, every ten minutes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ LIMIT = 3600.0
 
 
 class CapacityKeeper(Periodic):
-    """Any number may run: the first one of each period notes it."""
+    """Writes the records. Any number may run: the first one of each period writes."""
 
     def __init__(self, store: Store, site: Callable[[], Site], pulse: Pulse | None = None) -> None:
         self._store, self._site = store, site
         super().__init__("capacity", self.note, pulse, LIMIT, every=EVERY.total_seconds() / 2, again=60.0)
 
     def note(self) -> None:
-        """By weft's own rows: servers that weft didn't make aren't seen. A node that pods share is busy."""
+        """Write this period's record, if there is none yet, from weft's own rows: servers that weft didn't create
+        aren't in it, and a node that pods share counts as busy."""
         site = self._site()
         kinds, found = kinds_of(site), dict[str, Counter[str]]()
         for name, state in node_states(site, self._store.capacity(), {}).items():

@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 EVERY, LIMIT = 60.0, 900.0
 BATCH, THREADS = 256, 16
 LOOK, AGAIN = timedelta(hours=6), timedelta(minutes=15)
-"""Between two looks at a certificate; after a failure of what should be renewed."""
+"""Time between two looks at a certificate, and until the next look after a renewal that failed."""
 RENEWED_AT = 0.6
 """Part of its life that is left when a certificate is renewed: of 60 days, 36 are left for it to succeed in."""
 
@@ -73,8 +73,8 @@ def agents_of(site: Site) -> Iterator[SiteAgent]:
 
 
 class CertificateKeeper(Periodic):
-    """Any number may run: the database decides who looks at an agent's certificate, and who signs. Each process looks
-    after its own host's client certificates.
+    """The thread that renews. Any number may run: the database decides which one looks at an agent's certificate, and
+    which one signs. Each process looks after its own host's client certificates.
 
     Args:
         authority_key: file with the authority's key; None: it is kept elsewhere.
@@ -249,7 +249,7 @@ class CertificateKeeper(Periodic):
 
 
 def _superseded(row: SeenCertificate, seen: x509.Certificate) -> bool:
-    """Whether it began before the one that was seen last: that one replaced it."""
+    """Whether a certificate's validity begins before that of the one in the row: it was replaced by that one."""
     if row.serial is None or row.not_before is None or f"{seen.serial_number:x}" == row.serial:
         return False
     return seen.not_valid_before_utc < row.not_before
@@ -270,5 +270,5 @@ def _own_files(agents: Iterable[SiteAgent]) -> Iterator[tuple[str, Certificates]
 
 
 def _first(path: Path) -> x509.Certificate:
-    """Raises OSError, and what is `UNREADABLE`."""
+    """The first certificate of a PEM file. Raises OSError, and the errors in `UNREADABLE`."""
     return x509.load_pem_x509_certificates(path.read_bytes())[0]

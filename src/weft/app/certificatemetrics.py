@@ -85,7 +85,7 @@ class CertificateCollector(Collector):
         yield GaugeMetricFamily("weft_certificates_unread", "Certificates that can't be read.", value=unread)
 
     def _rows(self) -> Iterable[SeenCertificate]:
-        """Read once in `KEPT_ROWS` seconds, however many clients ask."""
+        """Agents' certificates, read once in `KEPT_ROWS` seconds, however many clients ask."""
         with self._lock:
             if self._read is None or time.monotonic() - self._read[0] >= KEPT_ROWS:
                 self._read = time.monotonic(), list(self._agents())
@@ -98,7 +98,7 @@ class CertificateCollector(Collector):
 
 
 def _not_after(path: str) -> float | None:
-    """None: it can't be read."""
+    """When a file's first certificate ends, in seconds since 1970; None: it can't be read."""
     try:
         with Path(path).open("rb") as file:
             return end_of(file.read(_LARGEST))
@@ -107,7 +107,7 @@ def _not_after(path: str) -> float | None:
 
 
 def agent_certificates(store: Store) -> list[SeenCertificate]:
-    """Rows; none while the database doesn't respond."""
+    """Agents' certificates as workers saw them last; none while the database doesn't respond."""
     try:
         return AgentCertificates(store.database).list()
     except WeftError:
@@ -118,7 +118,7 @@ def certificate_files(store: Store, own: str | None) -> dict[str, str]:
     """Name -> PEM file: the API's own, and those with which weft speaks to fabrics.
 
     Args:
-        own: the API's.
+        own: the file of the API's certificate; None: it has none.
     """
     files = {"api": own} if own else {}
     try:

@@ -48,7 +48,7 @@ from weft.planning.shapes.storage import check_storage
 
 
 def _any(_: PodChange) -> None:
-    """Every difference is agreed to."""
+    """Accepts every difference: the default of `ChangeVerbs.apply`."""
 
 
 class ChangeVerbs:
@@ -125,7 +125,8 @@ class ChangeVerbs:
             return Applied(outcome=outcome, change=change, pod=self._desk.view(pod.id))
 
     def may_apply(self, request: Request, name: str) -> None:
-        """As `Permissions.check`: `pods:change` for the pod of this name or id, `pods:create` for a free name."""
+        """Raise what `apply` would raise for a caller without permission: `pods:change` for the pod of this name or
+        id, `pods:create` for a free name. A refusal is logged."""
         with self._desk.refusals(request, "pods:change", name):
             self._target(request, name)
 

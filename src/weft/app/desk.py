@@ -68,7 +68,7 @@ class Desk:
 
     @contextmanager
     def refusals(self, request: Request, action: str, subject: str) -> Generator[None]:
-        """Only refusals are logged."""
+        """Log only refusals, as `logged` does."""
         try:
             yield
         except WeftError as error:
@@ -113,7 +113,7 @@ class Desk:
         return self.allowed(request, rule, name, self.store.pods.find)
 
     def whose(self, request: Request, rule: str, name: str) -> FoundPod:
-        """As `_find`, but only the pod's identity."""
+        """Identity and state of a pod, found as by `find`."""
         return self.allowed(request, rule, name, self.store.pods.which)
 
     def allowed(

@@ -29,11 +29,11 @@ class DrainVerbs(DeskVerbs):
     """Verbs of operators; see `weft.app.verbs`."""
 
     def drain(self, request: Request, wanted: DrainRequest) -> DrainResult:
-        """Give no new orders to the nodes of a place; pods there stay, and their projects read of it. With `plan` only
-        say what that concerns.
+        """Give no new orders to the nodes of a place; pods there stay, and an event reports it to their projects.
+        With `plan` nothing is changed, and the result has what would be.
 
-        At the time, nodes of pods whose order asks for it are replaced, and pods whose order says so are released,
-        unless `wait`. Nodes that come to a rack or leaf later aren't drained.
+        At the drain's time, nodes are replaced for pods whose order asks for it, and pods whose order says so are
+        released, unless `wait`. Nodes that come to a rack or leaf later aren't drained.
 
         Raises:
             InputError: the site has no such place, or the time is over.
@@ -124,5 +124,5 @@ def _pods(capacity: Capacity, nodes: Sequence[str]) -> dict[UUID, DrainedPod]:
 
 
 def _spares(capacity: Capacity, pod: UUID, nodes: Sequence[str]) -> list[str]:
-    """Those of a pod's nodes that are idle."""
+    """Those of these nodes that are idle spares of a pod."""
     return [n for n in nodes if (hold := capacity.holds.get(n)) and hold.pod.id == pod and hold.spare]

@@ -48,7 +48,7 @@ class FabricDriverRow:
     Attributes:
         open: the driver of a fabric of the site, without connecting; None: weft can only plan on that fabric.
         capabilities: what the driver can do on a fabric of the site, as far as known without asking its manager.
-        prober: who tries what is sent on a fabric of the site, without connecting; None: it has no agents for that.
+        prober: what sends test frames on a fabric of the site, without connecting; None: it has no agents for that.
         extra: what must be installed for a fabric of the site, a key of `EXTRAS`; None: nothing.
     """
 
@@ -126,7 +126,7 @@ def open_probers(
     in_use: InUse = frozenset,
     drivers: FabricDrivers = FABRIC_DRIVERS,
 ) -> dict[str, Prober]:
-    """Fabric -> who tries what is sent on it, where the site has agents for that. Opens no connection.
+    """Fabric -> what sends test frames on it, for fabrics where the site has agents for that. Opens no connection.
 
     Args:
         ledger: fabric -> weft's own records of its segments.

@@ -34,7 +34,7 @@ POLL = 2.0
 """Seconds between two passes."""
 _GOING = frozenset({"verifying", "inspecting", "inspect wait", "cleaning", "clean wait"})
 _UNKNOWN = frozenset({"enroll", "verifying"})
-"""Ironic hasn't looked at the machine yet."""
+"""Provision states in which Ironic hasn't looked at the machine yet."""
 _FAILED = frozenset({"enroll", "inspect failed", "clean failed", "deploy failed", "error"})
 
 
@@ -54,7 +54,7 @@ class EnrollmentInput:
 
 
 def read_input(site_file: str | Path, list_file: str | Path, lldp: Sequence[str] = ()) -> EnrollmentInput:
-    """Raises `InputErrors` for what is wrong in either, or with a file of an account.
+    """Site and list, read and checked. Raises `InputErrors` for what is wrong in either, or with an account's file.
 
     Args:
         lldp: files with what switches heard, as `weft.app.sitecompare.read_lldp` reads them.

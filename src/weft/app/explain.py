@@ -161,7 +161,8 @@ def check_nulls(model: type[BaseModel], data: Mapping[str, Any], where: Position
 def _unknown_nulls(
     annotation: Any, data: object, path: Path = ()
 ) -> Iterator[tuple[Path, type[BaseModel] | None]]:
-    """Paths of nulls that no field has, with the model that has none. What may be of several models is left out."""
+    """Paths of nulls under names that no field has, with the model that lacks it. Values that may be of several
+    models are left out."""
     kind = _plain(annotation)
     if isinstance(data, Mapping) and isinstance(kind, type) and issubclass(kind, BaseModel):
         known, below = _names(kind), _below(kind)
@@ -182,7 +183,7 @@ def _unknown_nulls(
 
 @cache
 def _below(model: type[BaseModel]) -> Mapping[str, Any]:
-    """Name of a field in documents -> its type, of fields that aren't of several models."""
+    """Name of a field in documents -> its type, without fields that may have several models."""
     fields = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
     return {name: _plain(of) for name, of in fields.items() if not _is_of_several(of)}
 
@@ -352,7 +353,7 @@ def _find(model: type[BaseModel], path: Path) -> tuple[type[BaseModel] | None, F
 
 
 def _plain(annotation: Any) -> Any:
-    """Without Annotated and None."""
+    """The type without Annotated and None."""
     while True:
         if get_origin(annotation) is Annotated:
             annotation = get_args(annotation)[0]

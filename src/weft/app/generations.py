@@ -1,4 +1,4 @@
-"""Writes a pod's next generation: of a changed order, or with a node replaced.
+"""Writes a pod's next generation: for a changed order, or with a node replaced.
 
 The difference is computed without the lock, checked externally (what is on the added nodes, quotas), and computed
 again under the claim lock; the pod's generation shows whether someone else was faster.
@@ -56,7 +56,7 @@ class Replacing:
     need no more than the old one, of quotas and of what a project may have. Not so on shared nodes.
 
     Attributes:
-        beside: the new server is requested while the old one may still be there.
+        beside: whether the new server is requested while the old one may still be there.
         also: written in the same transaction.
         check: asked under the lock, before anything is written, with the pod as it is there; raises to write nothing.
     """
@@ -148,7 +148,8 @@ class Generations:
         remove: Sequence[str] = (),
         replaces: Replacement | None = None,
     ) -> NextGeneration:
-        """Raises `RefusedError` if there is no capacity for more nodes, `InputError` for an impossible lease."""
+        """The next generation for this order; nothing is written. Raises `RefusedError` if there is no capacity for
+        more nodes, `InputError` for an impossible lease."""
         order, end = self._lease(pod, order, capacity)
         now = self._desk.clock.now().timestamp()
         window = Window(now, now, seconds_of(end), seconds_of(end), str(pod.id))

@@ -141,14 +141,14 @@ _VALUES: tuple[HealthValue, ...] = ("ok", "warning", "failed", "unknown")
 
 
 def _inherited(node: PodNodeHealth) -> HealthValue:
-    """What a node's health means to its pod: quarantine keeps it from further orders, and leaves the pod as it is."""
+    """A node's health as its pod's health counts it: quarantine is only a warning, since the pod stays as it is."""
     lesser: HealthValue = "warning"
     values = [lesser if one.code == nodehealth.IN_QUARANTINE.name else one.health for one in node.reasons]
     return worst(values)
 
 
 def _of_pod(node: NodeHealth) -> PodNodeHealth:
-    """Without reports: what another project said of a node is its own business."""
+    """A node's health as its pod's project sees it: without reports, which other projects may have made."""
     reasons = tuple(one for one in node.reasons if one.code != nodehealth.REPORTED.name)
     return PodNodeHealth(node=node.node, health=worst([one.health for one in reasons]), reasons=reasons)
 

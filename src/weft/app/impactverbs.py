@@ -1,4 +1,4 @@
-"""The verb that says what an outage would touch."""
+"""The verb that shows what an outage would touch."""
 
 from __future__ import annotations
 

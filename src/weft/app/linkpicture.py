@@ -39,12 +39,12 @@ class LinkPicture:
 
     @cached_property
     def use(self) -> LinkUse:
-        """Raises `InputError` if the pattern has too many paths."""
+        """The paths of all users on all links. Raises `InputError` if the pattern has too many paths."""
         users = tuple(LinkUser(u.id, self.map.adapters(u.ports)) for u in self.users)
         return link_use(self.routes.routes, users, self.pattern)
 
     def reading(self) -> LinkReading:
-        """From what all this follows, and what isn't known of it."""
+        """The readings that this picture follows from, and what isn't known in them."""
         routes, rates = self.routes.routes, self.rates
         return LinkReading(
             fabric=self.fabric,
@@ -160,7 +160,7 @@ class LinkPicture:
         )
 
     def others_on(self, links: Sequence[int], user: int) -> dict[int, list[int]]:
-        """Index of each other user -> the links between switches that it shares."""
+        """Index of each other user on these links -> those between switches that it is on."""
         found: dict[int, list[int]] = {}
         for link in links:
             if self.is_between_switches(link):

@@ -1,4 +1,4 @@
-"""Verbs that say who is on which link of a fabric, by the switches' forwarding tables and the ports' counters."""
+"""Verbs that show who is on which link of a fabric, by the switches' forwarding tables and the ports' counters."""
 
 from __future__ import annotations
 
@@ -143,8 +143,8 @@ class LinkVerbs(DeskVerbs):
         )
 
     def node_loads(self, request: Request) -> NodeLoads:
-        """How much of its links each node uses now, by the order of the site; of fabrics whose links can't be followed
-        nothing. For operators."""
+        """How much of its links each node uses now, in the site's order. Fabrics whose links can't be followed are
+        left out. For operators."""
         self._desk.policy.check("links:show", request.caller)
         site = self._desk.store.site().site
         loads: dict[str, float | None] = {}

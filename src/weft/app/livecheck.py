@@ -23,7 +23,7 @@ from weft.ports.prober import Prober
 log = logging.getLogger(__name__)
 
 UNCHECKED = "it can't be checked: "
-"""How a problem begins that only says that something wasn't looked at."""
+"""Beginning of a problem that is only that something couldn't be looked at."""
 
 
 def certificate_notes(site: Site) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ def check_aggregates(site: Site, profile: str | None) -> LiveCheck:
 
 
 def check_accounts(site: Site, profile: str) -> LiveCheck:
-    """Whether weft's user has its roles in each of the site's clouds; as `check_aggregates`."""
+    """Whether weft's user has its roles in each of the site's clouds. Args: as `check_aggregates`."""
     from weft.app.wiring import profile_of  # openstacksdk takes a second
     from weft.drivers.openstack import Sessions
     from weft.drivers.openstack.account import account_problems

@@ -49,7 +49,7 @@ class MaintenanceVerbs(DeskVerbs):
     def marks_and_views(
         self, request: Request, states: Collection[NodeState]
     ) -> tuple[Sequence[NodeMark], list[NodeView]]:
-        """As `marks`, and by the same reading the views of nodes in one of these states."""
+        """What `marks` returns, and from the same reading the views of nodes in one of these states."""
         self._desk.policy.check("nodes:list", request.caller)
         site, capacity, found, unknown = self._occupied()
         marks = node_marks(site, capacity, found)
@@ -76,7 +76,7 @@ class MaintenanceVerbs(DeskVerbs):
         return self._node(node)
 
     def clear(self, request: Request, node: str, revision: int | None = None) -> NodeView:
-        """Take a node out of quarantine. Args: revision: `PreconditionError` unless it is of this one."""
+        """Take a node out of quarantine. Args: revision: `PreconditionError` unless the quarantine has this one."""
         with self._desk.logged(request, "node clear", node):
             self._desk.policy.check("nodes:quarantine", request.caller)
             if node not in self._desk.store.capacity().quarantines:
@@ -139,7 +139,7 @@ class MaintenanceVerbs(DeskVerbs):
         without_test: str | None = None,
         revision: int | None = None,
     ) -> Acceptance:
-        """End the hold of a node for `what`; without it the only one, or with `every` all.
+        """End the hold of a node for `what`; without `what`, its only hold, or with `every` all of them.
 
         Args:
             without_test: why it is accepted without the tests that the site wants.

@@ -128,7 +128,7 @@ class StoreCollector(Collector):
         yield suspended
 
     def _counts(self) -> Counts | None:
-        """None: the database doesn't respond. Read once per `KEPT` seconds, however many clients ask."""
+        """The database's counts, read once in `KEPT` seconds, however many clients ask; None: it doesn't respond."""
         with self._lock:
             now = self._monotonic()
             if self._read is None or now - self._read[0] >= KEPT:
@@ -153,7 +153,7 @@ class AccountCollector(Collector):
         return ()
 
     def collect(self) -> Iterable[Metric]:
-        """One gauge, without asking Keystone."""
+        """The gauge, by Keystone's last answer: it isn't asked."""
         yield GaugeMetricFamily(
             "weft_account_lacks_role",
             "Whether Keystone refused to check a caller's token: weft's user lacks the role service.",

@@ -44,7 +44,7 @@ class MonitoringVerbs(DeskVerbs):
     """See `weft.app.verbs`; these verbs take a `Scraper`."""
 
     def scraper(self, request: Request) -> Scraper:
-        """For an operator. Raises `ForbiddenError`."""
+        """The caller as a `Scraper`. Raises `ForbiddenError` unless it is an operator."""
         self._desk.policy.check("monitoring:read", request.caller)
         return Scraper()
 
@@ -152,7 +152,7 @@ class _Infos(Collector):
         self._found = found
 
     def collect(self) -> Iterator[Metric]:
-        """One family for each."""
+        """One metric family for each `Info`."""
         for one in self._found:
             family = GaugeMetricFamily(one.name, one.what, labels=one.labels)
             for row in one.rows:

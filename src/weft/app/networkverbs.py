@@ -18,7 +18,7 @@ class NetworkVerbs(DeskVerbs):
     """See `weft.app.verbs`."""
 
     def list(self, request: Request, search: NetworkSearch = FIRST_NETWORKS) -> Sequence[NetworkSummary]:
-        """By id; no more than `search.limit`."""
+        """Networks that the caller may see, by id; no more than `search.limit`."""
         if search.all_projects:
             self._desk.policy.check("networks:list_all_projects", request.caller)
             return self._networks().summaries(search, None)
@@ -29,7 +29,7 @@ class NetworkVerbs(DeskVerbs):
         return self._network(request, name)[1]
 
     def events(self, request: Request, name: str, after: int = 0) -> Sequence[EventView]:
-        """Events with a sequence above `after`."""
+        """Events of a network with a sequence above `after`."""
         return self._desk.store.records.events(self._network(request, name)[0], after)
 
     def abandon(self, request: Request, name: str, reason: str) -> NetworkView:
@@ -54,7 +54,7 @@ class NetworkVerbs(DeskVerbs):
         return receipt
 
     def _network(self, request: Request, name: str) -> tuple[UUID, NetworkView]:
-        """One that the caller may see: others don't exist."""
+        """A network by name or id. Raises `NotFoundError` also for one that the caller may not see."""
         caller = request.caller
         everywhere = self._desk.policy.allows("networks:list_all_projects", caller)
         found = self._networks().find(name, None if everywhere else caller.project_id or "")

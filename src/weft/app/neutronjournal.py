@@ -12,9 +12,10 @@ from weft.model.errors import InputError
 from weft.model.extras import installation
 
 OLDER = range(20, 86_401)
-"""Seconds: the driver waits 10 s for an answer, so what is younger may yet be under way."""
+"""Allowed ages of stuck rows, in seconds: the driver waits 10 s for an answer, so younger ones may be under way."""
 PRUNED = range(600, 31_536_001)
-"""Seconds: the driver's own `completed_rows_retention` is 600, so that what just happened can be looked up."""
+"""Allowed ages of completed rows to be removed, in seconds: the driver itself keeps them for 600
+(`completed_rows_retention`), so that recent ones can be looked up."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from weft.planning.shapes.plan import NOT_ORDERED
 
 
 class NewPods:
-    """The caller is checked here; what it asked is logged by the verbs that call this."""
+    """Creates pods. The caller's permission is checked here; the verbs that call this log the request."""
 
     def __init__(self, desk: Desk, orders: Orders) -> None:
         self._desk, self._orders = desk, orders
@@ -58,7 +58,8 @@ class NewPods:
         )
 
     def _write_order(self, request: Request, project: str, order: Order, pod_id: str) -> str:
-        """Raises `SiteChangedError` if another site became active meanwhile; then nothing is written."""
+        """Write the pod's rows, and return its id. Raises `SiteChangedError`, with nothing written, if another site
+        became active meanwhile."""
         given, asked = self._orders.gather(project, order)
         asked = self._orders.checked(request.caller, asked, given)
         by = request.caller.user_name

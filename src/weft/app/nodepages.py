@@ -1,4 +1,4 @@
-"""Lists of nodes in parts: of 16,000 nodes only those of a page are shown, of the others the states are worked out."""
+"""Pages of lists of nodes. A site may have 16,000: only those of a page get a view, the others only a state."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def node_page(
     unknown: Mapping[str, str],
     wanted: NodeSearch,
 ) -> NodePage:
-    """A part of what `node_views` gives: of the others only the states are worked out."""
+    """A page of what `node_views` returns, with how many nodes are in each state."""
     states = node_states(site, capacity, found)
     names = [
         name
@@ -137,8 +137,9 @@ def _at_rest(site: Site) -> Mapping[str, str]:
 
 
 def node_states(site: Site, capacity: Capacity, found: Mapping[str, str]) -> Mapping[str, str]:
-    """Every node -> its state, as in its view, in the site's order: only those that are in some state are looked at.
-    The same object for as long as none changes.
+    """Every node -> its state, as in its view, in the site's order; the same object for as long as none changes.
+
+    Only nodes about which something is known are computed.
     """
     stops = capacity.stops
     excluded = verdict(stops, site, capacity.at).excluded

@@ -1,4 +1,4 @@
-"""The verbs that only say what a caller may do."""
+"""The verbs that only report what a caller may do."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Permissions(DeskVerbs):
         return self._desk.policy.remembers(rule, request.caller, request.caller.project_id) is True
 
     def allowed(self, request: Request, rules: Sequence[str], project: str | None = None) -> tuple[str, ...]:
-        """Those of the rules that the policy lets the caller do. Only asks: nothing is logged, and nothing decided.
+        """Those of the rules that the policy allows the caller; nothing is logged.
 
         Args:
             project: id of the project that it is about; None: the site.

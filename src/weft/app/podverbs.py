@@ -87,7 +87,11 @@ class PodVerbs:
         )
 
     def release(self, request: Request, name: str, generation: int | None = None) -> PodView:
-        """Args: generation: `PreconditionError` unless the pod has this one."""
+        """Begin a pod's release, and return the pod.
+
+        Args:
+            generation: `PreconditionError` unless the pod has this one.
+        """
         return self._desk.view(UUID(self.begin_release(request, name, generation)))
 
     def begin_release(self, request: Request, name: str, generation: int | None = None) -> str:

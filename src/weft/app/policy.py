@@ -104,7 +104,7 @@ class Policy:
         return bool(self._enforcer.enforce(rule, target, credentials))
 
     def rights(self, caller: Caller) -> tuple[object, ...]:
-        """All that decisions about a caller depend on: callers with the same may do and see the same."""
+        """All that decisions about a caller depend on: callers with equal values may do and see the same."""
         user = caller.user_id if self._of_users else None
         return _who(caller, user), _where(caller)
 

@@ -63,7 +63,7 @@ def _is_one(one: str, other: str) -> bool:
 
 
 def _addresses(host: str) -> frozenset[str]:
-    """None for a name that this host doesn't know."""
+    """IP addresses of a host name or address; empty: this host can't resolve it."""
     try:
         return frozenset(str(row[4][0]) for row in socket.getaddrinfo(host, None))
     except (OSError, UnicodeError):

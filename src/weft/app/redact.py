@@ -32,7 +32,7 @@ from weft.model.messages import OPERATORS
 UNTOUCHED = frozenset(
     {
         "pods.watching",  # only wakes a wait, whose answer comes from another verb
-        "events.watching",  # the same
+        "events.watching",  # likewise
         "checks.reporter",  # what a node's own verbs answer is about what it has sent
         "checks.report",
         "checks.expected",

@@ -34,7 +34,7 @@ class Unasked:
 
     Attributes:
         cause: why, for holds and histories.
-        check, also: as of `Replacing`.
+        check, also: as in `weft.app.generations.Replacing`.
     """
 
     cause: str

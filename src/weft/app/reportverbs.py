@@ -40,7 +40,7 @@ class ReportVerbs(DeskVerbs):
             return report_view(report_node(self._desk.store.database, found, pod, reason, by, most))
 
     def _meant(self, pod: PodRecord, given: str) -> str:
-        """The node of this name, also one that the pod is leaving, or with a server of this name."""
+        """Name of the pod's node that is meant by its own name or that of its server; the pod may be leaving it."""
         holds = self._desk.store.capacity().holds
         if given in holds and holds[given].pod.id == pod.id:
             return given

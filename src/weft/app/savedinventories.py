@@ -170,20 +170,20 @@ def _of_objects(
     for one in objects.get("ip-addresses", ()):
         if one["assigned_object_type"] == "dcim.interface":
             addresses.setdefault(one["assigned_object_id"], []).append(one)
-    _tell_of_strays(devices, interfaces, addresses, left_out)
+    _count_strays(devices, interfaces, addresses, left_out)
     records = [made.record(d, interfaces.get(d["id"], ()), addresses) for d in made.chosen(devices)]
     if "interfaces" not in objects:
         left_out.append("NetBox, Nautobot: interfaces and cables, since no listing of interfaces was given")
     return records
 
 
-def _tell_of_strays(
+def _count_strays(
     devices: Sequence[Json],
     interfaces: Mapping[Any, Sequence[Json]],
     addresses: Mapping[Any, Sequence[Json]],
     left_out: list[str],
 ) -> None:
-    """Interfaces and addresses whose device or interface isn't in the files are left out, and counted."""
+    """Count interfaces and addresses whose device or interface isn't in the files: they are left out."""
     known = {d["id"] for d in devices}
     strays = sum(len(rows) for device, rows in interfaces.items() if device not in known)
     if strays:

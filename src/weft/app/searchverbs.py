@@ -18,8 +18,8 @@ class SearchVerbs(DeskVerbs):
     """See `weft.app.verbs`."""
 
     def search(self, request: Request, text: str) -> SearchResult:
-        """What has exactly this value. Tenants find their project's pods and networks; those who may list nodes and all
-        projects' pods everything. Raises `InputError` for an empty or too long text.
+        """What has exactly this value. Tenants find their project's pods and networks; callers that may list nodes and
+        all projects' pods find everything. Raises `InputError` for an empty or too long text.
         """
         text = text.strip()
         if not 1 <= len(text) <= LONGEST_SEARCH or not text.isprintable():

@@ -45,7 +45,7 @@ from weft.ports.fabric import FabricDriver
 
 
 class Pods:
-    """What is asked of pods."""
+    """Verbs about pods, from several classes."""
 
     def __init__(self, desk: Desk, healths: HealthVerbs, reports: ReportVerbs) -> None:
         orders = Orders(desk)
@@ -71,7 +71,7 @@ class Pods:
 
 
 class Nodes:
-    """What is asked of nodes."""
+    """Verbs about nodes, from several classes."""
 
     def __init__(self, desk: Desk, healths: HealthVerbs, reports: ReportVerbs) -> None:
         nodes = MaintenanceVerbs(desk)
@@ -89,7 +89,7 @@ class Nodes:
 
 
 class Fabrics:
-    """What is asked of fabrics."""
+    """Verbs about fabrics, from several classes."""
 
     def __init__(self, desk: Desk) -> None:
         fabrics = FabricVerbs(desk)
@@ -101,7 +101,7 @@ class Fabrics:
 
 
 class Site:
-    """What is asked of the site."""
+    """Verbs about the site, from several classes."""
 
     def __init__(self, desk: Desk, healths: HealthVerbs) -> None:
         site = SiteVerbs(desk)
@@ -169,7 +169,7 @@ class Service:
         return Health(ready=ready, checks=checks | more)
 
     def _workers_say(self) -> str:
-        """Not a reason to be unready either: without workers the API still shows, plans and accepts orders."""
+        """Whether workers run. Without any, the service is still ready: the API shows, plans and accepts orders."""
         if self._desk.store.count_workers():
             return health.OK()
         return nodehealth.NO_WORKERS(seconds=round(WORKER_SECONDS))

@@ -120,8 +120,8 @@ def _conditions(shown: ShownPod) -> Conditions:
 
 
 def _servers(shown: ShownPod) -> tuple[ServerView, ...]:
-    """By their numbers, those that leave the pod last: another one may have the name already. Only servers that belong
-    to the tenant: it has no access to those in the site's project."""
+    """The tenant's own servers by their numbers; those that leave the pod come last, since another one may have the
+    name already. Servers in the site's project are left out: the tenant has no access to them."""
     resources, plan = shown.resources, shown.pod.placed
     numbers = plan.server_numbers if plan else {}
 
@@ -226,7 +226,7 @@ def node_view(
     found: Mapping[str, str] = _NOTHING,
     unknown: Mapping[str, str] = _NOTHING,
 ) -> NodeView:
-    """One of them."""
+    """The view of one node or machine, as in `node_views`."""
     return next(views_of_nodes((name,), site, capacity, found, unknown))
 
 
@@ -237,7 +237,7 @@ def views_of_nodes(
     found: Mapping[str, str],
     unknown: Mapping[str, str],
 ) -> Iterator[NodeView]:
-    """There may be 16,000: what all of them need is looked up once."""
+    """Views of these nodes. There may be 16,000: what all of them need is looked up once."""
     topologies = [Topology.of(site, fabric).locations for fabric in sorted(site.fabrics)]
     failing = verdict(capacity.stops, site, capacity.at).excluded
     sharing: dict[str, set[str]] = {}
@@ -322,7 +322,7 @@ def _node(
 
 
 def _warned(stops: Stops, site: Site) -> Iterator[str]:
-    """The node's own checks that failed without keeping it from orders."""
+    """A sentence on the node's own checks that failed without keeping it from orders."""
     if failed := counted(stops.checks, site.checks):
         codes = ", ".join(sorted({one.code for one in failed}))
         yield f"its own checks failed, and don't keep it from orders: {codes}"

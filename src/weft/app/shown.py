@@ -209,7 +209,7 @@ def _planned_change(plan: Plan) -> PodChange | None:
 
 
 def _change(change: PodChange, there: Collection[str]) -> PodChange:
-    """A difference, with those resources in it that are shown. `there`: their keys."""
+    """A difference with only those resources that are shown, whose keys are in `there`."""
     return PodChange(
         generation=change.generation,
         fields=shown(change.fields),

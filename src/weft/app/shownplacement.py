@@ -86,6 +86,6 @@ def _offer(offer: Offer) -> Offer:
 
 
 def _time(change: OfferedTime) -> OfferedTime:
-    """It follows from others' leases, so it is rounded."""
+    """An offered time, rounded, since it follows from others' leases."""
     rounded = later if change.field == "lease.start" else earlier
     return OfferedTime(field=change.field, was=change.was, becomes=rounded(change.becomes))

@@ -41,7 +41,7 @@ class SiteChange:
 def changed(
     document: Mapping[str, Any], starts: Sequence[str], edits: Sequence[tuple[str, Cells]], fetch: Fetch
 ) -> SiteChange | None:
-    """None: the rows aren't valid, or there is more to it than other values.
+    """The document with these edits; None: the rows aren't valid, or more than values has changed.
 
     Args:
         document: of the active site.

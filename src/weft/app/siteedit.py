@@ -1,4 +1,4 @@
-"""A site that differs from the checked one in a few rows: what the whole site was checked for needn't be again."""
+"""A site that differs from a checked one only in a few rows: it needn't be checked again as a whole."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _OTHERS = tuple(name for name in Node.model_fields if name not in ALONE)
 
 
 def edited(record: SiteRecord, document: Mapping[str, Any], parts: PartSource) -> Site | None:
-    """The site of a document that differs from an active one in such fields of nodes alone; None: in more than that.
+    """The site of a document that differs from `record` only in fields of nodes that are in `ALONE`; None: it differs
+    in more.
 
     Args:
         record: of a site that this version has checked as a whole.
@@ -50,5 +51,5 @@ def edited(record: SiteRecord, document: Mapping[str, Any], parts: PartSource) -
 
 
 def _but_nodes(document: Mapping[str, Any]) -> str:
-    """All else as JSON has it: Python takes true for 1, and a tuple for no list."""
+    """The document without its nodes as JSON text, to compare: in Python true equals 1, and a tuple no list."""
     return json.dumps({name: value for name, value in document.items() if name != "nodes"}, sort_keys=True)

@@ -28,7 +28,7 @@ MANIFEST = ".weft-export"
 class Exported:
     """Attributes:
     written: paths of new and changed files.
-    same: how many files were there already just so.
+    same: number of files that were there already with the same contents.
     removed: paths of files of the last export that are no longer part of it.
     notes: what the files can't say.
     """

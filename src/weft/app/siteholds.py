@@ -101,7 +101,7 @@ class SiteHolds:
 
 
 def _kept_back(capacity: Capacity) -> dict[str, tuple[str, str]]:
-    """Node that isn't assigned to anyone, whatever it is called -> why, and the verb that ends it."""
+    """Node that is kept from orders under any name (quarantine, hold …) -> why, and the verb that ends it."""
     held = {node: (stops.why_held, "accept") for node, stops in capacity.stops.items() if stops.holds}
     return held | dict.fromkeys(capacity.quarantines, ("in quarantine", "clear"))
 
@@ -176,7 +176,7 @@ def _readable_switches(site: Site) -> set[tuple[str, str]]:
 
 
 def _deployed_by(site: Site, name: str) -> str:
-    """Service that deploys the machine; empty: it is no machine."""
+    """Service that deploys the machine, `nova` or `ironic`; empty: it isn't a bare-metal machine."""
     node = site.node_by_name.get(name)
     if node is None or node.machine is None or node.cloud is None:
         return ""

@@ -15,7 +15,7 @@ from weft.model.siteparts import PartsInclude
 from weft.planning.site.lean import Shared, lean
 
 MOST_BYTES = 512 << 20
-"""Maximum for all parts of a document."""
+"""Most bytes of all parts of a document together."""
 Rows = tuple[Document, ...]
 
 

@@ -60,7 +60,7 @@ class Tracer:
 
 
 def trace(place: tuple[str, ...], name: str, target: str, body: bytes) -> FileTrace:
-    """A file's digest, and of a table of one row an object also a digest for each group of rows."""
+    """The trace of a file; with digests of its groups of lines if it is a table whose rows may be edited in place."""
     names = NAMES.get(place[0]) if len(place) == 1 else None
     lines = _lines(body) if names is not None else []
     columns = _columns(lines[0], names) if lines and names is not None else []

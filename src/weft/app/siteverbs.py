@@ -24,7 +24,7 @@ class SiteVerbs(DeskVerbs):
     """Verbs of operators; see `weft.app.verbs`."""
 
     _checked_site: SiteRecord | None = None
-    """The site that this process has checked last: nothing but time is lost without it."""
+    """The site that this process has checked last. A cache: without it a check only takes longer."""
 
     def activate(
         self, request: Request, document: dict[str, object], base: int | None = None, instead: bool = False
@@ -52,7 +52,8 @@ class SiteVerbs(DeskVerbs):
             raise PreconditionError(none.message) from None
 
     def _read_site(self, document: dict[str, object]) -> Site:
-        """The checked site of a document; where it differs little from one that this process has checked, only that."""
+        """The site of a document, checked; only the difference is checked if it is small and this process has
+        checked the rest before."""
         record = self._checked_site
         with suppress(NotFoundError):  # of a database that was restored to before its first site
             if record is not None and record is self._desk.store.site():

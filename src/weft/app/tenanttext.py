@@ -54,7 +54,7 @@ def known(text: str) -> str:
 
 
 def other(code: Callable[[], Message]) -> Callable[[str], str]:
-    """Text of one place, with what stands there when it is hidden."""
+    """A function that returns a text as a tenant may read it, or this message where it is hidden."""
     return lambda text: text and (for_tenant(text) or code())
 
 

@@ -85,7 +85,7 @@ class TimeVerbs(DeskVerbs):
         return self.reservations(request), self._desk.store.database.now()
 
     def reservation(self, request: Request, name: str) -> ReservationView:
-        """One of them. Raises `NotFoundError`."""
+        """A reservation by its name, for operators. Raises `NotFoundError`."""
         found = next((one for one in self.reservations(request) if one.name == name), None)
         if found is None:
             raise NotFoundError(f"there is no reservation {name!r}")
@@ -118,7 +118,7 @@ class TimeVerbs(DeskVerbs):
         """Delete a reservation, and return it as it was.
 
         Args:
-            revision: `PreconditionError` unless it is of this one.
+            revision: `PreconditionError` unless the reservation has this one.
         """
         with self._desk.logged(request, "reservation delete", name):
             self._desk.policy.check("reservations:change", request.caller)

@@ -19,7 +19,7 @@ SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """How far it is.
+    """How far an upgrade is.
 
     Attributes:
         processes: those at work; `older` of them know fewer after-halves than this version.
@@ -35,8 +35,8 @@ class Upgrade:
 
 
 def look(settings: ServeSettings) -> Upgrade:
-    """Read it; nothing is changed. Raises `ConflictError` for a database without this version's tables, and
-    `OutsideError`."""
+    """Read how far the upgrade is; nothing is changed. Raises `ConflictError` for a database without this version's
+    tables, and `OutsideError`."""
     with database_url(settings, made=False) as url, inspecting(url, SECONDS) as inspection:
         found = inspection.schema()
         if found is None or not inspection.has_versions():
@@ -45,6 +45,7 @@ def look(settings: ServeSettings) -> Upgrade:
 
 
 def finish(settings: ServeSettings) -> tuple[str, ...]:
-    """Make the after-halves; returns their names. Raises as `weft.engine.base.schema.finish`, and `OutsideError`."""
+    """Make the halves that come after; returns their names. Raises what `weft.engine.base.schema.finish` raises, and
+    `OutsideError`."""
     with database_url(settings, made=False) as url:
         return finish_at(url)

@@ -45,7 +45,7 @@ PAGE = 100
 
 
 class WebhookKeeper(Periodic):
-    """Any number may run: the database decides who sends."""
+    """The thread that sends. Any number may run: the database decides which one sends for a webhook."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class WebhookKeeper(Periodic):
         super().__init__("webhooks", self.tend, pulse, LIMIT, first=every)
 
     def stop(self, timeout: float = 5.0) -> None:
-        """A delivery under way isn't waited for: it is repeated if its result wasn't written."""
+        """Stop sending. A delivery under way isn't waited for: it is repeated if its result wasn't written."""
         super().stop(timeout)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -78,7 +78,7 @@ class WebhookKeeper(Periodic):
         return self._every
 
     def wait(self) -> None:
-        """Until what is under way has ended."""
+        """Wait until the deliveries under way have ended."""
         for one in list(self._busy):
             one.result()
 
@@ -93,7 +93,7 @@ class WebhookKeeper(Periodic):
             log.exception("webhook %s: defect in weft", hook.id)
 
     def _send_all(self, hook: Webhook) -> None:
-        """What there is, in order. Raises `UndeliveredError` for the first that isn't delivered."""
+        """Send a webhook's events in order. Raises `UndeliveredError` for the first that isn't delivered."""
         until, position = time.monotonic() + LONGEST, hook.position
         while time.monotonic() < until and not self.stopped.is_set():
             try:
@@ -125,7 +125,7 @@ class WebhookKeeper(Periodic):
         self._hooks.release(hook)
 
     def _reset(self, hook: Webhook) -> Position:
-        """Say that positions from before are of a database that was restored; the newest event's position."""
+        """Send that the database was restored, and return the newest event's position: earlier ones are skipped."""
         position = Position.read(self._stream.newest(hook.project_id, 1).position)
         said = coded("message", pods.EVENTS_RESET())
         self._send(hook, f"evt_{position.mark}", payload("events.reset", self._store.database.now(), said))
@@ -134,14 +134,15 @@ class WebhookKeeper(Periodic):
 
     @staticmethod
     def _wanted(hook: Webhook, event: ProjectEvent) -> bytes | None:
-        """What is sent of an event; None: nothing. What is hidden in it can't be found out by a filter."""
+        """The message for an event; None: the webhook's filter excludes it. The filter sees the event as a tenant
+        does, so that it can't reveal what is hidden."""
         seen = shown(event)
         if hook.events and not any(seen.type == one or seen.code.startswith(one) for one in hook.events):
             return None
         return payload(f"pod.{seen.type}", seen.at, seen.model_dump(mode="json"))
 
     def _send(self, hook: Webhook, id_: str, body: bytes) -> None:
-        """Raises `UndeliveredError` unless the receiver takes it."""
+        """Send one message. Raises `UndeliveredError` unless the receiver accepts it."""
         if (closed := self._store.database.gate.closed(())) is not None:
             raise closed
         status = deliver(self._receivers, self._hooks, hook, id_, body, self._site())
@@ -187,7 +188,7 @@ def deliver(
 
 
 def why_failed(status: int) -> str:
-    """Why an answer isn't taken for a delivery; empty: it is."""
+    """Why an answer with this status means that the message wasn't delivered; empty: it was."""
     if 200 <= status < 300:
         return ""
     if status == 410:

@@ -34,18 +34,18 @@ class WebhookVerbs:
     def list(
         self, request: Request, all_projects: bool = False, after: str | None = None, limit: int | None = None
     ) -> Sequence[WebhookView]:
-        """By project and name. Args: after: only those that sort after this PROJECT/NAME; limit: None: all."""
+        """Webhooks by project and name. Args: after: only those after this PROJECT/NAME; limit: None: all."""
         if all_projects:
             self._desk.policy.check("webhooks:list_all_projects", request.caller)
         project = None if all_projects else self._desk.project(request, "webhooks:list")
         return [_view(hook) for hook in self._hooks().list(project, after, limit)]
 
     def show(self, request: Request, name: str) -> WebhookView:
-        """By name or id. Raises `NotFoundError`."""
+        """A webhook by name or id. Raises `NotFoundError`."""
         return _view(self._hook(request, "webhooks:list", name))
 
     def make(self, request: Request, given: WebhookRequest) -> NewWebhook:
-        """A new one; it gets what happens from now on. Raises `ConflictError`, and `InputError` for its URL."""
+        """Create a webhook, which gets events from now on. Raises `ConflictError`, and `InputError` for its URL."""
         with self._desk.logged(request, "webhook create", given.name):
             project = self._desk.project(request, "webhooks:change")
             policy = self._desk.store.site().site.webhooks
@@ -54,10 +54,10 @@ class WebhookVerbs:
             return _new(*self._hooks().make(project, request.caller.user_name, given, policy.most))
 
     def delete(self, request: Request, name: str, revision: int | None = None) -> WebhookView:
-        """Nothing is sent any more. The webhook as it was.
+        """Delete a webhook, and return it as it was.
 
         Args:
-            revision: `PreconditionError` unless it is of this one; also below.
+            revision: `PreconditionError` unless the webhook has this one; also below.
         """
         with self._desk.logged(request, "webhook delete", name):
             hook = self._hook(request, "webhooks:change", name)
@@ -65,13 +65,13 @@ class WebhookVerbs:
             return _view(hook)
 
     def rotate(self, request: Request, name: str, revision: int | None = None) -> NewWebhook:
-        """A new secret; messages are signed by the one before, too, for a day."""
+        """Give a webhook a new secret. For a day, messages are signed with the former one, too."""
         with self._desk.logged(request, "webhook rotate", name):
             self._desk.policy.check("webhooks:change", request.caller, request.caller.project_id)
             return _new(*self._hooks().rotate(self._hook(request, "webhooks:change", name), revision))
 
     def enable(self, request: Request, name: str, revision: int | None = None) -> WebhookView:
-        """Send again, from the first event on that wasn't delivered and is still kept."""
+        """Resume sending, from the first event that wasn't delivered and is still kept."""
         with self._desk.logged(request, "webhook enable", name):
             return _view(self._hooks().enable(self._hook(request, "webhooks:change", name), revision))
 
@@ -96,7 +96,7 @@ class WebhookVerbs:
             return WebhookTest(delivered=not reason, status=status, reason=reason, seconds=seconds)
 
     def _hook(self, request: Request, rule: str, name: str) -> Webhook:
-        """In the caller's project by name or id; for operators in any by id."""
+        """A webhook of the caller's project by name or id; for operators, one of any project by id."""
         caller = request.caller
         anywhere = "webhooks:list_all_projects" if rule == "webhooks:list" else "webhooks:manage"
         if self._desk.policy.allows(anywhere, caller):

@@ -272,7 +272,7 @@ def first_site(path: Path | None, store: Store) -> None:
 
 
 def worker(settings: ServeSettings) -> int:
-    """Workers only, until SIGTERM or SIGINT."""
+    """Run workers without the API, until SIGTERM or SIGINT. Returns the exit code."""
     ended = EndSignal()
     start_log(settings)
     keep_survivors()
@@ -285,7 +285,7 @@ def worker(settings: ServeSettings) -> int:
     return 0
 
 
-_SAY_SECRETS = (
+_LOG_SECRETS = (
     "keystoneauth",
     "openstack",
     "urllib3",
@@ -300,11 +300,11 @@ _SAY_SECRETS = (
 
 
 LINES = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-"""A line of text."""
+"""Default format of lines of text."""
 
 
 def start_log(settings: ServeSettings, lines: str = LINES) -> None:
-    """`log_level` is that of weft's own messages: libraries only warn, whatever it is.
+    """Set up logging. `log_level` applies to weft's own messages; of libraries only warnings are logged.
 
     Args:
         lines: of the format `text`.
@@ -314,5 +314,5 @@ def start_log(settings: ServeSettings, lines: str = LINES) -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     for name in ("weft", "uvicorn"):
         logging.getLogger(name).setLevel(settings.log_level)
-    for name in _SAY_SECRETS:
+    for name in _LOG_SECRETS:
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -31,11 +31,11 @@ SILENT = 30.0
 STARTED_AGAIN = 5.0
 """Seconds after which an ended worker is restarted."""
 TO_STOP = 20.0
-"""Seconds that it has to release its holds."""
+"""Seconds that the worker has to hand back its owners when it is stopped."""
 
 
 class WorkerProcess:
-    """Starts it, restarts it if it ends, stops it. `checks` is its part of /readyz."""
+    """Starts the worker process, restarts it if it ends, and stops it."""
 
     def __init__(self, settings: ServeSettings) -> None:
         self._settings = replace(settings, worker=True, site=None)  # the site is activated before it starts

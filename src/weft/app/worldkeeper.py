@@ -48,7 +48,7 @@ class WorldKeeper:
         self._unused: deque[tuple[float, list[Closable]]] = deque()
 
     def world(self) -> World:
-        """Raises `NotFoundError` before the first site."""
+        """The drivers of the active site. Raises `NotFoundError` before the first site."""
         return self.world_of(self._store.site())
 
     def world_of(self, record: SiteRecord) -> World:

@@ -97,7 +97,7 @@ def _check_depth(text: str, file: str) -> None:
 
 
 def without_nulls(value: Any, depth: int = 0) -> Any:
-    """The same without keys whose value is null: an empty field is the same as a missing one."""
+    """The value without keys whose value is null, at any depth: an empty field is the same as a missing one."""
     if depth > DEEPEST:
         # Only a document that didn't come from YAML can be this deep; no field is, so it will be refused.
         return value

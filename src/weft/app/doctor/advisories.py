@@ -50,7 +50,7 @@ SERIES: Mapping[str, tuple[tuple[str, int, int | None], ...]] = {
 }
 """Product -> newest microversion, first and last major version that offer it; None: later ones may, too."""
 OLD = timedelta(days=365)
-"""After which a table says little."""
+"""Age at which a table of advisories says little about versions of today."""
 _LIMIT = 1 << 20
 _MICROVERSION = re.compile(r"\d{1,3}\.\d{1,4}")
 _VERSION = re.compile(r"\d{1,4}(\.\d{1,4}){0,3}")
@@ -155,11 +155,11 @@ class Advisories:
     cloud: str = ""
 
     def in_cloud(self, name: str) -> Advisories:
-        """The same for a cloud's services."""
+        """These advisories, for the services of one cloud."""
         return replace(self, cloud=name)
 
     def age(self) -> Iterator[DoctorFinding]:
-        """Whether the table is too old to say much."""
+        """A finding if the table is too old to say much."""
         if datetime.now(UTC).date() - self.table.until > OLD:
             said = f"the table of advisories ends at {self.table.until}: get a newer one (--advisories)"
             yield finding("ADVISORIES_OLD", "advisories", said)
@@ -238,7 +238,7 @@ def _touches(one: Advisory, product: str, first: Version, end: Version) -> bool:
 
 
 def _numbers(text: str) -> Version:
-    """For comparisons: 29 is 29.0.0, and before 29.0.1."""
+    """A version as numbers, for comparisons: 29 is 29.0.0, and before 29.0.1."""
     found = tuple(map(int, text.split(".")))
     while len(found) > 1 and found[-1] == 0:
         found = found[:-1]

@@ -21,7 +21,7 @@ from weft.model.site import Site
 
 AT_ONCE = 32
 URGENT = timedelta(days=7)
-"""What ends sooner is an error."""
+"""A certificate that ends within this time is an error."""
 
 
 def certificates(site: Site, seconds: float) -> Iterator[DoctorFinding]:

@@ -23,7 +23,7 @@ ALWAYS = ("network", "compute", "image", "placement")
 SOON = timedelta(days=30)
 """A service's certificate that ends within this time is reported."""
 CLOCKS = 5.0
-"""Seconds by which a service's clock may differ: `Date` has whole ones, and answers take a while."""
+"""Seconds by which a service's clock may differ: the header `Date` has whole seconds, and answers take a while."""
 
 
 def services_of(site: Site, cloud: str) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ def services_of(site: Site, cloud: str) -> tuple[str, ...]:
 
 
 def keystone_check(sessions: Sessions, label: str, seconds: float, advisories: Advisories) -> DoctorCheck:
-    """Whether weft's user gets a token, with the roles that it needs. First: the others need the token."""
+    """Whether weft's user gets a token, with the roles that it needs. It runs first: the others need the token."""
 
     def look() -> Iterator[DoctorFinding]:
         of = f"{label}: identity"
@@ -73,7 +73,7 @@ def _service(
     advisories: Advisories,
     ahead: float | None = None,
 ) -> Iterator[DoctorFinding]:
-    """Args: ahead: of its clock, if that is known better than by its answers."""
+    """Findings about one service. Args: ahead: seconds that its clock is ahead; None: by its answers."""
     of = f"{label}: {name}"
     try:
         met = meet(sessions, name)

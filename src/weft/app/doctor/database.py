@@ -17,7 +17,7 @@ from weft.model.site import Site
 
 OF = "database"
 CLOCKS = timedelta(seconds=2)
-"""By which the database's clock and this host's may differ, besides what can't be measured."""
+"""Most that the database's clock and this host's may differ, besides what can't be measured."""
 
 
 class DatabaseCheck:
@@ -34,7 +34,7 @@ class DatabaseCheck:
         self.url: str | None = None
 
     def look(self) -> Iterator[DoctorFinding]:
-        """All that is found; nothing is started, migrated or written."""
+        """All findings about the database; nothing is started, migrated or written."""
         url = self._settings.database
         if url is None:
             url = yield from self._embedded(self._settings.state)
@@ -102,7 +102,7 @@ class DatabaseCheck:
 
     @staticmethod
     def _halves(schema: State) -> Iterator[DoctorFinding]:
-        """What of an upgrade isn't made yet."""
+        """Findings about halves of an upgrade that aren't made yet."""
         if schema.newer:
             said = f"a newer weft has migrated it ({schema.newer[-1]}): this version works beside that until its end"
             yield finding("SCHEMA_BESIDE", OF, said)
@@ -114,7 +114,7 @@ class DatabaseCheck:
             yield finding("SCHEMA_CURRENT", OF, "the schema is that of this version")
 
     def _secrets(self, inspection: Inspection) -> Iterator[DoctorFinding]:
-        """Whether the keys open them; nothing where none is encrypted and none shall be."""
+        """Whether the keys open the database's secrets; nothing if none is encrypted and no key is set."""
         of = "secrets of the database"
         try:
             seal = read_keys(self._settings.secrets_key)
@@ -160,7 +160,7 @@ class DatabaseCheck:
         yield from self._states(inspection)
 
     def _states(self, inspection: Inspection) -> Iterator[DoctorFinding]:
-        """What weft never writes: by hand, by a defect, or a broken disk."""
+        """Findings about states that weft never writes: they come from hands, a defect or a broken disk."""
         found = inspection.impossible(None if self.site is None else self.site.units)
         for one in found:
             yield finding(one.code, "records", f"{one.number}: {_some(one.some)}")

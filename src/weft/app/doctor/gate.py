@@ -57,7 +57,7 @@ def _look(
 
 
 def _behind(database: Database, site: str, cloud: str, sessions: Sessions | None) -> bool:
-    """Raises `WeftError` if the note can't be read."""
+    """Whether the database is behind the cloud's note. Raises `WeftError` if the note can't be read."""
     if sessions is None:
         raise WeftError("weft's user has no token there")
     notes = OpenStackWitness(sessions)

@@ -35,7 +35,7 @@ def secrets(settings: ServeSettings) -> Iterator[DoctorFinding]:
 
 
 def site_secrets(site: Site) -> Iterator[DoctorFinding]:
-    """The same of the files that the site names: keys, and passwords of managers and switches."""
+    """Modes of the files with secrets that the site names: keys, and passwords of managers and switches."""
     named: list[str | None] = []
     for fabric in site.fabrics.values():
         one = fabric.manager
