@@ -15,8 +15,8 @@ Each request has a header `Weft-Nonce` with a number used once; the response has
 agent began to handle the request, by its own clock.
 
 Both sides send the version of this protocol that they speak in `Weft-Protocol`; without the header it is version 1.
-Any change of requests or responses is a new version (`PROTOCOL`), a further path isn't: an older agent answers that
-there is none, and everything else continues. An agent answers in the version of the request, if it knows that; weft
+Any change of requests or responses is a new version (`PROTOCOL`); a new path isn't: an older agent answers 404, and
+everything else continues. An agent answers in the version of the request, if it knows that; weft
 asks an agent that says 426 again in the agent's version, if it knows that: so either may be upgraded first. New fields
 have defaults, at which they aren't sent (`weft.model.base.added`), so that the older side reads them.
 `OLDEST_PROTOCOL` is raised when messages of an older version would be misunderstood. A side that meets an unsupported
@@ -43,7 +43,7 @@ from weft.model.subnet import Partition, PathProbe
 NONCE_HEADER, READ_AT_HEADER, PROTOCOL_HEADER = "Weft-Nonce", "Weft-Read-At", "Weft-Protocol"
 
 PROTOCOL: int = 4
-"""The version that this program speaks. 2: a status says which of its problems are of what. 3: a reading of
+"""The version that this program speaks. 2: a status has takeover problems and the agent's own apart. 3: a reading of
 tables and a topology say why they may lack something. 4: ports with errors have GUIDs, and a status says how many
 ports weren't read."""
 OLDEST_PROTOCOL: int = 1

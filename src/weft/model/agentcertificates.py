@@ -13,23 +13,23 @@ from pydantic import Field
 from weft.model.base import Document
 
 MOST_PEM = 16 << 10
-"""Characters of a request or a certificate: one with hundreds of host names has less."""
+"""Most characters of a request or a certificate; one with hundreds of host names has fewer."""
 
 
 class CertificateRequest(Document):
-    """What the agent asks to be signed."""
+    """The agent's request for a new certificate."""
 
     csr: str = Field(max_length=MOST_PEM, description="PKCS #10 in PEM.")
 
 
 class IssuedCertificate(Document):
-    """What weft has signed."""
+    """The certificate that weft signed for the agent's newest request."""
 
     certificate: str = Field(max_length=MOST_PEM, description="X.509 in PEM.")
 
 
 class InstalledCertificate(Document):
-    """What new connections are answered with."""
+    """The certificate that the agent now presents on new connections."""
 
     serial: str = Field(description="Serial number, in hexadecimal.")
     expires_at: datetime

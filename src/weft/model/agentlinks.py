@@ -3,8 +3,8 @@
 Part of the protocol in `weft.model.agentapi`:
 
     POST /v1/routes       RoutesQuery -> Routes
-POST /v1/counters     CountersQuery -> Counters
-GET  /metrics         -> PlainText, in the format of Prometheus
+    POST /v1/counters     CountersQuery -> Counters
+    GET  /metrics         -> PlainText, in the format of Prometheus
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Routes(Document):
 
 
 class CountersQuery(Document):
-    """Asks for what every cabled port sends and receives now."""
+    """Asks for the present rates of all cabled ports."""
 
     max_age: float = Field(default=20.0, ge=0, le=3600, description="Seconds that the reading may be old.")
 

@@ -1,6 +1,6 @@
 """Bandwidth tests: the plan that `weft-check bandwidth` gets, the document that it writes, and the signed certificate.
 
-A document is what its reporter says: nothing in it is text of the reporter's own, besides names that weft gave it.
+A document is its reporter's claim. It has no free text: its only texts are names that weft gave the reporter.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ class NearTheFloor(Document):
 
 
 class LeafTogether(Document):
-    """What the senders of a leaf lose when all send at once; null: not measured in both stages."""
+    """Rates of a leaf's senders alone and all at once; null: not measured in both stages."""
 
     leaf: str
     alone_mbps: int | None

@@ -44,7 +44,7 @@ def order_of_blocks(order: Fields) -> Fields:
 
 
 def plan_of_blocks(plan: Fields) -> Fields:
-    """The same in a plan's placement; the texts of its explanation stay unchanged."""
+    """Blocks were called pods in a plan's placement, too; the texts of its explanation stay unchanged."""
     placement = dict(plan["placement"])
     placement["level"] = _level(placement["level"])
     for field in ("nodes", "spares"):
@@ -55,7 +55,7 @@ def plan_of_blocks(plan: Fields) -> Fields:
 
 
 def site_of_blocks(site: Fields) -> Fields:
-    """The same in a site's switches and in the weights of its placement."""
+    """Blocks were called pods in a site's switches and in its placement's weights, too."""
     found = dict(site)
     if isinstance(switches := found.get("switches"), list):
         found["switches"] = [_renamed(switch, "pod", "block") for switch in cast(list[Fields], switches)]

@@ -29,7 +29,7 @@ RootHint = Literal[
     "wwn_vendor_extension",
     "wwn_with_extension",
 ]
-"""Ironic's own (admin guide, "Root device hints")."""
+"""Names of Ironic's root device hints (admin guide, "Root device hints")."""
 Interface = Literal[
     "bios",
     "boot",
@@ -198,7 +198,7 @@ class Inspected(Document):
 
 
 class Enrolled(Document):
-    """All of them."""
+    """All machines of a run of `weft site enroll`."""
 
     machines: tuple[Inspected, ...]
 

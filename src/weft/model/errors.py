@@ -90,7 +90,7 @@ class ConflictError(WeftError):
 
 
 class PreconditionError(ConflictError):
-    """What the request was made for isn't so any more: another generation, or it is there already, or not. HTTP 412,
+    """The request's condition doesn't hold: the generation is another one, or it exists already, or doesn't. HTTP 412,
     exit code 2."""
 
 
@@ -175,11 +175,11 @@ class PermanentError(OutsideError):
 
 
 class OutdatedError(TemporaryError):
-    """The database is a newer weft's: this process is too old to work with it, another one isn't. HTTP 503."""
+    """A newer weft has upgraded the database: this process is too old for it, others may not be. HTTP 503."""
 
 
 class NewerError(PermanentError):
-    """Only a newer weft, which works on the same database, can read it. HTTP 503, exit code 1."""
+    """A newer weft that works on the same database wrote it, and only that can read it. HTTP 503, exit code 1."""
 
 
 class NotYetError(TemporaryError):

@@ -14,7 +14,7 @@ class Cell:
         text: as it was written, without spaces around it.
         column: what its source calls it, for errors.
         place: `file:line`, or where in an inventory.
-        also: of a switch's port that was heard: its description, which may be its name where the text is an alias.
+        also: description of a switch's port that was heard by LLDP: its name, perhaps, where `text` is an alias.
     """
 
     text: str

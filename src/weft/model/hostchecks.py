@@ -128,14 +128,14 @@ class CheckDocument(Document):
 
 
 class KnownMachine(Document):
-    """What a node's machine was known to be, last: of what a report can't read, as it was before."""
+    """What is known of a node's machine: the last report, and what earlier ones had that it couldn't read."""
 
     host: CheckedHost
     parts: tuple[CheckedPart, ...] = Field(default=(), max_length=MOST_PARTS)
 
 
 def next_known(before: KnownMachine | None, after: CheckDocument) -> KnownMachine:
-    """What is known after a report; of another machine, only what it says itself."""
+    """What is known after a report: of the same machine together with what was known before."""
     if before is None or is_other_machine(before.host, after.host):
         return KnownMachine(host=after.host, parts=after.parts)
     read = {name: value for name, value in after.host.model_dump().items() if value}
@@ -149,7 +149,7 @@ def next_known(before: KnownMachine | None, after: CheckDocument) -> KnownMachin
 
 
 def is_other_machine(before: CheckedHost, after: CheckedHost) -> bool:
-    """Whether numbers that both have say that it is another machine."""
+    """Whether a serial number or UUID that both have differs."""
     pairs = ((before.serial, after.serial), (before.product_uuid, after.product_uuid))
     return any(a and b and a.lower() != b.lower() for a, b in pairs)
 
@@ -228,12 +228,12 @@ class CheckProblem(Document):
 
     @property
     def key(self) -> tuple[str, str]:
-        """What it is about."""
+        """Code and subject of the check."""
         return self.code, self.subject
 
 
 def problems_of(document: CheckDocument, now: datetime) -> dict[tuple[str, str], CheckProblem]:
-    """What failed or is unknown, since now, by code and subject; the worst of several about the same."""
+    """Failed and unknown checks by code and subject, all since `now`; the worst of several about the same."""
     found: dict[tuple[str, str], CheckProblem] = {}
     for one in document.results:
         if one.status not in ("failed", "unknown"):
@@ -263,7 +263,8 @@ class ComparedWith(NamedTuple):
         return cls(digest, {(r["code"], r["subject"]): r["expected"] for r in results if r.get("expected")})
 
     def differs(self, other: ComparedWith, key: tuple[str, str]) -> bool:
-        """Whether another result about this was compared with something else, as far as they say."""
+        """Whether `other` expected something else of a code and subject; where either doesn't say, whether any of their
+        expected values differ."""
         mine, its = self.values.get(key), other.values.get(key)
         return mine != its if mine and its else self.digest != other.digest
 
@@ -275,12 +276,13 @@ def next_problems(
     current: bool,
     was: ComparedWith | None = None,
 ) -> dict[tuple[str, str], CheckProblem]:
-    """The problems after a document: each since when it is so. What failed stays failed until it was judged again.
+    """The problems after a document, each with the time since when it lasts. A failed check stays failed until it was
+    judged again.
 
     Args:
         current: whether it was checked against the values that are expected now; otherwise it ends no failure.
-        was: what the last document was compared with. What fails against other values was not called a mistake: it is
-            as if it failed from now on.
+        was: what the last document was compared with. If a failure was judged a mistake, and the expected value has
+            changed since, it counts as a new one.
     """
     found = problems_of(document, now)
     compared = ComparedWith.of(document.expected, (one.model_dump() for one in document.results))
@@ -297,20 +299,19 @@ def next_problems(
 
 
 def _ended(problem: CheckProblem, document: CheckDocument) -> bool:
-    """Whether a document says that a failed check isn't any more: of the same part, or, if it has no such part, of the
-    whole check, without anything unknown, and not if all was skipped."""
+    """Whether a document ends a failure: it has results of the same part (or, without any, of the same check on other
+    parts), none of them is unknown, and one at least is judged."""
     about = [one for one in document.results if one.code == problem.code]
     judged = [one for one in about if one.subject == problem.subject] or about
     return all(one.status != "unknown" for one in judged) and any(_is_judged(one) for one in judged)
 
 
 def _is_judged(one: CheckResult) -> bool:
-    """Whether a result says something of a part that had failed. A skipped one does if no value is expected any more,
-    and not for other reasons, such as that the GPUs are given to guests, nor for one that an older program
-    doesn't name."""
+    """Whether a result judges a part that had failed: it is ok or failed, or was skipped because no value is expected
+    any more. Other reasons to skip, such as GPUs that are given to guests, judge nothing."""
     return one.status in ("ok", "failed") or (one.status == "skipped" and one.nothing_expected is True)
 
 
 def row_values(problems: Mapping[tuple[str, str], CheckProblem]) -> list[dict[str, Any]]:
-    """As the database has them."""
+    """The problems as JSON objects, as the database stores them."""
     return [one.model_dump(mode="json") for one in problems.values()]

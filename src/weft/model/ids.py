@@ -154,7 +154,7 @@ def is_uuid(text: str) -> bool:
 
 
 def uuid_of(text: str) -> UUID | None:
-    """The UUID that a text is in any spelling; None: it is none, as of a mark that was edited by hand."""
+    """The UUID in a text, in any spelling; None: it isn't one, such as a mark that was edited by hand."""
     try:
         return UUID(text)
     except ValueError:
@@ -162,7 +162,7 @@ def uuid_of(text: str) -> UUID | None:
 
 
 def moment_of(text: str) -> datetime | None:
-    """ISO 8601, in UTC with or without saying so; None for none, and for other text."""
+    """The time in a text of ISO 8601, in UTC if it has no time zone; None: it isn't one, or is empty."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -183,7 +183,7 @@ def check_name(field: str, value: str) -> None:
 
 
 def _words(value: Any) -> Any:
-    """A cell of a CSV file is a single string."""
+    """Splits a string at spaces: a cell of a CSV file is a single one."""
     return tuple(value.split()) if isinstance(value, str) else value
 
 
@@ -194,7 +194,7 @@ _NO_REASON = frozenset({"", "no", "n", "false", "off", "0", "none", "-", "n/a"})
 
 
 def _reason(value: Any) -> Any:
-    """`maintenance: no` isn't maintenance for the reason `no`."""
+    """None for no, false and the like: `maintenance: no` isn't maintenance for the reason `no`."""
     if value is False or (isinstance(value, str) and value.strip().casefold() in _NO_REASON):
         return None
     return value
@@ -231,7 +231,7 @@ A_TIME = "a time with time zone, such as 2027-01-31T18:00:00Z"
 
 
 def _written_out(value: Any) -> Any:
-    """No number, of which nothing says whether it counts seconds or milliseconds."""
+    """Refuses numbers: they may count seconds or milliseconds."""
     digits = isinstance(value, str) and value.strip().lstrip("+-").replace(".", "", 1).isdecimal()
     if digits or isinstance(value, int | float):
         raise ValueError(A_TIME)

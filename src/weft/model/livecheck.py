@@ -36,7 +36,7 @@ class LiveCheck(Document):
         return not self.weaknesses and not self.problems and not self.differences
 
     def of(self, fabric: str) -> LiveCheck:
-        """The same with the fabric's name before each sentence."""
+        """This result with the fabric's name before each sentence."""
         return self.model_copy(
             update={
                 "problems": tuple(f"{fabric}: {p}" for p in self.problems),

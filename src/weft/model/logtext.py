@@ -14,14 +14,14 @@ from weft.model.errors import WeftError, without_password
 from weft.model.messages import Message
 
 REQUEST_ID: ContextVar[str] = ContextVar("weft_request_id", default="")
-"""Id of the request that is answered; empty: none is."""
+"""Id of the request being answered; empty outside of requests."""
 POD: ContextVar[str] = ContextVar("weft_pod", default="")
-"""Id of the pod that is visited; empty: none is."""
+"""Id of the pod being visited; empty outside of visits."""
 LONGEST_MESSAGE, LONGEST_TRACEBACK = 4_000, 16_000
 """Characters of a line's message, and of the end of its traceback: journald cuts lines of 48 KiB."""
 _MARGIN = "    "
 _MORE = ("code", "pod", "method", "path", "status", "ms", "user", "project", "client", "global_request_id")
-"""What a line may have besides, as attributes of its record."""
+"""Attributes of a record that are added to its line, if it has them."""
 
 
 class SafeFormatter(logging.Formatter):

@@ -13,7 +13,7 @@ from weft.model.ids import Instant
 
 TEST = r"^[a-z0-9][a-z0-9._-]{0,39}$"
 OWN_CHECKS = "weft-check"
-"""The test that the node's own checks are: reported with the node's token, by weft-check alone."""
+"""Name of the test that consists of the node's own checks; only weft-check reports it, with the node's token."""
 TestOutcome = Literal["passed", "failed", "unknown"]
 _PRINTABLE = r"^[^\x00-\x1f\x7f-\x9f]*$"
 
@@ -48,7 +48,7 @@ class NodeTest(Document):
 
 
 class NodeTestReceipt(Document):
-    """Answer to a test that has reported a node."""
+    """Answer to a test's report about a node."""
 
     node: str
     what: str = Field(description="What the node is, or was, held for.")

@@ -65,7 +65,7 @@ def accelerators_of(alias: str) -> int:
 def extra_specs(counted: Flavor) -> dict[str, str]:
     """The extra specs of a Nova flavor for virtual machines that uses exactly what the site's flavor says.
 
-    `miscounted` finds nothing wrong with it. Devices are asked for by the alias that is called as their type
+    `miscounted` finds nothing wrong with it. Devices are requested by the alias that is named like their type
     (`weft site export`). What the site doesn't say, such as the size of memory pages, is left to the operator.
     """
     specs: dict[str, str] = {}

@@ -258,13 +258,13 @@ def _place(document: dict[str, Any], field: str) -> tuple[dict[str, Any], str]:
 
 
 def _less(was: Value, becomes: Value) -> Value:
-    """What a list loses."""
+    """The entries of a list that a change removes; anything else: the value before it."""
     left = becomes if isinstance(becomes, tuple) else ()
     return tuple(x for x in was if x not in left) if isinstance(was, tuple) else was
 
 
 def _plain(value: Value) -> Any:
-    """As JSON has it."""
+    """A tuple as a list, other values unchanged."""
     return list(value) if isinstance(value, tuple) else value
 
 

@@ -23,7 +23,7 @@ PodName = Annotated[
 
 
 def _text(value: Any) -> Any:
-    """ipaddress accepts integers and even booleans as addresses, which is never meant."""
+    """Refuses integers and booleans, which ipaddress takes for addresses."""
     if isinstance(value, bool | int):
         raise ValueError("an IPv4 network such as 10.1.0.0/24, without host bits")
     return value

@@ -25,9 +25,9 @@ def needed_quota(graph: Graph, vcpus: int, ram: int) -> dict[str, int]:
 
 
 def more_quota(graph: Graph, freed: Graph, vcpus: int, ram: int) -> dict[str, int]:
-    """Name of a quota that the graph needs -> by how much more is used once what is freed is gone; zero or less, too.
+    """Name of a quota that the graph needs -> how much its use grows once `freed` is gone; may be zero or negative.
 
-    Args: as for `needed_quota`.
+    Args: `vcpus` and `ram` as for `needed_quota`.
     """
     less = needed_quota(freed, vcpus, ram)
     return {name: amount - less.get(name, 0) for name, amount in needed_quota(graph, vcpus, ram).items()}

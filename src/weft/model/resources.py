@@ -132,8 +132,8 @@ class Observed:
         facts: further observed values, for the verifier, the user and the receipt (host, segment, address, vif…).
         name: the current name, for a resource that is kept.
         unread: why it could not be read, though other resources of the same batch could.
-        on_its_way: its manager has it as desired, and needs up to so many seconds after a request until all of it
-            shows: until then differences are no reason for another request. 0: they are one at once.
+        on_its_way: seconds after a request within which its manager, which already has it as desired, may still show
+            differences: until then they are no reason for another request. 0: they are a reason immediately.
     """
 
     id: str

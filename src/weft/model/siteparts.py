@@ -13,7 +13,7 @@ from pydantic import Field, StringConstraints
 from weft.model.base import Document
 
 MOST_PARTS = 10_000
-"""Maximum per document."""
+"""Most parts of one document."""
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 """SHA-256 of a part's bytes, in hexadecimal."""

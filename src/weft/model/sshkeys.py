@@ -57,7 +57,7 @@ def _is_read(text: str) -> bool:
 
 
 def shortened(text: str) -> str:
-    """A key as an error shows it."""
+    """The key cut to the length that errors show."""
     return f"{text[:40]}…" if len(text) > 40 else text
 
 

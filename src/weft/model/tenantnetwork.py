@@ -54,6 +54,6 @@ class ServedNetwork(Document):
 
     @property
     def members(self) -> tuple[Membership, ...]:
-        """Each once, sorted."""
+        """Members that the segment should have, each once, sorted."""
         found = {p.member.port: p.member for p in self.ports if p.member is not None}
         return tuple(found[port] for port in sorted(found))

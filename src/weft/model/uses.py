@@ -67,7 +67,7 @@ class Use:
     server: str = ""
 
     def text(self) -> str:
-        """For operators, and for the project whose thing is used."""
+        """The use in words, for operators and for the project whose resource is used."""
         if self.kind == "share":
             return f"a share with project {self.project_id} (RBAC policy {self.id})"
         used = f" of {self.owner} {self.device}".rstrip() if self.owner or self.device else ""
@@ -94,7 +94,7 @@ class Use:
         return self.kind == "share" or self.project_id == project_id
 
     def message(self, project_id: str, owner: str) -> Message:
-        """What is in the way.
+        """The reason why the resource can't be deleted: this use is in the way.
 
         Args:
             project_id: project of the used resource.

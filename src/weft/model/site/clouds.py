@@ -107,12 +107,12 @@ class Flavor(Document):
 
     @property
     def vcpus(self) -> int:
-        """In Nova; 0: the site doesn't say."""
+        """Virtual CPUs of the flavor in Nova; 0: the site doesn't say."""
         return (self.nova.vcpus if self.nova else None) or self.cores
 
     @property
     def ram_mib(self) -> int:
-        """In Nova; 0: the site doesn't say."""
+        """Memory of the flavor in Nova, in MiB; 0: the site doesn't say."""
         return (self.nova.ram_mib if self.nova else None) or self.memory_mib
 
     @property

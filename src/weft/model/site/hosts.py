@@ -195,7 +195,7 @@ class Node(Document):
 
     @property
     def machine_type(self) -> str:
-        """Named by its accelerators, such as `h100x8`; `cpu`: it has none."""
+        """Name of its machine type, from its accelerators, such as `h100x8`; `cpu`: it has none."""
         counted = Counter(a.type for a in self.accelerators)
         return "-".join(f"{type_}x{count}" for type_, count in sorted(counted.items())) or "cpu"
 

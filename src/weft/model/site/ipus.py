@@ -31,7 +31,7 @@ SYSLOG_PORT = 514
 
 
 def _text(value: Any) -> Any:
-    """ipaddress accepts integers and even booleans as addresses, which is never meant."""
+    """Refuses integers and booleans, which ipaddress takes for addresses."""
     if isinstance(value, bool | int):
         raise ValueError("an IPv4 address such as 10.2.1.1")
     return value
@@ -88,7 +88,7 @@ class IpuMachine(Document):
 
     @property
     def is_whole(self) -> bool:
-        """As for nodes: pods always get whole machines."""
+        """Always true: pods get whole machines. The same property as nodes have."""
         return True
 
     @property

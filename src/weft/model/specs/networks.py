@@ -46,7 +46,7 @@ class SegmentSpec(Spec):
 
     @property
     def named(self) -> str:
-        """The same with its word, such as `P_Key 0x65`."""
+        """The number with its word, such as `P_Key 0x65`."""
         return self.fabric_type.row.named(self.number)
 
     @property

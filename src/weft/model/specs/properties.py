@@ -24,7 +24,7 @@ class PropertiesSpec(Spec):
 
     @property
     def stays(self) -> bool:
-        """What existed before weft stays after it, with its former values."""
+        """Whether it existed before weft: then it stays, with its former values."""
         return True
 
 
@@ -69,12 +69,12 @@ class AggregateSpec(Spec):
 
     @property
     def instance_type(self) -> str:
-        """As Nova's `AggregateTypeAffinityFilter` reads it."""
+        """Value of the aggregate's `instance_type`, which Nova's `AggregateTypeAffinityFilter` reads."""
         return ",".join(self.flavors)
 
     @property
     def stays(self) -> bool:
-        """An aggregate that existed before weft, or has other hosts, stays, with its former `instance_type`."""
+        """Whether it existed before weft, or has other hosts: then it stays, with its former `instance_type`."""
         return True
 
     def summary(self) -> str:

@@ -33,7 +33,7 @@ class SoonView(Document):
 
 
 class CountView(Document):
-    """A further number that limits orders of a row."""
+    """Another number that limits orders from a row's capacity."""
 
     name: str = Field(description="Of what, such as `NVLink domains`.")
     total: int | None = Field(default=None, description="All of them; null: not counted.")
@@ -79,7 +79,7 @@ class CapacityView(Document):
 
 
 class CapacitySearch(Document):
-    """Which period of what was free."""
+    """The period that a history of capacity is asked for."""
 
     since: Instant | None = Field(
         default=None, description="Begin of the period. Default: a week before its end."
@@ -100,7 +100,7 @@ class TypeStates(Document):
 
 
 class CapacityPoint(Document):
-    """How it was at one moment."""
+    """What was free at one moment."""
 
     at: datetime
     waiting: int = Field(description="The most orders that waited in the queue since the point before.")

@@ -63,7 +63,7 @@ class CheckJudgement(Document):
 
 
 class JudgedCheck(Document):
-    """Answer to it."""
+    """Answer to a judgement of a check."""
 
     check: str
     judged: Judged
@@ -90,6 +90,6 @@ class CheckTokenView(Document):
 
 
 class NewCheckToken(CheckTokenView):
-    """A token that was made. Its secret is shown here alone."""
+    """A token that was just created. Its secret is shown here alone."""
 
     token: str

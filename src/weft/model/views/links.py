@@ -22,7 +22,7 @@ PortName = Field(default="", description="The vendor's name of the port; empty: 
 
 
 class LinkReading(Document):
-    """From what an answer was computed, and what isn't known of it."""
+    """The reading that an answer was computed from, and what isn't known in it."""
 
     fabric: str
     pattern: Literal["rail", "all", "ring"] = Field(

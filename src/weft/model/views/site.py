@@ -242,7 +242,7 @@ class Health(Document):
 
 
 class SiteResources(Document):
-    """What was applied of a site, and its state."""
+    """Resources that were applied for the site in its clouds, and their state."""
 
     id: str = Field(description="Id of its owner; another one after each `destroy`.")
     site: str

@@ -16,7 +16,7 @@ EventPattern = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]{1,64}$")]
 
 
 class WebhookRequest(Document):
-    """A webhook to be made."""
+    """A webhook to be created."""
 
     name: str = Field(pattern=_NAME, description="Its name in the project.")
     url: str = Field(
@@ -33,7 +33,7 @@ class WebhookRequest(Document):
 
 
 class WebhookView(Coded):
-    """A webhook; its secret is shown only when it is made."""
+    """A webhook; its secret is shown only when it is created."""
 
     sentence: ClassVar[str] = "reason"
 
