@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import stat
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Generator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 import psycopg
@@ -203,3 +207,19 @@ def test_embedded_database_starts_in_roots_folder_that_a_nameless_user_may_write
     with os.fdopen(ours) as answer:
         found = answer.read()
     assert said in found and found.partition(":")[0] == ("InputError" if said else "")
+
+
+def test_server_whose_root_is_another_one_is_recognized(tmp_path: Path) -> None:
+    """In a chroot its folder has another name outside: its pid file isn't removed under it."""
+    data = tmp_path / "postgres"
+    data.mkdir()
+    seen_from_outside = tmp_path / "root" / "postgres"
+    seen_from_outside.mkdir(parents=True)
+    words = [sys.executable, "-c", "import time; time.sleep(60)", "-D", str(data)]
+    with subprocess.Popen(words, cwd=seen_from_outside) as server:
+        try:
+            info = cast(Any, SimpleNamespace(pid=server.pid, is_running=lambda: True))
+            assert module._serves(info, data)  # pyright: ignore[reportPrivateUsage]
+            assert not module._serves(info, tmp_path / "other")  # pyright: ignore[reportPrivateUsage]
+        finally:
+            server.kill()

@@ -276,7 +276,8 @@ def _serves(info: PostmasterInfo, data: Path) -> bool:
         return False
     process = Path("/proc") / str(info.pid)
     try:
-        return (process / "cwd").readlink() == data.resolve()  # a zombie has none
+        if (process / "cwd").readlink() == data.resolve():  # a zombie has none
+            return True  # with another root, as in a chroot, its folder has another name here
     except PermissionError:
         pass  # another user's process, which we may not inspect
     except OSError:
