@@ -20,7 +20,7 @@ import pytest
 from keystoneauth1.exceptions.connection import ConnectFailure
 
 from tests.e2e.ownnetworks import LAST, Cloud, adapters, cloud_of
-from tests.e2e.people import PATIENCE, People, wait_for
+from tests.e2e.people import PATIENCE, POD, People, servers_of, wait_for
 from weft.model.site import Hca
 from weftlab.lab import Lab
 
@@ -240,3 +240,42 @@ def test_user_without_its_role_removes_nothing(cloud: Cloud) -> None:
 
     wait_for(read_again)
     assert len(cloud.settled(network, LAST - 5)) == 1
+
+
+@pytest.mark.nightly(
+    reason="two minutes; by day a stranger stays in its own network, and pods live beside others' pods"
+)
+def test_server_of_a_stranger_is_untouched_through_a_pods_life(cloud: Cloud, people: People) -> None:
+    """Order, growth, a server lost and repaired, release: what Nova and Neutron have of a server that isn't weft's,
+    and which ports have its P_Key, stays as it was."""
+    tenant, number = people("team-a"), LAST - 9
+    network = cloud.network(number)
+    server, port = cloud.server(network, "direct-physical")
+    cloud.settled(network, number)
+
+    def strangers() -> tuple[object, ...]:
+        compute, neutron = cloud.admin.compute, cloud.admin.network
+        return (
+            compute.get_server(server.id).to_dict(),
+            neutron.get_port(port.id).to_dict(),
+            cloud.wired(number),
+        )
+
+    before = strangers()
+    assert tenant.order("beside", 2, "--wait").code == 0
+    assert strangers() == before
+    (tenant.folder / "beside.yaml").write_text(POD.format(name="beside", count=3, floating="none", spare=0))
+    assert tenant.weft("pod", "apply", "-f", "beside.yaml", "--wait").code == 0
+    assert strangers() == before
+    pod = tenant.weft("pod", "show", "beside", "--json").json
+    lost = servers_of(cloud.admin, pod["id"])[0]
+    cloud.admin.compute.delete_server(lost)
+    cloud.admin.compute.wait_for_delete(lost)
+    repaired = cloud.person.weft("audit", "--repair", "--json")
+    assert repaired.json["findings"] and all(f["repaired"] for f in repaired.json["findings"]), repaired.out
+    wait_for(lambda: len(servers_of(cloud.admin, pod["id"])) == 3)
+    assert strangers() == before
+    assert tenant.weft("pod", "release", "beside", "--wait").code == 0
+    assert tenant.weft("pod", "receipt", "beside", "--json").json["receipt"]["clean"]
+    assert strangers() == before
+    assert cloud.person.weft("audit", "--json").json["findings"] == []
