@@ -147,7 +147,7 @@ class Counters(Document):
     waiting: tuple[float | None, ...] = Field(
         description="Share of time with data to send in which it waited: XmitWait of XmitWait and XmitData, in ticks."
     )
-    waiting_before: tuple[float | None, ...] = Field(description="The same between the readings before.")
+    waiting_before: tuple[float | None, ...] = Field(description="`waiting` in the interval before.")
     at_least: tuple[int, ...] = Field(
         default=(),
         description="Indexes of ports whose values are at least that: a counter was reset, or reached its end.",

@@ -64,7 +64,9 @@ class PlannedNode(Document):
 
     name: str
     address: str | None = Field(default=None, description="For SSH; null: its name.")
-    inside: str | None = Field(default=None, description="By which the others reach it; null: `address`.")
+    inside: str | None = Field(
+        default=None, description="Address by which the others reach it; null: `address`."
+    )
     user: str | None = Field(default=None, description="For SSH; null: as ssh is configured.")
     leaf: str = Field(default="", description="The leaf that it is placed by; empty: not known.")
     adapters: tuple[PlannedAdapter, ...]
@@ -85,7 +87,9 @@ class NcclFigure(Document):
     """The table of a run of nccl-tests, as the reporter gave it."""
 
     gbps: float = Field(ge=0, le=10**6, allow_inf_nan=False, description="Average bus bandwidth in Gb/s.")
-    best: float = Field(ge=0, le=10**6, allow_inf_nan=False, description="That of the best row.")
+    best: float = Field(
+        ge=0, le=10**6, allow_inf_nan=False, description="Bus bandwidth of the best row in Gb/s."
+    )
     wrong: int | None = Field(ge=0, le=10**12, description="Wrong elements; null: not checked.")
 
 
@@ -180,7 +184,7 @@ class CertifiedCause(Document):
         default=(), description="It is this, or one of these, of any kind: they have the same pairs."
     )
     explains: int = Field(description="Slow pairs that nothing larger explains.")
-    slow: int = Field(description="Of its own pairs.")
+    slow: int = Field(description="How many of its own pairs are slow.")
     measured: int
     mbps: _Mbps = Field(description="Median of its slow pairs.")
     port_errors: tuple[str, ...] = Field(

@@ -246,8 +246,8 @@ class Order(Document):
         None,
         description="What happens at the time by which operators want a node of the pod empty (`weft node drain "
         "--by`). release: weft releases the whole pod then, as `weft pod release` does, unless only spares are "
-        "concerned, the drain has `--wait`, or operators end or move it before. Set while that time is over already, "
-        "it is released at once. Omitted: the node is replaced with `on_failure: replace`, else the pod keeps it.",
+        "concerned, the drain has `--wait`, or operators end or move it before. If it is set after that time, the pod "
+        "is released at once. Omitted: the node is replaced with `on_failure: replace`, else the pod keeps it.",
     )
     verify: Literal["nothing", "bandwidth"] = Field(
         default="nothing",

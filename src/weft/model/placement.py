@@ -40,8 +40,10 @@ class Part(Document):
     )
     cores: int = 0
     memory_mib: int = 0
-    of_cores: int | None = Field(default=None, description="What the node has in all; none: not counted.")
-    of_memory_mib: int | None = Field(default=None, description="The same of memory.")
+    of_cores: int | None = Field(default=None, description="Cores of the node in all; none: not counted.")
+    of_memory_mib: int | None = Field(
+        default=None, description="Memory of the node in all, in MiB; none: not counted."
+    )
     dedicated: bool = Field(default=False, description="Its cores are its own alone (PCPU).")
     numa: tuple[int, ...] = Field(
         default=(), description="NUMA nodes that cores and memory come from, equally; none: any."

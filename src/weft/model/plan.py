@@ -34,8 +34,8 @@ class Allotment(Document):
     )
     hosts: Mapping[str, int] = Field(
         default_factory=dict,
-        description="Node, or server on a shared node (`gpu3/0`) -> its number in the pod's subnets, from 0, those "
-        "those being given back included: what stays keeps its addresses. Empty: its place in the placement.",
+        description="Node, or server on a shared node (`gpu3/0`) -> its number in the pod's subnets, from 0, also for "
+        "those being given back: what stays keeps its addresses. Empty: its place in the placement.",
     )
     rails: int | None = Field(
         default=None,

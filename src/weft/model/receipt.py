@@ -121,7 +121,7 @@ class Receipt(Document):
     pkey: str | None = Field(
         default=None,
         exclude_if=lambda pkey: pkey is None,
-        description="The same in receipts of earlier versions.",
+        description="P_Key in receipts of earlier versions, which have no `segment`.",
     )
     items: tuple[ReceiptItem, ...]
     clean: bool

@@ -123,7 +123,7 @@ CODES: Mapping[str, DoctorCode] = {
     "WORKERS_DIFFER": DoctorCode(
         _WARNING,
         f"{_OPERATING}#upgrade",
-        "processes of another version are at work: so it may be while an upgrade lasts, and not longer",
+        "processes of another version are at work: expected while an upgrade lasts, and not longer",
     ),
     "CHANGES_ALLOWED": DoctorCode(
         _OK, f"{_OPERATING}#backup", "the database isn't older than what the clouds remember of it"
@@ -259,7 +259,7 @@ CODES: Mapping[str, DoctorCode] = {
     "STOPS_OUTSIDE_SITE": DoctorCode(
         _WARNING,
         _RECORDS,
-        "nodes that the site doesn't have are in quarantine, drained or held: so they are when they return",
+        "nodes that the site doesn't have are in quarantine, drained or held, and still will be if they return",
     ),
     "CHECK_FAILED": DoctorCode(_UNKNOWN, "doctor.md#levels", "a check couldn't be made"),
     "CHECK_TIMED_OUT": DoctorCode(_UNKNOWN, "doctor.md#levels", "a check didn't end in time"),

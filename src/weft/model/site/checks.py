@@ -40,7 +40,7 @@ class ChecksPolicy(Document):
     )
     missing: Literal["exclude", "ignore"] = Field(
         default="ignore",
-        description="Whether a node without a result, or with an old one, is kept from new orders. See to it first "
+        description="Whether a node without a result, or with an old one, is kept from new orders. Make sure first "
         "that all nodes report: `outage` doesn't count these. A result that was compared with other values than are "
         "expected now counts here until it is old by its age.",
     )

@@ -69,7 +69,7 @@ class Hca(Document):
     vf_pci: PciAddress | None = Field(
         default=None,
         description="PCI address of the first virtual function; the others count up from it. By it weft "
-        "knows the adapter of a function that Nova chose. Default:  functions are counted per "
+        "knows the adapter of a function that Nova chose. Default: functions are counted per "
         "node once Nova has chosen.",
     )
 
@@ -122,7 +122,9 @@ class Node(Document):
         "from another one.",
     )
     product_uuid: str | None = Field(
-        default=None, max_length=200, description="The same for DMI's UUID (`product_uuid`)."
+        default=None,
+        max_length=200,
+        description="UUID of the machine, as DMI has it (`product_uuid`): as for `serial`.",
     )
     maintenance: Reason = Field(
         default=None, description="Set while the node must not be assigned: the reason."

@@ -15,7 +15,7 @@ from weft.model.site import AcceleratorCount
 class LargestView(Document):
     """The largest order that fits now."""
 
-    count: int = Field(description="Of what `orders` of its row says; 0: none fits.")
+    count: int = Field(description="Its size, in what `orders` of its row names; 0: none fits.")
     level: Level | None = Field(
         default=None, description="All of it within one domain of this level; null: the shape has no levels."
     )
@@ -35,7 +35,7 @@ class SoonView(Document):
 class CountView(Document):
     """Another number that limits orders from a row's capacity."""
 
-    name: str = Field(description="Of what, such as `NVLink domains`.")
+    name: str = Field(description="What is counted, such as `NVLink domains`.")
     total: int | None = Field(default=None, description="All of them; null: not counted.")
     free: int | None = Field(default=None, description="Free for the whole duration; null: doesn't apply.")
     each: int | None = Field(default=None, description="Nodes of each of them, where they have nodes.")
@@ -73,7 +73,7 @@ class CapacityView(Document):
     at: datetime
     duration: str = Field(description="How long an order must be able to run.")
     rows: tuple[CapacityRowView, ...] = Field(
-        description="Without those of shapes that have no levels, if a level is given."
+        description="Rows of all shapes; if a level is given, of those that have levels."
     )
     waiting: int = Field(default=0, description="Number of orders in the queue, of all projects.")
 
@@ -91,11 +91,11 @@ class CapacitySearch(Document):
 class TypeStates(Document):
     """Nodes of one type by state."""
 
-    type: str = Field(description="Of the accelerators; none: nodes without; ipu: IPU-Machines.")
+    type: str = Field(description="Type of the nodes' accelerators; none: they have none; ipu: IPU-Machines.")
     total: int
     states: dict[str, int] = Field(
-        description="Nodes by state, as `GET /v1/nodes` has them; one of which pods have parts is busy. Without those "
-        "that only the cloud knows of: servers that weft didn't make."
+        description="Number of nodes by state, as in `GET /v1/nodes`; a node that pods share is busy. Servers that "
+        "weft didn't create, of which only the cloud knows, don't count."
     )
 
 

@@ -20,7 +20,7 @@ class HealthReason(Coded):
 
     sentence: ClassVar[str] = "reason"
 
-    health: HealthValue = Field(description="What it alone would make of it.")
+    health: HealthValue = Field(description="What the health would be if this were the only reason.")
     reason: Sentence
     since: datetime | None = Field(default=None, description="Null: not known.")
 
@@ -29,9 +29,9 @@ class NodeHealth(Document):
     """The health of a node. Unknown is not healthy: something wasn't read, or not lately."""
 
     node: str
-    health: HealthValue = Field(description="Of all reasons the first of failed, unknown, warning; ok: none.")
+    health: HealthValue = Field(description="The worst of its reasons: failed, unknown or warning; ok: none.")
     rack: str | None = None
-    type: str = Field(description="Of its accelerators; else its role.")
+    type: str = Field(description="Type of its accelerators; its role if it has none.")
     cloud: str | None = None
     use: Literal["free", "busy"] = Field(description="busy: a pod has it, or a part of it.")
     pod: str | None = None
@@ -79,7 +79,7 @@ class PodHealth(Document):
     name: str
     project_id: str
     state: PodState
-    health: HealthValue = Field(description="Of all reasons the first of failed, unknown, warning; ok: none.")
+    health: HealthValue = Field(description="The worst of its reasons: failed, unknown or warning; ok: none.")
     reasons: tuple[HealthReason, ...] = Field(default=(), description="Of the pod itself.")
     nodes: tuple[PodNodeHealth, ...] = Field(default=(), description="Its nodes, spares included.")
 

@@ -43,7 +43,7 @@ class NodeImpact(Document):
         default=(), description="Interfaces on the site's own networks, each with its network."
     )
     thinner: tuple[str, ...] = Field(
-        default=(), description="Adapters and interfaces that go on with fewer cables."
+        default=(), description="Adapters and interfaces that continue with fewer cables."
     )
 
 
@@ -83,7 +83,8 @@ class PodImpact(Document):
     nodes: tuple[str, ...] = Field(description="Its touched nodes, spares included.")
     spares: tuple[str, ...] = Field(default=(), description="Those of them that are idle spares.")
     on_drain: Literal["release"] | None = Field(
-        default=None, description="As ordered: a drain of these nodes with a time releases the pod then."
+        default=None,
+        description="Set if the order says that a drain of these nodes releases the pod at its time.",
     )
     elsewhere: ElsewhereView | None = Field(default=None, description="Null: it wasn't asked for.")
 

@@ -75,7 +75,7 @@ class LinkView(Document):
         default=None, description="Gb/s that the link carries now; null: not known."
     )
     waiting: float | None = Waiting
-    waiting_before: float | None = Field(default=None, description="The same of the interval before.")
+    waiting_before: float | None = Field(default=None, description="`waiting` in the interval before.")
     at_least: bool = Field(
         default=False, description="The values are at least that: a counter was reset, or reached its end."
     )

@@ -32,7 +32,7 @@ class NodeHistory(Document):
     """What happened to a node, the newest first."""
 
     node: str = Field(
-        description="Name: the history is kept by it. Parts that were exchanged aren't recorded."
+        description="Name of the node, by which the history is kept. Exchanged parts aren't recorded."
     )
     in_site: bool = Field(description="Whether the active site has a node of this name.")
     kept: str = Field(description="How long entries are kept: `retention.node_history` of the site.")

@@ -20,7 +20,7 @@ class UseSearch(Document):
 
     since: Instant = Field(description="Begin of the period.")
     until: Instant | None = Field(default=None, description="Its end. Default: now.")
-    by: UseBy = Field(default="pod", description="What has a row of its own.")
+    by: UseBy = Field(default="pod", description="What each row is about.")
     all_projects: bool = Field(default=False, description="Of all projects (operators).")
     project: Searched | None = Field(
         default=None, description="Only of this project, by id; with `all_projects`."
@@ -34,7 +34,8 @@ class UseRow(Document):
     pod: str | None = None
     pod_id: str | None = None
     type: str = Field(
-        description="Of the accelerators; none: nodes without; unknown: the site doesn't describe the node any more."
+        description="Type of the node's accelerators; none: it has none; unknown: the site doesn't describe the node "
+        "any more."
     )
     state: UseState = Field(
         description="used: by its servers, until it was returned clean; spare: held to replace nodes that fail; "

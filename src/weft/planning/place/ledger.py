@@ -266,7 +266,7 @@ class Ledger:
 
     def _where(self, node: str) -> tuple[int, int]:
         if node not in self.numbers.leaf_of:
-            raise InputError("node", node, "a node that stands on this fabric")
+            raise InputError("node", node, "a node on this fabric")
         return self.numbers.leaf_of[node], self.numbers.bit[node]
 
     def _blocked_among(self, leaf: int, bits: int) -> list[str]:
