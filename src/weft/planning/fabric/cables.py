@@ -47,8 +47,8 @@ class PortPlace:
     Attributes:
         node: node or IPU-Machine; empty, like the other attributes, if the site has no such port.
         wanted: where its cable should end.
-        found_by: its keys in `seen_ports`: several for a virtual function that may be on several adapters; None:
-            discovery doesn't show this kind of port.
+        found_by: its keys in `seen_ports`: several for a virtual function that may be on several adapters; None: its
+            cable isn't discovered by a GUID.
     """
 
     node: str = ""

@@ -19,8 +19,8 @@ class Unseen(NamedTuple):
 
 
 def unseen_adapters(site: Site, fabric: str, seen: ObservedFabric) -> tuple[Unseen, ...]:
-    """Adapters that the site describes and a complete reading lacks, without those of nodes in maintenance; none for
-    a partial reading."""
+    """Adapters that the site describes and the reading lacks, without those of nodes in maintenance. A partial
+    reading proves none of them missing."""
     there = {port for node in seen.nodes for port in node.port_guids}
     return tuple(
         Unseen(format_guid(hca.port_guid), node.name, hca.name)

@@ -213,7 +213,8 @@ def _interfaces(site: Site, cloud: str, role: DeploymentRole, path: Path) -> Ite
 
 
 def _number(site: Site, network: SiteNetwork, interface: str, path: Path) -> Iterator[WrongValue]:
-    """The suffix after a dot is the network's VLAN; on InfiniBand the kernel's: the P_Key in hex with the top bit."""
+    """The suffix after a dot is the network's VLAN; on InfiniBand the P_Key in hex with the top bit, as the kernel
+    names it."""
     _, dot, number = interface.partition(".")
     if not dot:
         return

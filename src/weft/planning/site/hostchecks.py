@@ -1,4 +1,4 @@
-"""Checks of the settings of nodes' own checks, and what is expected of a node."""
+"""Checks of the site's settings for nodes' own checks, and what is expected of a node."""
 
 from __future__ import annotations
 

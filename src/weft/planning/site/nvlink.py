@@ -12,7 +12,7 @@ from weft.planning.site.wrongvalues import WrongValue
 
 
 def check_nvlink(site: Site) -> Iterator[WrongValue]:
-    """A domain consists of compute nodes of one kind and cloud, all on one leaf of each fabric."""
+    """Each NVLink domain consists of compute nodes of one kind and cloud, all on one leaf of each fabric."""
     domains: dict[str, list[int]] = {}
     for i, node in enumerate(site.nodes):
         if node.nvlink_domain is None:

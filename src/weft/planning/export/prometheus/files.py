@@ -58,7 +58,7 @@ def site_alerts(site: Site) -> tuple[Alert, ...]:
 
 
 def jobs(names: Mapping[str, object]) -> str:
-    """A regular expression of jobs."""
+    """A regular expression that matches these jobs, or none."""
     return "|".join(re.escape(name).replace("\\-", "-") for name in sorted(names)) or NOTHING
 
 
