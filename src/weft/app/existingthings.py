@@ -1,4 +1,4 @@
-"""Which of a site's own networks exist in a cloud already, read without a server, to create the rest by Terraform."""
+"""Which of a site's own networks exist in a cloud already, read without weft's service: Terraform creates the rest."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Web servers that need the same ports of one host: a fabric manager's, and a cloud's dashboard. Notes of `weft site
-check`.
+"""Notes of `weft site check` on web servers that need the same ports of one host: a fabric manager's and a cloud's
+dashboard.
 
 The web server of a manager with a REST API (UFM) takes ports 80 and 443 of its host. So does a cloud's dashboard, which
 usually shares Keystone's address: the one in clouds.yaml. A manager with another port in the site file was moved.

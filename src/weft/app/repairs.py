@@ -258,14 +258,14 @@ def _is_deleted(seen: Observed) -> bool:
 
 
 def _why(error: WeftError) -> str:
-    """What is said of a replacement that wasn't made."""
+    """The reason that is reported for a replacement that wasn't made."""
     if isinstance(error, InputError):  # such as an image that is gone
         return repairs.ORDER_NOT_SERVED(field=error.field, allowed=error.allowed)
     return error.message
 
 
 def _as_weft() -> Request:
-    """weft as the user of a verb; it has no role, and no policy is asked."""
+    """A request by weft itself; it has no role, and no policy is asked."""
     never = datetime.max.replace(tzinfo=UTC)
     caller = Caller(BY_WEFT, BY_WEFT, None, None, frozenset(), never, itself=True)
     return Request(caller, "", f"req-{uuid4()}")

@@ -88,8 +88,8 @@ class SiteResourceVerbs(DeskVerbs):
     def destroy(self, request: Request) -> SiteResources:
         """Remove everything that was applied; a receipt follows.
 
-        Raises `ConflictError` while live pods, or anybody else, have ports on networks or in groups of it, which would
-        hold up its end with the rest gone, or subnets. Raises `UnknownError` if these can't be read.
+        Raises `ConflictError` while live pods or others have ports or subnets on its networks, or ports in its groups:
+        the removal could not finish. Raises `UnknownError` if these can't be read.
         """
         with self._desk.logged(request, "site destroy", "everything that was applied"):
             self._desk.policy.check("site:destroy", request.caller)

@@ -79,7 +79,7 @@ def failure(error: OutsideError) -> tuple[str, str, str, str]:
 
 
 def difference(field: str, wanted: str, observed: str) -> tuple[str, str, str]:
-    """Which field differs; values only for fields that the tenant can see in its own cloud."""
+    """Field, wanted and observed value, these two only for fields that the tenant can see in its own cloud."""
     if not FIELD.valid(field):
         return HIDDEN, HIDDEN, HIDDEN
     if field in _OWN_FIELDS and _VALUE.fullmatch(wanted) and _VALUE.fullmatch(observed):

@@ -97,8 +97,8 @@ class Table(Document):
     """The file.
 
     Attributes:
-        oldest: product -> version from which on every advisory of it is in the table; of older ones, and of products
-            that aren't named, the table can say that they are affected, but not that they aren't.
+        oldest: product -> version from which on every advisory of it is in the table. Of older versions, and of
+            other products, the table can show that they are affected, but not that they aren't.
     """
 
     until: date
