@@ -219,7 +219,7 @@ class LeafTogether(Document):
 
 
 class Slower(Document):
-    """An adapter whose median sank by more than 2 % since the last certificate of the same nodes."""
+    """An adapter whose median fell by more than 2 % since the last certificate of the same nodes."""
 
     node: str
     rail: int
