@@ -1,1 +1,1 @@
-"""Values to text: partitions.conf, receipts, certificates, schemas, pictures."""
+"""Turns values into text: partitions.conf, receipts, certificates, schemas, pictures."""

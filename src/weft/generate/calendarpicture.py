@@ -14,11 +14,11 @@ from weft.generate.svg import LINE, drawing, shortened, written
 
 WIDTH, LABELS, ROW, HEAD = 1600, 330, 30, 84
 MOST_ROWS = 200
-"""Reservations that are drawn at most."""
+"""Most reservations that are drawn."""
 _BARS = ("#2f6fb7", "#2a8f5c", "#7a4fbf", "#b26a00", "#c62828", "#00757d")
 _PANEL = "#eef1f4"
 _LONGEST = 38
-"""Letters of a label."""
+"""Most letters of a label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Span:
 
     Attributes:
         nodes: how many it has.
-        end: None: it has none.
+        end: None: it is open-ended.
     """
 
     name: str
@@ -38,7 +38,8 @@ class Span:
 
 
 def calendar(spans: Sequence[Span], first: date, days: int, now: datetime) -> str:
-    """Those that are there on one of these days, by start; what goes on beyond has an open end.
+    """The reservations that cover one of these days, sorted by start. A bar that goes on beyond the last day has an
+    arrow.
 
     Args:
         now: drawn as a line, if it is on one of the days.

@@ -17,13 +17,14 @@ from weft.model.views import CapacityPoint
 
 WIDTH, LEFT, HIGH, HEAD, GAP = 1600, 90, 180, 46, 44
 MOST_TYPES = 12
-"""Types of nodes that are drawn."""
+"""Most types of nodes that are drawn."""
 _WAITING = "#b26a00"
 _Run = list[tuple[CapacityPoint, datetime]]
 
 
 def capacity_over_time(points: Sequence[CapacityPoint], since: datetime, until: datetime) -> str:
-    """Where no worker ran nothing is drawn: a point counts until the next one, or for as long as points usually do."""
+    """The picture. A point counts until the next one, or for the usual interval: where no worker ran, nothing is
+    drawn."""
     runs = _runs(points, until)
     types = sorted({of.type for point in points for of in point.nodes})
     drawn = types[:MOST_TYPES]
@@ -47,7 +48,7 @@ def capacity_over_time(points: Sequence[CapacityPoint], since: datetime, until: 
 
 
 def _runs(points: Sequence[CapacityPoint], until: datetime) -> list[_Run]:
-    """Points that follow each other, each with the time until which it counts."""
+    """Runs of consecutive points, each point with the time until which it counts."""
     steps = [(b.at - a.at).total_seconds() for a, b in pairwise(points)]
     usual = timedelta(seconds=median(steps) if steps else 600)
     found: list[_Run] = []
@@ -62,7 +63,7 @@ def _runs(points: Sequence[CapacityPoint], until: datetime) -> list[_Run]:
 
 
 def _frame(name: str, most: int, top: int, since: datetime, until: datetime) -> Iterator[str]:
-    """Axes: how many, and five times."""
+    """The axes: the greatest number of nodes, and five times."""
     bottom = top + HIGH
     yield written(12, top - 8, name, 16)
     yield f'<rect x="{LEFT}" y="{top}" width="{WIDTH - LEFT - 10}" height="{HIGH}" fill="none" stroke="{LINE}"/>'
@@ -80,7 +81,7 @@ def _frame(name: str, most: int, top: int, since: datetime, until: datetime) -> 
 def _areas(
     kind: str, most: int, runs: list[_Run], top: int, since: datetime, until: datetime
 ) -> Iterator[str]:
-    """The states above each other, in the legend's order."""
+    """An area for each state, stacked in the legend's order."""
     for run in runs:
         floor = [0] * len(run)
         for state in COLOURS:

@@ -16,7 +16,7 @@ def expiry_problems(pem: bytes, name: str, now: datetime, remedy: str = REMEDY) 
     90 days).
 
     Args:
-        remedy: what to do about the end of its life; empty: not said.
+        remedy: what to do about an expired certificate; empty: the sentence doesn't say.
     """
     try:
         certificates = x509.load_pem_x509_certificates(pem)
@@ -39,7 +39,8 @@ def _problem(certificate: x509.Certificate, name: str, now: datetime, remedy: st
 
 
 def end_of(pem: bytes) -> float | None:
-    """When the first certificate of a PEM file, its owner's own, ends, in seconds since 1970; None: there is none."""
+    """When the first certificate of a PEM file, its owner's, expires, in seconds since 1970; None: it has no
+    certificate."""
     try:
         return x509.load_pem_x509_certificates(pem)[0].not_valid_after_utc.timestamp()
     except ValueError:

@@ -1,4 +1,4 @@
-"""Numbers as C's `strtoul(text, &end, 0)` reads them, which is how OpenSM reads its files. Pure."""
+"""Reads numbers as C's `strtoul(text, &end, 0)` does, which OpenSM uses for its files. Pure."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def _row_words(tree: FatTree, rows: dict[str, list[str]]) -> str:
 
 
 def _servers(tree: FatTree) -> dict[str, dict[str, int]]:
-    """Block ("" if there are none) -> leaf -> adapters connected to it."""
+    """Block ("" without blocks) -> leaf -> number of adapters connected to it."""
     block_of = {s.name: s.block or "" for s in tree.switches if s.level == "leaf"}
     found: dict[str, dict[str, int]] = {}
     for link in tree.links:
@@ -94,13 +94,14 @@ def _shown(names: Sequence[str]) -> list[str]:
 
 
 def _places(names: Sequence[str]) -> list[tuple[str, float]]:
-    """Each name with the middle of its box."""
+    """Each name with the horizontal centre of its box."""
     slot = (WIDTH - 2 * MARGIN) / len(names)
     return [(name, MARGIN + slot * (i + 0.5)) for i, name in enumerate(names)]
 
 
 class _Box(NamedTuple):
-    """How a row's boxes are drawn: half the height, size of the letters; upright where a box is too narrow."""
+    """How a row's boxes are drawn. `half`: half the height; `size`: of the letters; `upright`: the text is turned,
+    since the box is too narrow for it."""
 
     width: float
     half: float
@@ -118,7 +119,7 @@ class _Box(NamedTuple):
 
 
 def _lines(above: Sequence[str], below: Sequence[str], high: int, low: int) -> Iterator[str]:
-    """From each above to each below; fainter the more there are."""
+    """A line from each upper box to each lower one; the more lines, the fainter."""
     opacity = max(0.08, min(0.6, 10 / (len(above) * len(below)) ** 0.5))
     top, bottom = high + _Box.of(above).half, low - _Box.of(below).half
     for name, x in _places(above):

@@ -14,7 +14,7 @@ from weft.model.views import PodLink, PodLinks
 
 WIDTH, HEAD, TOP, UPPER, LEAF, BOX = 1600, 110, 20, 90, 330, 24
 MOST_LEAVES, MOST_BOXES = 40, 60
-"""Leaves, and adapters' nodes below one, that are drawn at most."""
+"""Most leaves that are drawn, and most boxes below one."""
 _PANEL = "#eef1f4"
 WAITS, SHARED, OWN, UNKNOWN = "waits", "shared", "own", "not known"
 COLOURS = {WAITS: "#c62828", SHARED: "#b26a00", OWN: "#2f6fb7", UNKNOWN: "#7a4fbf"}
@@ -30,7 +30,7 @@ class _Cable(NamedTuple):
 
 
 def link_picture(found: PodLinks) -> str:
-    """The picture of an answer, also of one for tenants, in which upper switches have no names."""
+    """The picture of an answer of the API. In answers for tenants, the upper switches have no names."""
     leaves = sorted({c.upper for c in _cables(found.links, "adapter")})
     drawn = leaves[:MOST_LEAVES]
     place = {name: (number + 0.5) * WIDTH / max(1, len(drawn)) for number, name in enumerate(drawn)}
@@ -62,7 +62,7 @@ def link_picture(found: PodLinks) -> str:
 
 
 def state_of(links: Iterable[PodLink], operator: bool) -> str:
-    """The worst of some links: tenants aren't shown whether a link waits, so for them that isn't unknown."""
+    """The worst state of these links. Tenants aren't shown whether a link waits: for them, no link is unknown."""
     given = list(links)
     if any(link.congested for link in given):
         return WAITS
@@ -72,7 +72,7 @@ def state_of(links: Iterable[PodLink], operator: bool) -> str:
 
 
 def _cables(links: Sequence[PodLink], *lowest: str) -> list[_Cable]:
-    """Cables whose lower end is of one of these levels; both directions of one are together."""
+    """Cables whose lower end is of one of these levels, each with both directions."""
     order = ("adapter", "leaf", "other")
     found: dict[tuple[str, int, str, int], list[PodLink]] = {}
     for link in links:
@@ -87,7 +87,7 @@ def _cables(links: Sequence[PodLink], *lowest: str) -> list[_Cable]:
 
 
 def _stacked(cables: Sequence[_Cable]) -> list[tuple[str, tuple[PodLink, ...]]]:
-    """What stands below a leaf: a node with its adapters there, and their links."""
+    """The labels of the boxes below a leaf (a node and its adapters there), with their links."""
     found: dict[str, tuple[list[str], list[PodLink]]] = {}
     for cable in cables:
         node, _, adapter = cable.lower.partition("/")
@@ -98,7 +98,7 @@ def _stacked(cables: Sequence[_Cable]) -> list[tuple[str, tuple[PodLink, ...]]]:
 
 
 def _said(links: Iterable[PodLink]) -> str:
-    """A line for each direction."""
+    """A line of text for each direction."""
     lines: list[str] = []
     for link in links:
         sender, receiver = (

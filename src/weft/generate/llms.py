@@ -23,7 +23,7 @@ _LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
 
 
 def llms_text(docs: Path) -> str:
-    """The file, from the title and the first sentence of each page under `docs`."""
+    """Contents of the file, from the title and the first sentence of each page under `docs`."""
     parts = [_LEAD]
     for heading, folder in _TABLES:
         pages = sorted((docs / folder).glob("*.md"))

@@ -1,4 +1,4 @@
-"""How to log in to a pod's server: user by the image's name, address, and the way there."""
+"""How to log in to a pod's server: its login user (by the image's name), its address, and the way there."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Login:
     """How to log in to a server of a pod.
 
     Attributes:
-        server: as the API has it; None: there is none, or none of that name.
-        user: of the image; empty: not known.
+        server: as the API returns it; None: the pod has no server, or none of that name.
+        user: the image's login user; empty: not known.
         address: empty: it has none yet.
         through: floating IP of another server of the pod, which leads to it; empty: not needed, or there is none.
         missing: what the order lacks for logging in; empty: nothing.
@@ -36,7 +36,7 @@ class Login:
 
     @property
     def command(self) -> str:
-        """For a shell; empty without an address."""
+        """The `ssh` command; empty without an address."""
         user = self.user or "USER"
         jump = f"-J {user}@{self.through} " if self.through else ""
         return f"ssh {jump}{user}@{self.address}" if self.address else ""
@@ -48,7 +48,7 @@ class Login:
 
     @property
     def note(self) -> str:
-        """What to know about the command, a line each; empty: nothing."""
+        """What to know about the command, one remark a line; empty: nothing."""
         notes = [
             self.missing,
             "from inside: it has no floating IP" if self.address and not self.public else "",
@@ -60,7 +60,8 @@ class Login:
 
 
 def login(pod: Json, node: str | None = None) -> Login:
-    """To the server on a node, or of a name; None: the first one that can be reached from outside, or the first."""
+    """How to log in to the server on the node, or with the name, `node`. None: the first server that can be reached
+    from outside, or else the first one."""
     servers = [s for s in pod.get("servers") or () if s.get("floating_ip") or s.get("management_address")]
     public = next((s for s in servers if s.get("floating_ip")), None)
     if node is None:

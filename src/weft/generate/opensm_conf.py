@@ -17,7 +17,7 @@ KEYS = frozenset({"m_key", "sm_key", "sa_key"})
 _SMALL = frozenset(
     {"m_key_protection_level", "sm_priority", "cc_key_enable", "vs_key_enable", "n2n_key_enable"}
 )
-"""Numbers up to 255."""
+"""Options that are numbers of up to 255."""
 _SWITCHES = frozenset(
     {"no_partition_enforcement", "allow_both_pkeys", "m_key_per_port", "sa_enhanced_trust_model"}
 )

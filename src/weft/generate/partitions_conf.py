@@ -143,7 +143,7 @@ def split(text: str, site: str) -> tuple[str, str, str]:
     """(before, weft's section, after); the section is "" if there is none.
 
     Raises:
-        InputError: markers that don't come as one pair, in their order.
+        InputError: the markers aren't one pair in the right order.
     """
     # One anchored search over the whole text: a file of thousands of partitions is split at each change.
     marker = re.compile(

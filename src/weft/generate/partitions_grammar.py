@@ -191,7 +191,8 @@ class Reader:
         self.definitions[-1] = replace(last, members=(*last.members, *members))
 
     def _multicast(self, number: int, word: str | None, flags: bool, ends: bool) -> None:
-        """Args: flags: whether something follows it on its line; ends: whether a `;` does."""
+        """Check the address of a multicast group. Args: flags: whether something follows it on its line; ends: whether
+        a `;` does."""
         if word is None:
             self.say(number, "mgid without an address: OpenSM crashes", True)
         elif not _is_multicast(word):
@@ -203,7 +204,7 @@ class Reader:
 
 @lru_cache(maxsize=1 << 15)
 def _token(text: str) -> tuple[str, str | None]:
-    """`name=value`; None: there is no `=`."""
+    """(name, value) of `name=value`; the value is None without a `=`."""
     name, has_value, value = text.partition("=")
     return name.strip(_SPACE), value.strip(_SPACE) if has_value else None
 
@@ -215,7 +216,7 @@ def _mode(word: str) -> Mode | None:
     return Mode.LIMITED if "limited".startswith(word) else None
 
 
-@lru_cache(maxsize=1 << 15)  # the same GUIDs, reading after reading
+@lru_cache(maxsize=1 << 15)  # the same GUIDs are read again and again
 def _number(text: str) -> int | None:
     """The number in 64 bits; None: it isn't one."""
     number = c_number(text)

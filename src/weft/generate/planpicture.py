@@ -15,7 +15,7 @@ from weft.model.placement import PlacedNode, Placement
 
 WIDTH, ACROSS, BOX, GAP, HEAD, ROW = 480, 3, 150, 14, 26, 24
 MOST_NODES = 256
-"""Nodes that are drawn at most."""
+"""Most nodes that are drawn."""
 SERVER, COMES, SPARE = "#2f6fb7", "#2a8f5c", "#8b949e"
 """Colours of nodes with servers, of those that a change adds, and of spares; words say the same."""
 _PANEL = "#f3f5f7"
@@ -83,7 +83,7 @@ def _block(
 def _nodes(
     nodes: Sequence[PlacedNode], x: int, y: int, servers: Counter[str], added: Collection[str]
 ) -> Iterator[str]:
-    """A box for each node, with what it is if that isn't simply a node with one server."""
+    """A box for each node; one that isn't simply a node with one server says what it is."""
     for number, one in enumerate(nodes):
         color, said = SERVER, one.node
         if one.node in added:

@@ -1,7 +1,7 @@
-"""Receipts signed and verified: Ed25519 (RFC 8032) over canonical JSON. Pure: keys come in, nothing is read.
+"""Signs and verifies receipts: Ed25519 (RFC 8032) over canonical JSON. Pure: keys are arguments, nothing is read.
 
-Canonical JSON here: keys sorted by code point, no spaces, UTF-8 without escapes, as json.dumps gives it; a
-receipt has only objects, arrays, strings, whole numbers and booleans, so for it this is RFC 8785.
+Canonical JSON here: keys sorted by code point, no spaces, UTF-8 without escapes, as json.dumps writes it; a receipt has
+only objects, arrays, strings, whole numbers and booleans, so for it this is RFC 8785.
 """
 
 from __future__ import annotations
@@ -153,7 +153,8 @@ def public_key_text(key: Ed25519PrivateKey | Ed25519PublicKey) -> str:
 
 
 def sign(receipt: Receipt, key: Ed25519PrivateKey) -> SignedReceipt:
-    """The receipt with its signature and public key, with text as it can be stored: else it would differ later."""
+    """The receipt with its signature and public key. Its text is first made storable, so that the stored receipt is the
+    signed one."""
     values = receipt.model_dump(mode="json")
     if (kept := storable(values)) != values:
         receipt, values = Receipt.model_validate(kept), kept
@@ -177,7 +178,7 @@ def sign_certificate(certificate: BandwidthCertificate, key: Ed25519PrivateKey) 
 
 def certified(document: Mapping[str, Any]) -> TestResult:
     """The result of a certificate from `read`. Raises `InputError` if it isn't one of this version, or contradicts
-    itself: passed, with slow pairs or such as were not run, or with nothing measured."""
+    itself: it says passed, but has slow pairs, pairs that were not run, or no measurement."""
     certificate = _object(document, CERTIFICATE)
     if certificate.get("document") != _DOCUMENT:
         raise InputError("certificate.document", certificate.get("document"), _DOCUMENT)

@@ -23,7 +23,7 @@ def links_csv(links: Iterable[Link]) -> str:
 
 
 def table_csv(columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> str:
-    """A table's file: the columns that any row has, and one line for each row, in the given order."""
+    """A table's file: those of the columns that occur in a row, and one line for each row, in the given order."""
     used = [c for c in columns if any(c in row for row in rows)]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

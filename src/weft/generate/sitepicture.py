@@ -18,9 +18,9 @@ from weft.generate.svg import LINE, drawing, shortened, written
 
 WIDTH, MARGIN, CELL, COLUMNS = 1600, 24, 16, 8
 MOST_NODES = 1_000
-"""Nodes that are drawn one by one; of more, each leaf is one bar."""
+"""Most nodes that are drawn one by one; if there are more, each leaf is one bar."""
 MOST_BOXES = 2_000
-"""Leaves or racks that are drawn at most."""
+"""Most leaves or racks that are drawn."""
 COLOURS: Mapping[str, str] = {
     "free": "#2a8f5c",
     "busy": "#2f6fb7",
@@ -42,7 +42,7 @@ class Box:
     """A leaf or a rack.
 
     Attributes:
-        query: of the page of its nodes.
+        query: query string of the page of its nodes.
         block: what it is drawn below; empty: nothing.
         nodes: name and state of each.
         uplink_gbps: of all its cables to other switches; None: not known, or a rack.

@@ -1,4 +1,4 @@
-"""What pictures as SVG have in common. Presentation attributes only: the console's policy allows no styles in them."""
+"""What all SVG pictures have in common. Presentation attributes only: the console's policy allows no styles in them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ LINE, TEXT = "#6b7480", "#1b1f24"
 
 
 def drawing(title: str, width: int, height: float, body: Iterable[str], attributes: str = "") -> str:
-    """The document, on white.
+    """The SVG document, on white.
 
     Args:
-        attributes: of an element within a page of HTML.
+        attributes: further attributes of the `svg` element, for a page of HTML.
     """
     size = f'viewBox="0 0 {width} {height}"{attributes and f" {attributes}"}'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif">'
@@ -22,7 +22,7 @@ def drawing(title: str, width: int, height: float, body: Iterable[str], attribut
 
 
 def written(x: int, y: int, text: str, size: int) -> str:
-    """A line of text that begins there."""
+    """A line of text that begins at (x, y)."""
     return f'<text x="{x}" y="{y}" font-size="{size}" fill="{TEXT}">{escape(text)}</text>'
 
 

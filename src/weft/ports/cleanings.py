@@ -11,7 +11,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class WatchedCleaning:
-    """The last automated cleaning of a machine whose steps weft saw, and that it watched without a gap.
+    """A machine's last automated cleaning whose steps weft saw and that weft watched without a gap.
 
     Attributes:
         plan: its steps as interface.step, in order; without steps on other machines.
@@ -43,14 +43,15 @@ class LastClaim:
 
 
 class Cleanings(Protocol):
-    """All raise `TemporaryError` or `PermanentError` if the database can't be queried now."""
+    """weft's records of cleanings and claims. All methods raise `TemporaryError` or `PermanentError` if the database
+    can't be queried now."""
 
     def watched(self, machine: str) -> WatchedCleaning | None:
-        """The last cleaning that weft watched; None: none."""
+        """The last cleaning of the machine that weft watched; None: it watched none."""
         ...
 
     def taken(self, machine: str) -> LastClaim | None:
-        """The cleaning after which it was last claimed; None: it never was."""
+        """The cleaning after which the machine was last claimed; None: it was never claimed."""
         ...
 
     def take(self, machine: str, ended: datetime) -> None:
@@ -60,7 +61,7 @@ class Cleanings(Protocol):
 
 
 class NoCleanings:
-    """For tools without pods: nothing was observed."""
+    """`Cleanings` of tools without pods: nothing was ever observed, and a claim is not recorded."""
 
     def watched(self, machine: str) -> WatchedCleaning | None:
         return None

@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """A source of time; processes' clocks only measure pauses."""
+    """A source of time. The monotonic clock of a process is only good for measuring intervals."""
 
     def now(self) -> datetime:
         """Now, with time zone UTC."""

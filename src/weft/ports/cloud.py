@@ -1,4 +1,4 @@
-"""Port: what weft needs to know of a cloud besides the resources themselves."""
+"""Port: what weft needs to know about a cloud besides its own resources there."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Caller:
         project_id, project_name, project_domain_id: None for a token without a project.
         system: the token has system scope.
         user_domain_id: the domain that the user belongs to.
-        itself: weft, which acts by an order and without a request.
-        access_rules: of the application credential that was signed in with; None: no request is excluded.
+        itself: it is weft itself, acting on an order rather than on a request.
+        access_rules: those of the application credential that was used; None: every request is allowed.
     """
 
     user_id: str
@@ -58,7 +58,7 @@ class Caller:
     itself: bool = False
 
     def named_to(self, project_id: str | None) -> str:
-        """The user's name in what a project's tenants can read; marked if the user acts from outside the project."""
+        """The user's name as a project's tenants read it; marked if the user acts from outside the project."""
         inside = self.itself or self.project_id == project_id
         return self.user_name if inside else self.user_name + OPERATOR
 
@@ -86,15 +86,16 @@ class QuotaRow:
 
 
 class StorageOffers(Protocol):
-    """Share types, volume types, and what exists."""
+    """Checks of an order's storage: share types, volume types, and existing shares and volumes."""
 
     def check_storage(
         self, project_id: str, entries: Sequence[StorageOrder], offer: Storage, mine: Collection[str] = ()
     ) -> tuple[StorageOrder, ...]:
-        """The entries with existing shares and volumes by id, after the cloud confirmed them and the types.
+        """The entries, with existing shares and volumes replaced by their ids. The cloud confirms that these and the
+        types exist.
 
         Args:
-            offer: the site's, with the types of entries that name none.
+            offer: the site's storage, with the types for entries that name none.
             mine: ids that the pod already uses: a volume that is attached to one of its servers is accepted.
 
         Raises `InputError` with the order's field.
@@ -112,19 +113,20 @@ class CloudFacts(
     StorageOffers,
     Protocol,
 ):
-    """What must be known about a cloud before anything is created, and about its hosts and networks at all times."""
+    """What weft reads of a cloud: before anything is created, and about its hosts and networks at any time."""
 
     def order_names(self, project_id: str) -> OrderNames:
         """Names of flavors and active images that the project may use, as it gives them."""
         ...
 
     def check_order(self, project_id: str, order: Order, flavor: str, counted: Flavor | None = None) -> None:
-        """Check that image, flavor and networks of the order exist and are usable by the project.
+        """Check that image, flavor and networks of the order exist, that the project may use them, and that the flavor
+        is large enough for the image.
 
         Args:
             counted: the site's flavor, if servers share nodes: it must match Nova's.
 
-        Also checks that the flavor is large enough for the image. Raises `InputError` with the order's field.
+        Raises `InputError` with the order's field.
         """
         ...
 
@@ -134,7 +136,7 @@ class CloudFacts(
         ...
 
     def public_key(self, user_id: str, key_pair: str) -> str:
-        """Text of a user's Nova key pair, to be stored as the order's `access.ssh_key`.
+        """Public key of a user's Nova key pair, to be stored as the order's `access.ssh_key`.
 
         Raises `InputError` for `access.key_pair` if the user has no such key pair.
         """
@@ -146,7 +148,7 @@ class CloudFacts(
         """Quotas for everything that a graph creates: servers, cores, RAM, networks, ports, key pairs …
 
         Args:
-            freed: what is there now, and gone before the graph is created.
+            freed: resources that exist now and are deleted before the graph is created.
         """
         ...
 

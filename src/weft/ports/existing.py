@@ -31,7 +31,7 @@ class Existing:
         same: whether it is the same resource, by MAC address, name or CIDR; otherwise it is only in the way.
         mark: weft's mark on it.
         project_id: empty: it isn't in a cloud, and its name says what it is.
-        then: what to do about it, if not the same as for resources in clouds.
+        then: what to do about it, if that differs from what is done about resources in clouds.
     """
 
     id: str
@@ -156,7 +156,7 @@ class ExistingThings(Protocol):
         ...
 
     def ports_in(self, groups: Collection[str], known: Collection[str]) -> Sequence[NamedPort]:
-        """Ports of all projects in security groups of weft's service user, by their ids, and some of `known`.
+        """Ports of all projects in security groups of weft's service user, by the groups' ids; and some of `known`.
 
         Args:
             known: ids of ports known to exist: an answer without any of them proves nothing.
@@ -175,10 +175,9 @@ class HasExisting(Protocol):
         ...
 
     def beside(self, wanted: Sequence[Resource]) -> Sequence[str]:
-        """What else reaches these segments without being in their way: notes for the plan. Raises
-        `UnknownError`."""
+        """What else is on these segments without being in their way: notes for the plan. Raises `UnknownError`."""
         ...
 
     def places(self, segment: SegmentSpec) -> Collection[str]:
-        """Names of the switches that a segment is on, by the active site."""
+        """Names of the switches that a segment is on, according to the active site."""
         ...

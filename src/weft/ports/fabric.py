@@ -91,7 +91,7 @@ class KeepsStandbys(Protocol):
     def level(self) -> Configured:
         """Configure every reachable manager with the desired state, and return what is read afterwards.
 
-        Writes only where something differs; needs no order.
+        Writes only where something differs; it doesn't depend on any order.
         """
         ...
 
@@ -101,13 +101,14 @@ class CountsPorts(Protocol):
     """A fabric whose switches are asked for their ports' counters, each by its own interface."""
 
     def port_counters(self) -> Mapping[str, Sequence[PortCounters] | str]:
-        """Switch -> its ports, or why they aren't known. Ends in a bounded time: a silent switch is text."""
+        """Switch -> its ports, or why they aren't known. Returns in bounded time: a switch that doesn't answer is one
+        of the reasons."""
         ...
 
 
 @runtime_checkable
 class ReadsLinks(Protocol):
-    """A fabric that doesn't list adapters, and whose switches say whether their links are up."""
+    """A fabric that doesn't list its adapters, but whose switches report whether their links are up."""
 
     def links(self) -> LinkStates:
         """Links of hosts' ports, asked now; unknown where a switch doesn't answer."""
@@ -119,12 +120,13 @@ class FollowsRoutes(Protocol):
     """A fabric whose switches' forwarding tables can be read, so that it is known which links a pod uses."""
 
     def routes(self, max_age: float) -> TimedRoutes:
-        """Tables that were read at most so many seconds ago, and after the last sweep that ended.
+        """Forwarding tables read at most `max_age` seconds ago and after the last completed sweep.
 
         Raises `UnknownError` if the active manager's agent, or the fabric, doesn't answer.
         """
         ...
 
     def rates(self, max_age: float) -> TimedRates:
-        """What ports send and receive; the newest reading is at most `max_age` seconds old. Raises as `routes`."""
+        """Data rates of ports; the newest reading is at most `max_age` seconds old. Raises the same errors as
+        `routes`."""
         ...

@@ -1,4 +1,4 @@
-"""Port: the proof that a worker still holds an owner, which is asked for right before each external change."""
+"""Port: the proof that a worker still holds an owner, checked right before each external change."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class JointFence(ABC):
 
 
 def renew(fences: Iterable[Fence]) -> None:
-    """Renew what can be renewed together, before many fences are called one by one. Raises as `JointFence.renew`."""
+    """Renew in one request all fences that allow it, before they are called one by one. Raises the same errors as
+    `JointFence.renew`."""
     joint = [f for f in fences if isinstance(f, JointFence)]
     if len(joint) > 1:
         joint[0].renew(joint)

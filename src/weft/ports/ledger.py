@@ -15,7 +15,7 @@ from weft.model.specs import SegmentSpec
 
 
 class SegmentLedger(Protocol):
-    """Segments of one fabric, by default none.
+    """weft's records of the segments of one fabric; by default there are none.
 
     Every call may raise `TemporaryError`: then nothing is changed on the fabric.
     """
@@ -30,7 +30,7 @@ class SegmentLedger(Protocol):
 
     def ever(self, mark: Mark) -> SegmentSpec | None:
         """A segment with every port that weft may have put into it, including those now withheld, and those of nodes
-        that are being given back. None: no others than its desired members."""
+        that are being freed. None: only its desired members."""
         return None
 
     def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:

@@ -17,4 +17,4 @@ class MachineReader(Protocol):
 
 
 class MachineDriver(ResourceDriver, MachineReader, Protocol):
-    """A reader and a driver of one manager."""
+    """Reads the machines of one manager and drives their resources."""

@@ -41,8 +41,8 @@ class CloudNetworks(Protocol):
         ...
 
     def take_off(self, project_id: str, use: Use) -> None:
-        """End a use with the rights of the project whose resource is used, or, where weft has a role there, of the
-        project whose resource uses it; fine if it has ended.
+        """End a use with the rights of the project whose resource is used or, where weft has a role there, of the
+        project whose resource uses it. A use that has already ended is no error.
 
         Ports and subnets on networks, shares, and trunks of a port are deleted; a port in a group is taken out of it;
         a subport leaves its trunk, an interface its router, a floating IP its port. Raises `OutsideError`s.

@@ -1,4 +1,4 @@
-"""Port: what is really on a cloud's compute hosts, whatever its origin, and how servers ended."""
+"""Port: what is on a cloud's compute hosts, whatever its origin, and how deleted servers ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Occupant:
     Attributes:
         id: id of the server; of a claim its consumer's id, which for a migration is the migration's.
         name: chosen by its owner; proves nothing, and only operators may see it.
-        nova: whether Nova reports it on the host; includes deleted servers that can still be restored.
+        nova: whether Nova reports it on the host; that includes deleted servers that can still be restored.
         placement: whether Placement has an allocation of the host's resources for it.
         ironic: whether Ironic reports it on the machine, which Nova doesn't have.
         devices: resource classes that may be devices of the host, of Placement's allocation; None: unknown.
@@ -35,7 +35,7 @@ class Occupant:
         return self.nova or self.ironic
 
     def text(self) -> str:
-        """For operators."""
+        """What it is, in words for operators."""
         sayers = (("Nova", self.nova), ("Placement", self.placement), ("Ironic", self.ironic))
         said = [who for who, says in sayers if says]
         what = f"server {self.id}" if self.runs else f"an allocation of {self.id}"
@@ -69,7 +69,7 @@ class Ended(StrEnum):
     """How a server that Nova no longer shows ended, according to Nova's record of its actions."""
 
     NEVER_RAN = "never ran"
-    """It never was on a nova-compute."""
+    """It was never on a nova-compute."""
     DESTROYED = "destroyed"
     """Each nova-compute that ever had it has removed it from its host since, successfully."""
     NOT_DESTROYED = "not destroyed"
@@ -126,7 +126,7 @@ class SeenMachine:
 
 
 class Occupants(Protocol):
-    """Reading only."""
+    """Reads what is on compute hosts and bare-metal machines; changes nothing."""
 
     def servers_on_hosts(self) -> Mapping[str, OnHost]:
         """Nova host -> what is on it according to Nova, of all projects; up to half a minute old. Of a host on which
@@ -156,7 +156,7 @@ class Occupants(Protocol):
         ...
 
     def made_by(self, project_id: str, servers: Collection[str]) -> Mapping[str, datetime]:
-        """The ids that are servers of the project -> when each was created, by the cloud's clock.
+        """Those of the ids that are servers of the project -> when each was created, by the cloud's clock.
 
         Raises `UnknownError` or `PermanentError` if the cloud can't be asked about one of them.
         """
@@ -165,7 +165,7 @@ class Occupants(Protocol):
     def endings(
         self, project_id: str, servers: Collection[str], whole: Mapping[str, str] | None = None
     ) -> Mapping[str, Ending]:
-        """Each of these ids of deleted servers -> how they ended; never raises either.
+        """Id of each of these deleted servers -> how it ended. Never raises: what can't be read is in the ending.
 
         Args:
             project_id: project of the servers; empty: the service user's own.

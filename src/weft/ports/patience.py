@@ -1,5 +1,5 @@
-"""How long a caller waits for one answer from outside, and who it is; set where the caller is known, observed by the
-drivers.
+"""How long a caller waits for one answer from outside, and who the caller is; set where the caller is known, respected
+by the drivers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Port: keys of a pod, the same every time and in every process."""
+"""Port: keys of a pod, derived so that they are the same every time and in every process."""
 
 from __future__ import annotations
 

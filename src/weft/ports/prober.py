@@ -12,7 +12,7 @@ from weft.model.specs import SegmentSpec
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """The result of a test, and `ports`: the members that were tested completely."""
+    """The result of a test; `ports` are the members that were tested completely."""
 
     check: SegmentCheck
     ports: frozenset[str]
@@ -31,7 +31,7 @@ class Prober(Protocol):
     def check(
         self, segment: SegmentSpec, addresses: Mapping[str, str], tried: Collection[str] = ()
     ) -> SegmentCheck:
-        """Whether members hear each other, and neither hear others nor are heard by them.
+        """Whether members hear each other, and neither hear other ports nor are heard by them.
 
         Args:
             addresses: port's id -> IPv4 address that the pod's server has there, if it can be pinged.

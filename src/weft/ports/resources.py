@@ -25,8 +25,8 @@ class Scope:
         patient: no caller is in a hurry: a reading may begin a moment later, to be shared by more.
         changed: for `find`: this worker just changed the resources, and all requests were answered; any reading that
             began after that is recent enough.
-        glance: for `find`: what is asked about isn't at rest. As long as a look at the resources alone shows that, the
-            rest of a fabric needn't be read.
+        glance: for `find`: a change of the resources is under way. As long as reading them alone shows that it isn't
+            complete, the rest of the fabric needn't be read.
         leaving: the resources are no longer wanted. From those that stay (`Spec.stays`) `delete` removes weft's mark,
             and gives them the name under which they stay; `find` shows them as `Status.KEPT` once they have no mark.
         by_id: only resources with the given ids are the owner's, whatever else has its mark.

@@ -1,4 +1,4 @@
-"""Port: which servers have booted, and what tenants have done with theirs, beyond what weft does by itself."""
+"""Port: which servers have booted, and actions on servers that tenants request."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ class Action(StrEnum):
 
 
 class ServerActions(Protocol):
-    """Raises `ConflictError` if the cloud refuses it for the server as it is, `TemporaryError` without an answer.
+    """Actions on servers, and what is known of those being built. Methods that act raise `ConflictError` if the cloud
+    refuses it in the server's present state, and `TemporaryError` without an answer.
 
     `fence` is called right before each request that changes something, and raises what keeps it from being made.
     """
 
     def act(self, project_id: str, server: str, action: Action, fence: Fence) -> str | None:
-        """Ask for it; an answer says that it was accepted. Returns the rescue system's password, if there is one."""
+        """Request an action. Returning means that it was accepted, not that it is done. Returns the rescue system's
+        password, if there is one."""
         ...
 
     def console(self, project_id: str, server: str, serial: bool, fence: Fence) -> ConsoleView:
@@ -50,7 +52,7 @@ class ServerActions(Protocol):
     def built(self, since: datetime, awaited: Callable[[], Collection[str]]) -> Collection[str]:
         """Ids of weft's servers, of all projects, that changed since then and aren't being built any more.
 
-        They run, failed or are gone. This is only a hint to observe them, and may be missing. One request for all.
+        They run, have failed or are gone. This is only a hint to observe them; ids may be missing. One request for all.
 
         Args:
             awaited: returns the ids of servers being built, for a service that can't report what changed.

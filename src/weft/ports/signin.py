@@ -30,7 +30,7 @@ class NeedsPasscode:
     """The password was right, and a one-time passcode is required besides.
 
     Attributes:
-        receipt: of Keystone, for the first factor; a secret as a token is.
+        receipt: Keystone's receipt for the first factor; as secret as a token.
     """
 
     receipt: str
@@ -55,11 +55,11 @@ class SignIn(Protocol):
         ...
 
     def by_passcode(self, first: NeedsPasscode, passcode: str) -> SignedIn:
-        """The same after a time-based one-time passcode (TOTP)."""
+        """A token without a project, for a password and a time-based one-time passcode (TOTP)."""
         ...
 
     def by_credential(self, credential_id: str, secret: str) -> SignedIn:
-        """A token by an application credential, which is for its project."""
+        """A token for the project of an application credential."""
         ...
 
     def by_token(self, token: str) -> SignedIn:
@@ -67,7 +67,7 @@ class SignIn(Protocol):
         ...
 
     def scopes(self, token: str) -> list[TokenScope]:
-        """What the user may get a token for, by name."""
+        """What the user may get a token for, sorted by name."""
         ...
 
     def scoped(self, token: str, project_id: str | None) -> SignedIn:

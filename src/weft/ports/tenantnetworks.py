@@ -76,7 +76,7 @@ class TenantNetworks(Protocol):
         ...
 
     def port_now(self, port: str, project_id: str) -> TenantPort | None:
-        """A port that a listing didn't show; None: the cloud itself says that it has none, as with `is_gone`.
+        """A port that a listing didn't show; None: the cloud itself says that it doesn't exist, as with `is_gone`.
 
         Args:
             project_id: project of the network that it was on.

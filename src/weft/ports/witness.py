@@ -30,7 +30,7 @@ class Witnesses(Protocol):
         ...
 
     def testify(self, site: str, witness: Witness) -> None:
-        """Write this note, and delete those with a lower number.
+        """Write this note, and delete the site's notes with a lower number.
 
         Raises `TemporaryError`, `UnknownError`, `PermanentError`.
         """
