@@ -31,7 +31,7 @@ _MAP_SECONDS = 3600
 
 
 class Agent(Observer):
-    """Next to one subnet manager. Thread-safe; changes of the file are serialized."""
+    """The agent next to one subnet manager. Thread-safe; changes of the partition file are serialized."""
 
     def __init__(self, config: AgentConfig) -> None:
         super().__init__(config)
@@ -82,14 +82,14 @@ class Agent(Observer):
         return new
 
     def _settle(self, old: str | None, new: str, seconds: float) -> tuple[tuple[PortMismatch, ...], bool]:
-        """Poll the ports affected by the change, then compare all others once; bounded by `seconds`."""
+        """Poll the ports affected by the change, then compare all others once. Takes at most `seconds`."""
         end = time.monotonic() + seconds
         hosts = list(self._wire.hosts(_MAP_SECONDS))
         before, after = self._expected(old, hosts), self._expected(new, hosts)
         changed = [g for g in hosts if before[g] != after[g]]
         left = self._poll(changed, after, end)
         others = [g for g in hosts if before[g] == after[g]]
-        # Our sweep doesn't touch these: differences are drift, which waiting won't repair.
+        # The sweep doesn't write these ports: their differences are drift, which waiting won't repair.
         left += self._poll(others, after, min(end, time.monotonic() + _DRIFT_SECONDS))
         return tuple(left), not left
 
@@ -111,7 +111,7 @@ class Agent(Observer):
         return mismatches
 
     def repair(self, query: RepairQuery) -> RepairResult:
-        """Repair drift behind the subnet manager's back, see `weft.fabricagent.repair`."""
+        """Repair drift that the subnet manager doesn't notice; see `weft.fabricagent.repair`."""
         with self._changing:
             hosts = list(self._wire.hosts(MAX_AGE))
             return self._repairer.repair(query, self._expected(self._file.read(), hosts))

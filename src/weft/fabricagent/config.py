@@ -27,7 +27,7 @@ class Listen(Document):
 
 
 class Tls(Document):
-    """Mutual TLS, always: clients without a certificate of the CA can't send requests."""
+    """Settings of mutual TLS, which is always on: clients without a certificate of the CA can't send requests."""
 
     ca: Path = Field(
         description="PEM file of the CA that signed weft's client certificate.", examples=["ca.pem"]
@@ -40,7 +40,7 @@ class Tls(Document):
 
 
 class ScrapedTls(Tls):
-    """The same for an agent that Prometheus reads."""
+    """TLS settings of an agent that Prometheus reads."""
 
     scrapers: tuple[str, ...] = Field(
         default=(),
@@ -122,7 +122,8 @@ D = TypeVar("D", bound=Document)
 
 
 class _Reader(yaml.SafeLoader):
-    """Each field once, and words as they are: YAML's `yes` and `on` would be the numbers 1 of a port or a key."""
+    """Refuses a field that occurs twice, and keeps words as texts: YAML's `yes` and `on` would become the number 1 of a
+    port or a key."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -134,7 +135,7 @@ class _Reader(yaml.SafeLoader):
 
 
 def _whole(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> Any:
-    """A number; a text where YAML would read 12:34 in base 60."""
+    """A number; a text such as 12:34, which YAML would read as a number in base 60, stays a text."""
     return node.value if ":" in node.value else loader.construct_yaml_int(node)
 
 
@@ -210,7 +211,7 @@ def read_document(path: Path, kind: type[D]) -> D:
 
 
 def anchored(config: AgentConfig, folder: Path) -> AgentConfig:
-    """The same with absolute paths."""
+    """The settings with absolute paths."""
 
     def anchor(document: Document) -> dict[str, Path]:
         values = {name: getattr(document, name) for name in type(document).model_fields}

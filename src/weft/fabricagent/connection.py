@@ -26,7 +26,7 @@ class Connections:
         self._known: set[int] = set()
 
     def enter(self, connection: socket.socket) -> bool:
-        """Take a slot; False: there is none."""
+        """Give a new connection a slot; False: there is none."""
         with self._lock:
             if len(self._known) + len(self._strangers) >= self._most:
                 if not self._strangers:
@@ -38,7 +38,7 @@ class Connections:
             return True
 
     def met(self, connection: socket.socket) -> None:
-        """It has authenticated."""
+        """Note that the connection's client has authenticated."""
         with self._lock:
             if self._strangers.pop(id(connection), None) is not None:
                 self._known.add(id(connection))
@@ -79,7 +79,7 @@ class DeadlineReader(io.RawIOBase):
         self._end = 0.0
 
     def buffered(self) -> io.BufferedReader:
-        """Itself with a buffer, as `rfile` of a handler."""
+        """This reader with a buffer, for use as the `rfile` of a handler."""
         return io.BufferedReader(self)
 
     def within(self, seconds: float) -> None:

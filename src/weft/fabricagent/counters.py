@@ -1,6 +1,7 @@
-"""What ports send, receive and wait: PortCounters and PortCountersExtended of all cabled ports, read periodically.
+"""How much ports send, receive and wait: PortCounters and PortCountersExtended of all cabled ports, read periodically.
 
-The last three readings are kept, for two rates of each port; Prometheus is the place for more. Nothing is ever reset.
+Only the last three readings are kept, which give two rates of each port; a longer history is Prometheus's task. Nothing
+is ever reset.
 Counters: IBA 1.4 §16.1.3.5 (PortCounters, XmitWait), §16.1.4.11 (PortCountersExtended), §16.3.1 (ClassPortInfo).
 """
 
@@ -25,14 +26,14 @@ EVERY = 15.0
 FIRST = 2.0
 """Seconds between the first ones, so that rates are known soon."""
 LEAST = 1.0
-"""Seconds that a rate is measured over at least."""
+"""Least number of seconds over which a rate is measured."""
 MOST_SHARE = 0.02
 """Share of a processor that readings may take; the pause after each follows from it."""
 READ_SECONDS = 20.0
 FULL_32 = 0xFFFFFFFF
-"""Where counters of 32 bits stop."""
+"""The value at which counters of 32 bits stop."""
 WORD = 4
-"""Bytes that XmitData and RcvData count by."""
+"""Bytes in one unit of XmitData and RcvData."""
 CLASS_PORT_INFO, PORT_COUNTERS, PORT_COUNTERS_EXTENDED = 0x01, 0x12, 0x1D
 _EXTENDED, _WAIT = 0x0600, 0x1000
 """Bits of ClassPortInfo.CapabilityMask: counters of 64 bits, with or without those of the IETF; XmitWait."""
@@ -47,7 +48,7 @@ class PortCounts(NamedTuple):
     Attributes:
         sent, received: words of 4 bytes; `sent_packets`, `received_packets`: packets.
         wait: ticks; None: the port doesn't count them.
-        most: where data and packets stop.
+        most: the value at which the counters of data and packets stop.
         errors: error counters, in the order of `weft.fabricagent.mad.ERROR_COUNTERS`.
     """
 
@@ -71,21 +72,22 @@ class CountersReading:
 
 
 class Grown(NamedTuple):
-    """What was added to a counter. Attributes: least: it may be more; value: None: not known."""
+    """What was added to a counter. `value`: None: not known; `least`: it may have been more."""
 
     value: int | None
     least: bool = False
 
 
 def grown(before: int, now: int, most: int) -> Grown:
-    """What a counter that stops at `most` counted between two readings; after a reset, what it counts since."""
+    """What a counter that stops at `most` counted between two readings; after a reset, what it has counted since
+    then."""
     if now >= most:
         return Grown(None) if before >= most else Grown(now - before, True)
     return Grown(now - before) if now >= before else Grown(now, True)
 
 
 class CounterWatch:
-    """Reads in its own thread, from the first time that it is looked at. Thread-safe."""
+    """Reads all ports' counters in a thread of its own, which starts with the first request. Thread-safe."""
 
     def __init__(self, wire: Wire, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._wire, self._monotonic = wire, monotonic
@@ -174,7 +176,7 @@ class CounterWatch:
         return CountersReading(now, found, len(lids) - len(found), discovery)
 
     def _learn(self, client: MadClient, lids: Mapping[Port, int]) -> None:
-        """What nodes count, by their GUIDs; one that doesn't answer is asked again with the next reading."""
+        """Find out what each node counts. One that doesn't answer is asked again with the next reading."""
         new = {guid: (lid, port) for (guid, port), lid in lids.items() if guid not in self._capabilities}
         questions = [Question(lid, CLASS_PORT_INFO, port=port) for lid, port in new.values()]
         answers = client.batch(questions, attempts=1, within=READ_SECONDS / 2)
@@ -184,7 +186,7 @@ class CounterWatch:
 
 
 def _lids(discovery: Discovery) -> Iterator[tuple[Port, int]]:
-    """LID by which each cabled port is asked."""
+    """Each cabled port with the LID that is asked about it."""
     hosts = {(at.peer_guid, at.peer_port): at.lid for at in discovery.hosts.values()}
     for a, b in discovery.fabric.links:
         for end, other in ((a, b), (b, a)):

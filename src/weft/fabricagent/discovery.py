@@ -83,7 +83,7 @@ class Discoverer:
         return found.discovery.fabric.model_copy(update={"partial": found.doubts})
 
     def partial(self) -> tuple[str, ...]:
-        """Why the last reading may lack ports; empty if it shows all. Sends no request."""
+        """Why the last discovery may lack ports; empty if it shows all. Sends no request."""
         with self._lock:
             return self._map.doubts if self._map else ()
 
@@ -103,7 +103,7 @@ class Discoverer:
         """The last discovery if it is young enough, or a new one. Raises `UnknownError`."""
         with self._lock:
             if self._map is not None and self._map.unsure and not self._map.discovery.fabric.partial:
-                max_age = min(max_age, AGAIN_SECONDS)  # a second one decides
+                max_age = min(max_age, AGAIN_SECONDS)  # a second discovery decides
             if self._map is None or self._monotonic() - self._map.made > max_age:
                 self._map = self._merged(self._discovered(), self._monotonic())
             return self._map

@@ -26,16 +26,16 @@ LIDS_A_BLOCK = 64
 MOST_LID = 0xBFFF
 """The last unicast LID (IBA 1.4 §4.1.3)."""
 READ_SECONDS = 12.0
-"""After which nothing more is asked, and what is missing counts as not read."""
+"""Seconds after which no further request is sent, and what is missing counts as not read."""
 _SWEPT = "a sweep ended while the tables were read, twice: they may be of before and after it"
 
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """Tables of one moment.
+    """Tables of one reading.
 
     Attributes:
-        began: monotonic time; `sweeps`: of the log, when it ended.
+        began: monotonic time; `sweeps`: number of completed sweeps in opensm's log when the reading ended.
         tables: switch GUID -> its table, up to its last LID.
     """
 
@@ -54,7 +54,7 @@ class _Reading:
 
 
 class RouteReader:
-    """Reads and keeps the tables. Thread-safe: those who ask at once share one reading."""
+    """Reads and keeps the tables. Thread-safe: concurrent callers share one reading."""
 
     def __init__(self, wire: Wire, log: Log, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._wire, self._log, self._monotonic = wire, log, monotonic
@@ -92,7 +92,7 @@ class RouteReader:
         return _Reading(began, sweeps, known, tables, unread, (_SWEPT,) if sweeps != before else ())
 
     def _tables(self, known: Map, end: float) -> tuple[dict[int, bytes], dict[int, str]]:
-        """Switch GUID -> table; and of those that weren't read whole, why."""
+        """(switch GUID -> its table, switch GUID -> why its table wasn't read completely)."""
         client, unread = self._wire.client, dict[int, str]()
         unread |= {guid: "it has no LID" for guid, lid in known.switch_lids.items() if not lid}
         lids = {guid: lid for guid, lid in sorted(known.switch_lids.items()) if lid}
@@ -111,7 +111,7 @@ class RouteReader:
             if isinstance(answer, MadError):
                 unread.setdefault(guid, str(answer))
             else:
-                tables[guid] += answer  # in order: of a switch with a gap nothing is used
+                tables[guid] += answer  # in order: a table with a gap isn't used at all
         return {g: bytes(t[: tops[g] + 1]) for g, t in tables.items() if g not in unread}, unread
 
 

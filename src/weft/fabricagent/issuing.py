@@ -1,4 +1,4 @@
-"""Certificates that replace others of weft's authority: the same names and purpose, another key, another time.
+"""Issues certificates that replace others of weft's authority: the same names and purpose, another key, another time.
 
 The request says nothing but the key: names come from the certificate that is replaced, and a request that asks for
 others, or for anything else, is refused.
@@ -25,19 +25,19 @@ UNREADABLE = (
     *(ValueError, TypeError, UnsupportedAlgorithm),
     *(x509.DuplicateExtension, x509.InvalidVersion, x509.UnsupportedGeneralNameType),
 )
-"""What `cryptography` raises, at the latest when a member is read, for a certificate or a request of others."""
+"""What `cryptography` raises, at the latest when a member is read, for a malformed certificate or request."""
 _COPIED = (x509.SubjectAlternativeName, x509.ExtendedKeyUsage)
 
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """The authority with its key."""
+    """A certificate authority with its key."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
 
     def issued(self, certificate: x509.Certificate) -> bool:
-        """Whether it signed this certificate."""
+        """Whether this authority signed the certificate."""
         try:
             certificate.verify_directly_issued_by(self.certificate)
         except (InvalidSignature, ValueError, TypeError):
@@ -74,8 +74,8 @@ def request_for(current: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> s
 
 
 def renewed(csr: str, current: x509.Certificate, authority: Authority, now: datetime) -> x509.Certificate:
-    """What replaces the current certificate, valid as long as that one was, at most `LONGEST`, and no longer than the
-    authority.
+    """A certificate to replace the current one. It is valid for as long as that one was, at most for `LONGEST`, and not
+    beyond the end of the authority.
 
     Raises `RefusedError`, with a sentence that says why.
     """
@@ -171,12 +171,12 @@ def _words(error: Exception) -> str:
 
 
 def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """PKCS #8 without a password."""
+    """The key in PEM, as PKCS #8 without a password."""
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 
 def certificate_pem(certificate: x509.Certificate) -> bytes:
-    """In PEM."""
+    """The certificate in PEM."""
     return certificate.public_bytes(serialization.Encoding.PEM)

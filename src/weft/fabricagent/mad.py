@@ -3,7 +3,7 @@
 One client for the lifetime of the agent: a client uses a slot of the simulator and a kernel file, and opening one
 takes longer than a request. Calls are serialized by a lock, because libibmad's buffers are shared.
 Every call has a time limit (timeout x (retries + 1)); no response is a `MadTimeoutError`, a negative response a
-`MadStatusError`: they are kept apart, since only the second is knowledge.
+`MadStatusError`: only the second says something about the fabric.
 
 Sources: InfiniBand Architecture Specification 1.4 §14.2.5 (SMP attributes), §15.2.5 (SA records);
 §16.1.3.5 (PortCounters).
@@ -74,7 +74,7 @@ ERROR_COUNTERS = (
 
 @dataclass(frozen=True, slots=True)
 class SmInfo:
-    """Response of SubnGet(SMInfo): `state` 0 not active, 1 discovering, 2 standby, 3 master (§14.2.5.13)."""
+    """Response to SubnGet(SMInfo): `state` 0 not active, 1 discovering, 2 standby, 3 master (§14.2.5.13)."""
 
     guid: int
     priority: int

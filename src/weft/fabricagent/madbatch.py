@@ -28,12 +28,12 @@ from weft.fabricagent.madtypes import (
 IN_FLIGHT = 8
 """Requests at a time: half of OpenSM's own `max_wire_smps` as advised, and fewer than the simulator's sockets hold."""
 CHUNK = 128
-"""Requests between which others get their turn."""
+"""Requests of one chunk; between chunks, other callers get their turn."""
 SILENCES = 3
-"""Time-outs in a row after which a LID isn't asked any more: each costs time that the others lack."""
+"""Time-outs in a row after which a LID isn't asked any more: each one costs time that other LIDs need."""
 _MAD = 256
 _DATA = 64
-"""Offset of the data of both classes."""
+"""Offset of the attribute in a MAD, the same in both classes."""
 _STATUS, _TRANSACTION, _ATTRIBUTE, _MODIFIER = 4, 8, 16, 20
 """Offsets in a MAD. The upper half of a transaction id is the kernel's (IBA 1.4 §13.4.3; Linux `user_mad.c`)."""
 _LID = 28
@@ -116,14 +116,14 @@ class Pipeline:
         silent: Counter[int],
         end: float,
     ) -> list[int]:
-        """Ask these once. Returns those without an answer."""
+        """Send the questions with these indexes once. Returns the indexes that got no answer."""
         waiting, failed = deque(asked), list[int]()
         flying: dict[int, tuple[int, float]] = {}
         while waiting or flying:
             while waiting and len(flying) < IN_FLIGHT:
                 index, now = waiting.popleft(), time.monotonic()
                 if silent[questions[index].lid] >= SILENCES or now > end:
-                    continue  # its answer stays that there is none
+                    continue  # its result remains the time-out
                 self._number = (self._number + 1) & 0x7FFFFFFF or 1
                 self._send(questions[index], self._number)
                 flying[self._number] = index, now + self._timeout / 1000
@@ -165,7 +165,7 @@ class Pipeline:
             raise MadError(f"{question}: it can't be sent")
 
     def _packet(self, question: Question) -> ctypes.Array[ctypes.c_char]:
-        """A request of this attribute; LID, transaction, modifier and port are then written in their places."""
+        """Template of a request for this attribute, into which LID, transaction, modifier and port are then written."""
         subnet = question.port is None
         rpc = Rpc(
             mgtclass=SMI if subnet else PERFORMANCE,

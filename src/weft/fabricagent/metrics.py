@@ -40,7 +40,7 @@ _KINDS = {"switch": "switch", "ca": "hca"}
 
 
 def metrics(reading: CountersReading, age: float, ends: Mapping[str, float] | None = None) -> PlainText:
-    """A reading.
+    """The agent's metrics: a reading of the counters, and the ends of its certificates.
 
     Args:
         age: seconds since it began.
@@ -51,7 +51,7 @@ def metrics(reading: CountersReading, age: float, ends: Mapping[str, float] | No
 
 
 def _certificates(ends: Mapping[str, float]) -> Iterator[str]:
-    """As weft's API names its own."""
+    """Ends of the certificates, under the name that weft's API uses for its own."""
     metric = "weft_certificate_not_after_seconds"
     if ends:
         yield from _family(metric, "When a certificate of the agent's ends, in seconds since 1970.", "gauge")
@@ -119,5 +119,5 @@ def _family(name: str, help_: str, kind: str) -> tuple[str, str]:
 
 
 def _escaped(text: str) -> str:
-    """As the format asks for of labels' values."""
+    """A text escaped as the format requires for values of labels."""
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

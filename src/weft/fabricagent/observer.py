@@ -122,7 +122,7 @@ class Observer:
         return [f"opensm's log: {line}" for line in self._log.troubles()]
 
     def _attempts(self) -> list[str]:
-        """Refused attempts in opensm's log, with the names of the ports that have these LIDs now."""
+        """Refused attempts in opensm's log, with LIDs replaced by the names of the ports that have them now."""
         found = self._log.attempts(time.monotonic())
         if not found:
             return []
@@ -189,7 +189,8 @@ class Observer:
         )
 
     def _open_ports(self, text: str | None, own: int | None) -> list[str]:
-        """Evidence of failing open: host ports that are full members of the default partition and shouldn't be."""
+        """Evidence that OpenSM failed open: host ports that are full members of the default partition and shouldn't
+        be."""
         try:
             hosts = list(self._wire.hosts(60))
             expected = self._expected(text, hosts)
@@ -216,7 +217,7 @@ class Observer:
         return digest(before + after)
 
     def partitions(self) -> AgentPartitions:
-        """The file as OpenSM interprets it."""
+        """The partition file as OpenSM interprets it."""
         text, problems = self._text()
         conf = parse(text, self._config.site) if text is not None else PartitionsConf((), (), ())
         return AgentPartitions(
@@ -236,7 +237,7 @@ class Observer:
         )
 
     def tables(self, port_guids: Sequence[int] | None) -> Tables:
-        """Read from the fabric; a full reading includes the leaves' uncabled ports.
+        """P_Key tables, read from the fabric now; a full reading includes the leaves' uncabled ports.
 
         Raises `UnknownError` if the fabric can't be reached at all.
         """
@@ -319,7 +320,7 @@ class Observer:
         return routes.model_copy(update=engines)
 
     def counters(self, query: CountersQuery) -> Counters:
-        """What ports send now. Raises `UnknownError` if no port can be read."""
+        """Current rates of ports. Raises `UnknownError` if no port can be read."""
         return self._counters.look(query.max_age)
 
     def metrics(self) -> PlainText:

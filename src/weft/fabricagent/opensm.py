@@ -31,10 +31,10 @@ _SECRET = re.compile(r"(sm_key:? ?|!= SM_Key: ?)0x[0-9a-f]+", re.IGNORECASE)
 _NOT_AGAIN = re.compile(r" TID:0x[0-9a-f]+| QP[12]:0x[0-9a-f]+")
 """Parts that differ between repetitions of the same attempt."""
 TRIED_SECONDS = 3600.0
-"""How long an attempt is reported."""
+"""Seconds for which an attempt is reported."""
 _UP = "SUBNET UP"
 _ROUTED = re.compile(r" ([\w-]{1,40}) tables configured on all switches")
-"""Which routing engine is in force; the other lines name engines that were tried."""
+"""The line that names the routing engine in force; other lines name engines that were tried."""
 _KEPT = 20
 _NONE_YET = -1
 """In place of an inode: there was no log, so that all of a log is new."""
@@ -190,7 +190,7 @@ class Log:
         self._sweeps, self._engine = 0, ""
 
     def attempts(self, now: float) -> tuple[str, ...]:
-        """Attempts that keys or trust forbid, within the last `TRIED_SECONDS`: each once, with its count.
+        """Refused attempts (wrong keys, untrusted requests) within the last `TRIED_SECONDS`: each once, with its count.
 
         Args:
             now: seconds of the same clock each time.
@@ -208,7 +208,7 @@ class Log:
             return tuple(dict.fromkeys([*self._last, *self._now]))[-_KEPT:]
 
     def mark(self, now: float) -> None:
-        """Start of `since_mark`; the manager is asked to sweep, at `now` seconds."""
+        """Mark this point for `since_mark`. The manager is asked to sweep now, at `now` seconds."""
         with self._lock:
             self._read()
             self._since = []

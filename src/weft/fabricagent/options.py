@@ -15,7 +15,7 @@ from weft.planning.fabric.hardening import NAMES, masked
 _MOST = 4 << 20
 _PARTITIONS = "partition_config_file"
 _CLOCK_SECONDS = 2.0
-"""Precision of a process's start time."""
+"""Seconds by which a process's start time may be wrong."""
 _SHORT, _SHORT_ALONE = "kNZWqP", "NWBorzAxeQyIvV"
 _LONG = ("smkey", "no_part_enforce", "part_enforce", "allow_both_pkeys", "console", "Pconfig")
 """Options of opensm's command line (3.3.23) that isolation depends on, and short ones without a value. The

@@ -1,5 +1,5 @@
-"""A certificate and its key, replaced together: a reader finds two that belong together at any moment, also after a
-death between two steps.
+"""Replaces a certificate and its key together: a reader finds two that belong together at any moment, also if the
+process dies between two steps.
 
 Two files can't be renamed at once, a link can. The files become links into one folder, `.pairs/NAME`, which is itself a
 link to the newest of the folders beside it; replacing it replaces both. Readers need to know nothing of it.
@@ -25,7 +25,8 @@ _CERTIFICATE, _KEY = "certificate.pem", "key.pem"
 def replace_pair(
     certificate: Path, key: Path, certificate_pem: bytes, key_pem: bytes, *, alone: bool = False
 ) -> None:
-    """Replace both files' contents. What was there has its owner and mode again; new keys are for their owner alone.
+    """Replace both files' contents. Replaced files keep their owner and mode; new keys are readable by their owner
+    only.
 
     Args:
         alone: the caller has `locked` the certificate's folder.
@@ -60,7 +61,7 @@ def replace_pair(
 
 @contextmanager
 def locked(folder: Path) -> Generator[None]:
-    """Alone among the processes that replace pairs in a folder. Raises OSError."""
+    """Exclude other processes that replace pairs in the folder. Raises OSError."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -70,7 +71,7 @@ def locked(folder: Path) -> Generator[None]:
 
 
 def _stored(pairs: Path, certificate: Path, key: Path, certificate_pem: bytes, key_pem: bytes) -> Path:
-    """A folder with both, on the disk."""
+    """Write both into a new folder, synced to the disk; returns it."""
     folder = Path(tempfile.mkdtemp(prefix=f"{certificate.name}~", dir=pairs))
     try:
         _share(folder, certificate.parent)
@@ -80,7 +81,7 @@ def _stored(pairs: Path, certificate: Path, key: Path, certificate_pem: bytes, k
         ):
             _write(folder / name, old, text, mode)
         _sync(folder)
-    except OSError:  # a full disk isn't filled further
+    except OSError:  # don't leave half of it on a full disk
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return folder
@@ -89,7 +90,7 @@ def _stored(pairs: Path, certificate: Path, key: Path, certificate_pem: bytes, k
 def _share(folder: Path, like: Path) -> None:
     """Give a folder another one's owner and mode; all may pass through it, to files that have modes of their own."""
     was = like.stat()
-    with suppress(PermissionError):  # it is another user's, who did this already; or this process isn't root
+    with suppress(PermissionError):  # another user's folder, who has done this already; or not root
         folder.chmod(stat.S_IMODE(was.st_mode) & 0o775 | 0o711)
         os.chown(folder, was.st_uid, was.st_gid)
 
@@ -127,7 +128,7 @@ def _linked(certificate: Path, key: Path, current: Path) -> bool:
 
 
 def _point(current: Path, folder: Path) -> None:
-    """The one step that replaces both."""
+    """Let the link `current` point to the folder: the one step that replaces both files."""
     _put_link(current, folder.name)
 
 

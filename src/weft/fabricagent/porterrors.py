@@ -56,7 +56,8 @@ _FULL: Mapping[str, int] = {
     "ExcessiveBufferOverrunErrors": 15,
 }
 _FULL_OTHERS = 0xFFFF
-"""Where counters stop, by their widths in PortCounters (IBA 1.4 §16.1.3.5): a full one can't grow any more."""
+"""The values at which counters stop, by their widths in PortCounters (IBA 1.4 §16.1.3.5): a full one can't grow any
+more."""
 
 Port = tuple[int, int]
 """GUID of the node, and number of the port."""
@@ -82,11 +83,11 @@ class History:
             del self.readings[0]
 
     def known(self) -> int:
-        """How many ports are in the first and the last reading: all that they counted in between is known."""
+        """Number of ports in both the first and the last reading: all that they counted in between is known."""
         return len(self.readings[0][1].keys() & self.readings[-1][1].keys()) if self.readings else 0
 
     def grown(self, port: Port) -> dict[str, int]:
-        """What was added to each counter; after a reset, what it counts since."""
+        """What was added to each counter within the window; after a reset, what it has counted since then."""
         found: dict[str, int] = {}
         before: Counters | None = None
         for _, counters in self.readings:
@@ -107,11 +108,12 @@ class PortErrorSummary(NamedTuple):
     """Results of the last reading.
 
     Attributes:
-        ports: the `SHOWN` worst of those with errors, the worst first; None: nothing was read yet, or nothing could be.
+        ports: the `SHOWN` worst ports with errors, the worst first; None: nothing was read yet, or nothing could be
+            read.
         bad: how many ports have a counter that grew by more than its threshold or is full; None as for `ports`.
         problems: each a sentence.
-        unread: how many cabled ports weren't read at the begin of the window, or now: whether they have errors, or
-            those grew, isn't known. None as for `ports`.
+        unread: how many cabled ports weren't read now, or at the beginning of the window: whether their errors grew
+            isn't known. None as for `ports`.
     """
 
     ports: tuple[PortErrors, ...] | None
@@ -148,7 +150,7 @@ class PortErrorWatch:
         self._closed.set()
 
     def _go_on(self) -> None:
-        """Read periodically, without being asked: an hour's growth is known only from continuous reading."""
+        """Read periodically, also without requests: an hour's growth is known only from continuous reading."""
         while not self._closed.is_set():
             self.read(time.monotonic())
             self._closed.wait(EVERY)

@@ -25,7 +25,7 @@ log = logging.getLogger("weft.fabricagent")
 
 
 class Renewal:
-    """Thread-safe; of two requests the newer one counts."""
+    """The renewal of one agent's certificate. Thread-safe; of two requests only the newer one counts."""
 
     def __init__(self, tls: Tls) -> None:
         self._tls = tls
@@ -83,7 +83,7 @@ class Renewal:
         )
 
     def _wrong(self, certificate: x509.Certificate, current: x509.Certificate) -> str:
-        """Why a certificate isn't one to go on with; empty: it is."""
+        """Why a certificate can't replace the current one; empty: it can."""
         if not same_names(certificate, current):
             return "the certificate has other names than the present one"
         if not any(_issued(certificate, one) for one in _read(self._tls.ca)):

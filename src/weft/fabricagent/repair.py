@@ -23,7 +23,7 @@ _KEY = re.compile(r"0x([0-9a-f]{4})\b")
 
 
 class Repairer:
-    """Writes to the fabric what the subnet manager should have found there."""
+    """Writes to ports' tables what the subnet manager believes is there."""
 
     def __init__(self, wire: Wire, config: AgentConfig) -> None:
         self._wire, self._config = wire, config
@@ -87,7 +87,8 @@ class Repairer:
         return written
 
     def _believed(self, lid: int, port: int, block: int) -> tuple[int, ...]:
-        """The subnet manager's own memory of a block; by `saquery`, since libibmad can't send the required SM_Key."""
+        """A block as the subnet manager remembers it; read by `saquery`, since libibmad can't send the required
+        SM_Key."""
         text = self._wire.finder.run(
             self._config.tools.saquery,
             "--smkey",
@@ -106,7 +107,8 @@ class Repairer:
         return keys
 
     def _clean_vacant(self, pkeys: frozenset[int]) -> int:
-        """From leaf ports that their leaf reports down; see `Wire.vacant`."""
+        """Remove the keys from leaf ports that their leaf reports down (see `Wire.vacant`); returns how many blocks
+        were written."""
         written = 0
         for _, lid, port, entries in self._wire.vacant(wait=True)[0]:
             for block in range((len(entries) + KEYS_A_BLOCK - 1) // KEYS_A_BLOCK):

@@ -16,7 +16,7 @@ _MOST = 4 << 20
 
 
 def configured_engines(options: Path, process: Path | None) -> tuple[str, ...]:
-    """Engines in the order of preference; none: the default, or what is configured can't be read.
+    """Engines in the order of preference; empty: OpenSM's default, or the configuration can't be read.
 
     Args:
         options: opensm's options file.
@@ -52,7 +52,7 @@ def _of_command_line(process: Path) -> str | None:
 
 
 def engine_problem(used: str, configured: Sequence[str]) -> str:
-    """That another engine than the preferred one is in force; empty: it is, or that isn't known."""
+    """A sentence if another engine than the preferred one is in force; empty: it isn't, or that isn't known."""
     if not used or not configured or used == configured[0]:
         return ""
     return links.ROUTING_ENGINE(configured=configured[0], used=used)

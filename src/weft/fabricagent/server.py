@@ -83,7 +83,7 @@ _STATUSES: tuple[tuple[type[WeftError], int], ...] = (
 
 
 class Listens(Protocol):
-    """Settings of an agent of any sort."""
+    """What the server needs of the settings of an agent of any sort."""
 
     @property
     def listen(self) -> Listen:
@@ -97,7 +97,7 @@ class Listens(Protocol):
 
 
 def _stamps(config: Listens) -> tuple[tuple[int, ...], ...]:
-    """A fingerprint of each file, which changes when it is replaced; empty: it can't be looked at."""
+    """A fingerprint of each file, which changes when the file is replaced; empty: it can't be read."""
     stamps = list[tuple[int, ...]]()
     for path in (config.tls.ca, config.tls.certificate, config.tls.key):
         try:
@@ -304,7 +304,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def _renewal_routes(renewal: Renewal) -> Routes:
-    """Those that every sort of agent has."""
+    """The routes for renewing certificates, which every sort of agent has."""
 
     def install(_: Any, body: bytes) -> BaseModel:
         return renewal.install(IssuedCertificate.model_validate_json(body))

@@ -90,7 +90,7 @@ class Wire:
             return self._client
 
     def discover(self, max_age: float = 0.0) -> Discovery:
-        """Nodes and cables now, or as of `max_age` seconds ago. Raises `UnknownError`."""
+        """Nodes and cables, discovered at most `max_age` seconds ago. Raises `UnknownError`."""
         return self.finder.map(max_age).discovery
 
     def hosts(self, max_age: float = MAX_AGE) -> Mapping[int, HostPort]:
@@ -173,11 +173,12 @@ class Wire:
     def vacant(
         self, wait: bool = False
     ) -> tuple[list[tuple[int, int, int, tuple[int, ...]]], dict[int, str]]:
-        """(switch GUID, LID, port, entries) of leaf ports with nothing behind them; and leaves that could not be read.
+        """(switch GUID, LID, port, entries) of leaf ports with nothing behind them; and switch GUID -> why a leaf could
+        not be read.
 
-        Seeing nothing there doesn't suffice: the leaf must report its port as down, twice if something was
-        there before. One silent leaf must not make the whole fabric unknown. A switch that had hosts remains
-        a leaf when all of them are off.
+        That a discovery shows nothing there doesn't suffice: the leaf must report its port as down, twice if something
+        was there before. One silent leaf must not make the whole fabric unknown. A switch that had hosts remains a leaf
+        when all of them are off.
 
         Args:
             wait: read a second time, `AGAIN_SECONDS` later, if a port is down where something was before.

@@ -28,11 +28,11 @@ MOST_FRAMES = 1000
 MOST_TURNS = 20
 """Most such readings at the end, to read everything that has arrived by then."""
 PASSING = (errno.EMSGSIZE, errno.ENOBUFS, errno.EAGAIN)
-"""Errors that pass: a frame larger than the interface's MTU, which isn't sent; a full queue."""
+"""Errors that don't end a round: a frame larger than the interface's MTU, which isn't sent; a full queue."""
 
 
 class ProbeAgent:
-    """Thread-safe."""
+    """Runs rounds on this host's adapters. Thread-safe."""
 
     def __init__(self, config: ProbeConfig) -> None:
         self._config = config
@@ -162,7 +162,7 @@ class _End:
             self._echoed.add(seen.pong)
 
     def finish(self) -> None:
-        """Decide whether silence proves something: only if the end had a link all the time, and read
+        """Decide whether hearing nothing proves something: only if the end had a link all the time and read
         everything."""
         unread = all(self.listen() for _ in range(MOST_TURNS))
         with self._failing():
@@ -188,7 +188,7 @@ class _End:
 
     @contextlib.contextmanager
     def _failing(self) -> Generator[None]:
-        """An error that doesn't pass ends this end's part in the round."""
+        """An error, unless it is one of those that don't end a round, ends this end's part in the round."""
         try:
             yield
         except OSError as error:

@@ -43,6 +43,6 @@ class ProbeConfig(Document):
     )
 
     def anchored(self, folder: Path) -> ProbeConfig:
-        """The same with absolute paths of the certificates."""
+        """The settings with absolute paths of the certificates."""
         update: dict[str, Any] = {n: folder / getattr(self.tls, n) for n in ("ca", "certificate", "key")}
         return self.model_copy(update={"tls": self.tls.model_copy(update=update)})

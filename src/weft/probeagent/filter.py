@@ -15,7 +15,7 @@ LOAD_HALF, LOAD_WORD, LOAD_BYTE, SET_X = 0x48, 0x40, 0x50, 0x01
 """Loads are relative to X, which is where the EtherType is."""
 IF_EQUAL, RETURN = 0x15, 0x06
 MOST_TAGS = 3
-"""Most tags within a frame: the kernel strips the outermost one of received frames."""
+"""Most tags in a received frame, besides the outermost one, which the kernel strips."""
 TYPE_AT = 12
 REPLY, ICMP = 2, 1
 
@@ -30,7 +30,7 @@ class _Step:
 
 
 def program(number: bytes, answers: bool) -> bytes:
-    """An array of `struct sock_filter`.
+    """The filter as an array of `struct sock_filter`.
 
     Args:
         number: of the round, 8 octets: other rounds' broadcasts aren't accepted.

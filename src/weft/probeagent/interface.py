@@ -85,7 +85,7 @@ class RawInterface:
 
 
 def by_pci(address: str) -> str:
-    """Name of the interface that a PCI device has in this namespace. Raises OSError if it has none.
+    """Name of a PCI device's interface in this namespace. Raises OSError if it has none.
 
     A device passed through to a guest has another driver, and no interface here.
     """
@@ -119,7 +119,8 @@ def _opened(
             raise OSError(f"interface {name} has the MAC address {mac.hex(':')}, the site says {expected}")
         flags = _flags(asking, name)
         if not flags & IFF_UP:
-            with contextlib.suppress(OSError):  # it would get an address from others in the VLAN
+            # Otherwise the interface would get an IPv6 address from others in the VLAN.
+            with contextlib.suppress(OSError):
                 (IPV6 / name / "disable_ipv6").write_text("1")
             _ioctl(asking, SIOCSIFFLAGS, name, struct.pack("H", flags | IFF_UP))
         with contextlib.suppress(OSError):  # it has none
@@ -172,7 +173,8 @@ def _ioctl(asking: socket.socket, request: int, name: str, value: bytes = b"") -
 
 
 def _inside(namespace: str | None, call: Callable[[], T]) -> T:
-    """Call a function in a namespace, in a new thread, since a thread may be unable to return from one."""
+    """Call a function in a network namespace; in a new thread, since a thread that entered one may be unable to
+    return."""
     if namespace is None:
         return call()
     made: list[T] = []

@@ -1,4 +1,4 @@
-"""Frames of a round: broadcasts with a mark, ARP requests, pings; and parsing of received ones. Pure.
+"""Builds the frames of a round (broadcasts with a mark, ARP requests, pings), and parses received ones. Pure.
 
 Sources: IEEE Std 802-2014, clause 9.2.4 (EtherType for local experiments); RFC 826 (ARP), RFC 5227 (a request without a
 sender's address); RFC 791, RFC 792 (ping), RFC 1071 (checksum).
@@ -28,7 +28,7 @@ def broadcast(source: bytes, number: bytes, mark: bytes, tags: Iterable[int]) ->
 
 
 def who_has(source: bytes, own: IPv4Address | None, asked: IPv4Address, tags: Iterable[int]) -> bytes:
-    """An ARP request. Args: own: None: the sender has no address, which receivers accept."""
+    """An ARP request. Args: own: the sender's address; None: it has none, which receivers accept."""
     body = struct.pack("!HHBBH", 1, IPV4, 6, 4, 1) + source + (own or IPv4Address(0)).packed
     return _frame(BROADCAST, source, tags, ARP, body + bytes(6) + asked.packed)
 
