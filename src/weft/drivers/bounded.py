@@ -11,7 +11,7 @@ import httpx
 
 
 def read_body(answer: httpx.Response, most: int, deadline: float) -> bytes:
-    """What a streamed answer holds; httpx's own timeouts restart with every byte that arrives.
+    """The body of a streamed answer. Needed because httpx's own timeouts restart with every byte that arrives.
 
     Raises:
         httpx.DecodingError: it is larger than `most` bytes.
@@ -28,8 +28,8 @@ def read_body(answer: httpx.Response, most: int, deadline: float) -> bytes:
 
 
 def read_json(content: bytes) -> Any:
-    """JSON that says one thing only. Raises ValueError for anything else: also for a name that occurs twice in one
-    object, of which parsers take different ones, for numbers that aren't finite, and for deep nesting.
+    """Parse JSON strictly. Raises ValueError also for a name that occurs twice in an object (parsers differ in which
+    one they use), for numbers that aren't finite, and for deep nesting.
     """
     try:
         return json.loads(content, object_pairs_hook=_once, parse_float=_finite, parse_constant=_finite)
@@ -45,7 +45,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _finite(text: str) -> float:
-    """Raises ValueError: `1e999` and `Infinity` are no number that a device counts to."""
+    """A number that is finite. Raises ValueError for others, such as `1e999` or `Infinity`."""
     if not math.isfinite(number := float(text)):
         raise ValueError(text)
     return number

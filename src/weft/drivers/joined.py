@@ -1,4 +1,4 @@
-"""Changes of one thing outside, by many callers at a time: those that wait for each other become one change.
+"""Changes of one thing outside, by many callers at a time: changes that wait are combined into one.
 
 Each keeps its own fence, which is tested right before the change is sent, and its own outcome: if a change of several
 fails without having been made, each of them is made alone, so that one that is refused fails only itself.
@@ -62,7 +62,7 @@ def own_error(error: Exception) -> Exception:
 
 
 def still_asked(parts: Sequence[P]) -> list[P]:
-    """Test the fences of those that haven't failed, renewed together; returns those that may be made now.
+    """Renew together and test the fences of the parts that haven't failed; returns the parts that may be made now.
 
     Raises what `weft.ports.fences.renew` raises.
     """
@@ -84,7 +84,7 @@ def make_all(
     each: bool = False,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Make all together, then each alone that is to be made apart.
+    """Make all parts together, then one by one those that are to be made apart.
 
     Args:
         attempt: makes some; sets `error` and `apart` of those that it doesn't make.
@@ -115,14 +115,14 @@ def _attempt(parts: Sequence[P], attempt: Callable[[Sequence[P]], object]) -> No
 
 @dataclass(slots=True, eq=False)
 class _InLine(Generic[P]):
-    """A part, or something to do alone."""
+    """An entry of the queue: a part, or something to do alone."""
 
     what: P | Callable[[], Any]
     future: Future[Any] = field(default_factory=Future[Any])
 
 
 class Joined(Generic[P]):
-    """Queue of the changes of one thing. Thread-safe; who waits occupies no thread of the pool.
+    """Queue of the changes of one thing. Thread-safe; waiting callers occupy no thread of the pool.
 
     What is first in line goes first: if it is a change, all changes that wait are made with it. A future that is
     canceled before its turn leaves nothing. A `BaseException` other than `Exception` fails all waiters of that turn.
@@ -155,7 +155,7 @@ class Joined(Generic[P]):
 
     @property
     def waiting(self) -> int:
-        """Number of those whose turn hasn't come."""
+        """Number of entries whose turn hasn't come."""
         with self._changed:
             return len(self._line)
 
@@ -168,7 +168,7 @@ class Joined(Generic[P]):
         return self._wait(_InLine[P](part), not patient)
 
     def alone(self, do: Callable[[], T]) -> T:
-        """Do something while nothing is changed, in its turn. Raises what it raises."""
+        """Call `do` in its turn, while no change is made. Raises what it raises."""
         return self._wait(_InLine[P](do), hurry=True).result()
 
     def _wait(self, one: _InLine[P], hurry: bool) -> Future[Any]:
@@ -195,7 +195,7 @@ class Joined(Generic[P]):
 
     def _run(self, turn: object) -> None:
         if turn is not self._turn:
-            # Those that it was begun for were refused, and others have one of their own.
+            # The entries that this turn was begun for were refused; later ones have a turn of their own.
             return
         taken = [one for one in self._take() if one.future.set_running_or_notify_cancel()]
         began = time.monotonic()
@@ -270,7 +270,7 @@ class Queued(Generic[P]):
         self.line = Joined[P](make, self._pool, self._closed, paced=paced, fitting=fitting)
 
     def close(self) -> None:
-        """Refuse what waits."""
+        """Stop the queue: changes that wait are refused."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _unknown(self, said: str) -> UnknownError:

@@ -1,4 +1,4 @@
-"""Hardware as NetBox has it: devices, interfaces, addresses and cables, read only.
+"""Reads hardware from NetBox: devices, interfaces, addresses and cables. Changes nothing.
 
 Source: NetBox's REST API from 3.3 on (devices, interfaces with `connected_endpoints`, ip-addresses), by pynetbox.
 `weft.drivers.netboxrecords` converts the answers.

@@ -1,4 +1,4 @@
-"""What NetBox says of devices, as records of hardware. Pure.
+"""Converts NetBox's devices into records of hardware. Pure.
 
 NetBox uses the same objects for planned and for existing hardware: what doesn't exist, or no longer exists,
 is left out. Everything that is left out is reported.
@@ -63,7 +63,7 @@ class _Interface:
 
     @property
     def is_said(self) -> bool:
-        """Whether NetBox states its purpose."""
+        """Whether NetBox states the interface's purpose."""
         said = self.addresses or self.json.get("untagged_vlan") or self.is_infiniband
         return bool(said or self.custom.keys() & {"fabric", "network", *_GUIDS})
 
@@ -90,7 +90,7 @@ class Devices:
         self._left_out.append(f"{where}: {what}")
 
     def chosen(self, devices: Sequence[Json]) -> list[Json]:
-        """Those that exist."""
+        """The devices that exist, by their status."""
         taken: list[Json] = []
         for one in devices:
             status = value_of(one, "status")

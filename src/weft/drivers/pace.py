@@ -6,7 +6,7 @@ requests there are, and a lone request barely waits.
 from __future__ import annotations
 
 EACH, LONGEST = 0.03, 1.0
-"""Seconds between two operations for each request that the first one served; and the most."""
+"""Seconds of pause for each request that the last operation served; and the longest pause."""
 
 
 def next_at(began: float, ended: float, served: int) -> float:

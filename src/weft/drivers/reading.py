@@ -37,7 +37,7 @@ class _Run(Generic[T]):
 
 
 class SharedReading(Generic[T]):
-    """Thread-safe.
+    """A reading that callers share. Thread-safe.
 
     Args:
         read: reads; gets the moment at which it began. Must end in bounded time.

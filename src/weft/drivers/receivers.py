@@ -1,8 +1,8 @@
-"""Sends webhooks to URLs that tenants gave, and reaches nothing else by them.
+"""Sends webhooks to URLs that tenants gave, and to nothing else.
 
 A name is resolved once, its addresses are checked, and the connection is made to one that was checked: what the name
-resolves to afterwards is nothing. TLS is verified against the name. No proxy is used, no redirect followed, and of the
-answer only status and headers are read, all within one deadline.
+resolves to afterwards doesn't matter. TLS is verified against the name. No proxy is used, no redirect followed, and of
+the answer only status and headers are read, all within one deadline.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 SECONDS = 10.0
 """Seconds for a delivery, from resolving the name to the headers of the answer."""
 LOOKUPS = 64
-"""Names that a process resolves at once."""
+"""Most names that a process resolves at once."""
 _lookups = threading.BoundedSemaphore(LOOKUPS)
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _NAT64 = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
@@ -38,7 +38,8 @@ _SPECIAL = tuple(
         ("192.0.0.0/24", "192.88.99.0/24", "2002::/16", "2001::/32", "::/96", "::ffff:0:0:0/96", "fec0::/10"),
     )
 )
-"""Protocol assignments (metadata of some clouds), relays and forms of IPv6 that lead on to an IPv4 address in them."""
+"""Networks that count as not public: protocol assignments (metadata of some clouds), relays, and forms of IPv6 that
+contain an IPv4 address and lead to it."""
 
 
 def may_reach(address: Address, policy: WebhookPolicy) -> bool:
@@ -58,7 +59,7 @@ def may_reach(address: Address, policy: WebhookPolicy) -> bool:
 
 
 def why_not(url: str, policy: WebhookPolicy) -> str:
-    """What is wrong with a URL by itself; empty: nothing. Its host isn't resolved."""
+    """What is wrong with a URL, as far as the URL alone shows; empty: nothing. Its host isn't resolved."""
     try:
         parts = urlsplit(url)
         port = 443 if parts.port is None else parts.port
@@ -76,7 +77,7 @@ def why_not(url: str, policy: WebhookPolicy) -> str:
 
 
 class HttpsReceivers:
-    """Thread-safe.
+    """`Receivers` over HTTPS. Thread-safe.
 
     Args:
         context: of TLS; None: the system's authorities (`SSL_CERT_FILE` names others).
@@ -120,7 +121,7 @@ class HttpsReceivers:
             raise UndeliveredError(_unreachable(_why(error))) from None
 
     def _address(self, parts: SplitResult, policy: WebhookPolicy, deadline: float) -> tuple[str, int]:
-        """One that may be reached. Raises `UndeliveredError`."""
+        """Address and port of the URL's host that may be reached. Raises `UndeliveredError`."""
         host, port = parts.hostname or "", parts.port or 443
         try:
             texts = _resolved(host, port, deadline)
@@ -176,7 +177,7 @@ def _ask(link: ssl.SSLSocket, parts: SplitResult, headers: Mapping[str, str], bo
 
 
 def _cut(link: socket.socket, late: threading.Event) -> None:
-    """End whatever goes on on a connection: timeouts of a socket begin again with every byte."""
+    """Shut a connection down when its time is over: a socket's own timeout restarts with every byte."""
     late.set()
     with suppress(OSError):
         socket.socket.shutdown(link, socket.SHUT_RDWR)

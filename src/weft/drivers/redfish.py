@@ -1,4 +1,4 @@
-"""A host's interfaces as its BMC reports them, read only.
+"""Reads a host's interfaces from its BMC. Changes nothing.
 
 Source: DMTF's Redfish (ComputerSystem, Manager, EthernetInterface), by OpenStack's client, sushy.
 """
@@ -19,7 +19,7 @@ from weft.model.hardware import Cell, HardwareRecord
 from weft.planning.hardware.columns import interface_called
 
 CONNECT, READ = 10, 30
-"""Seconds."""
+"""Timeout of a request, in seconds."""
 
 
 def discover(
@@ -125,7 +125,7 @@ def _called(written: str, mac: str, names: dict[str, str], macs: dict[str, str],
 
 
 def _members(owner: Any) -> list[Any]:
-    """Its interfaces; none if it has no such collection, which is optional."""
+    """Interfaces of a system or manager; none if it has no such collection, which is optional."""
     try:
         collection = owner.ethernet_interfaces
     except exceptions.MissingAttributeError:

@@ -1,7 +1,8 @@
-"""Whole lists of a BMC's Redfish, and requests to nothing but that BMC.
+"""Reads complete lists of a BMC's Redfish, with requests to nothing but that BMC.
 
 Source: DMTF's Redfish Specification (DSP0266), "Resource collection responses": `Members`, each with `@odata.id`,
-`Members@odata.count` of all pages, `Members@odata.nextLink`. sushy reads the first page, without members that it can't.
+`Members@odata.count` of all pages, `Members@odata.nextLink`. sushy itself reads only the first page, and leaves out
+members that it can't read.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class SegmentDriver(ABC, Generic[S]):
         holder: name of what holds the segments, for errors.
 
     Attributes:
-        glances: most looks at single segments at a time; where more are asked about, one reading of all is cheaper.
+        glances: most segments that are read one by one; if more are asked about, one reading of all is cheaper.
     """
 
     glances = 4
@@ -116,7 +116,7 @@ class OneByOne(SegmentDriver[S]):
 
     @abstractmethod
     def _take_marked(self, thing: Marked) -> None:
-        """Delete what the audit found if it is unchanged."""
+        """Delete what the audit found, if it hasn't changed since."""
 
     def create(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         return {r.key: self._change(r, lambda r=r: self._put(scope, r)) for r in wanted}

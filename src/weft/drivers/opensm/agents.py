@@ -17,7 +17,8 @@ T = TypeVar("T")
 
 
 def _partitions(agent: RemoteFabricAgent) -> AgentPartitions:
-    """Its file. OpenSM always has the default partition, whatever the file says: a response without it is invalid."""
+    """An agent's partition file. OpenSM always has the default partition, whatever the file says: a response without it
+    is invalid."""
     file = agent.partitions()
     if not any(p.pkey == DEFAULT_PKEY for p in file.configured):
         said = "partitions without the default one, which is always there"
@@ -89,7 +90,7 @@ class FabricAgents:
         return self.named(masters[0])
 
     def of_master(self, ask: Callable[[RemoteFabricAgent], T], /) -> T:
-        """What the master's agent says. Raises as `master`."""
+        """The master's agent's answer. Raises the same errors as `master`."""
         return ask(self.master(self.files()))
 
     def named(self, name: str) -> RemoteFabricAgent:

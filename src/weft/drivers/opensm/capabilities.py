@@ -1,4 +1,4 @@
-"""What OpenSM can do, known without querying one: used for offline planning."""
+"""What OpenSM can do, known without asking one, for planning offline."""
 
 from __future__ import annotations
 

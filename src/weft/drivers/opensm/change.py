@@ -29,11 +29,11 @@ Edit = Callable[[Section, Base], None]
 """Changes a section in place; may be called again with a newer section."""
 
 LOOK_SECONDS = 0.01
-"""How long the master's agent looks for drift: every port once."""
+"""Seconds for which the master's agent searches for drift: long enough to read every port once."""
 YOUNG_SECONDS = 1.0
-"""Maximum age of the proof that edits may be made, when the master is asked (`weft.engine.hold.fence`)."""
+"""Maximum age, in seconds, of the proof that edits may be made (`weft.engine.hold.fence`) when the master is asked."""
 APART_SECONDS = 60.0
-"""How long edits that were refused together are made one by one."""
+"""Seconds for which edits that were refused together are tried one by one."""
 _TRIES = 10
 _TRIES_OF_STANDBYS = 5
 """Number of times that everything is read again because a standby's file changed in the meantime; then the master is
@@ -49,7 +49,7 @@ class Changed:
         drifted: ports that differ from the file in what the edit concerns, if it had the edit before: the manager
             doesn't repair these.
         strays: further ports that differ in what is in no partition of the file.
-        made: the manager was asked; not, if it was asked for the same file a moment ago.
+        made: the manager was asked; False: it was asked for the same file a moment ago.
     """
 
     master: str
@@ -64,8 +64,8 @@ class _Asked(Submission[Edit]):
 
     Attributes:
         keys: P_Keys (15 bits) that it concerns.
-        once: its caller doesn't come back for it, so that it is made in any case.
-        changed: what became of it, once it was made.
+        once: its caller won't repeat it, so that it is made in any case.
+        changed: its result, once it was made.
     """
 
     keys: Collection[int]
@@ -193,7 +193,7 @@ class OpenSmChanger(Queued[_Asked]):
             try:
                 self._standbys(files, master.name, section, attempt)
                 if time.monotonic() - proved >= YOUNG_SECONDS and len(still_asked(batch)) < len(batch):
-                    continue  # a standby took its time, and an owner was lost meanwhile: all without its edit
+                    continue  # a standby was slow and an owner was lost: write again without its edit
                 look = LOOK_SECONDS if repairs else 0.0
                 result = master.change(self._wanted(files, master.name, section, look))
             except ConflictError:
@@ -216,7 +216,7 @@ class OpenSmChanger(Queued[_Asked]):
         raise self._unknown(f"the file changed {_TRIES} times meanwhile")
 
     def _repeated_lately(self, master: str, digest: str) -> bool:
-        """Whether this manager was asked for this very file again within the time that it has."""
+        """Whether this manager was asked for this very file already, within the time that it has for it."""
         whose, what, when = self._repeated
         return (whose, what) == (master, digest) and time.monotonic() - when < self.takes
 
@@ -248,7 +248,8 @@ class OpenSmChanger(Queued[_Asked]):
         )
 
     def _tell(self, master: str, base: Base) -> None:
-        """Report what was lost and restored; a failed report changes nothing about what was done."""
+        """Record an event for each partition that was lost and restored; if that fails, the change stands all the
+        same."""
         for text in lost(master, base):
             log.warning("%s", text)
         for document in base.restored:
@@ -261,7 +262,7 @@ class OpenSmChanger(Queued[_Asked]):
 
 
 def lost(master: str, base: Base) -> tuple[str, ...]:
-    """How the master's file differs from the desired state, one sentence each; and what can't be restored."""
+    """How the master's file differs from the desired state, and what can't be restored; one sentence each."""
     return (
         *(f"{_loss(d, master)}; the next change restores it" for d in base.restored),
         *(
@@ -283,9 +284,10 @@ def _loss(document: WeftPartitionDocument, master: str) -> str:
 def _drifted(
     mismatches: Iterable[PortMismatch], keys: Collection[int], section: Section
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Ports to repair for a change of these P_Keys: those that differ in one of them, and strays.
+    """(ports that differ in one of these P_Keys, strays): what a change of these P_Keys must repair.
 
-    Ports that differ only in other partitions of the section are left to these: theirs may be on their way.
+    Ports that differ only in other partitions of the section are left to the changes of those, which may still be
+    taking effect.
     """
     differ: dict[int, set[int]] = {}
     for m in mismatches:

@@ -47,13 +47,13 @@ from weft.ports.ledger import SegmentLedger
 from weft.ports.resources import Ids, Outcomes, Scope
 
 TAKES_SECONDS = 5.0
-"""How long a manager has for bringing its file into effect; what differs after that is repaired."""
+"""Seconds that a manager has for bringing its file into effect; what differs after that is repaired."""
 
 GLANCES = 256
-"""Most pods that look at their own ports at a time, which is one reading of all these."""
+"""Most pods whose own ports are read at a time, in one reading."""
 
 ENTRIES_SECONDS = 3600.0
-"""How long the size of a port's table is cached: it only changes with the adapter's firmware."""
+"""Seconds for which the size of a port's table is cached: it only changes with the adapter's firmware."""
 
 
 class OpenSmDriver(SegmentDriver[OpenSmSnapshot]):
@@ -226,7 +226,7 @@ class OpenSmDriver(SegmentDriver[OpenSmSnapshot]):
         return self._put(scope, wanted)
 
     def update(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
-        """The same, and keys are removed from vacant leaf ports, since a cable may have been moved."""
+        """As `create`; also removes keys from vacant leaf ports, since a cable may have been moved."""
         return self._put(scope, wanted, frozenset(segment_of(r).number for r in wanted))
 
     def delete(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
@@ -260,12 +260,13 @@ class OpenSmDriver(SegmentDriver[OpenSmSnapshot]):
                 mark = Mark.parse(section[pkey].mark) if pkey in section else None
                 others = mark is not None and (mark.site, mark.owner) != (self._site.name, thing.owner)
                 if others or (pkey in section and section[pkey].mark in base.wanted):
-                    kept.add(pkey)  # someone else has it by now, or it is desired after all
+                    kept.add(pkey)  # it has another owner by now, or it is desired after all
                 else:
                     section.pop(pkey, None)
 
         try:
-            # The audit removes what no worker holds; the edit itself checks whether each thing may still go.
+            # The audit removes what no worker holds; the edit itself checks whether each partition may still be
+            # removed.
             changed = self._changer.change(edit, keys.keys(), unfenced, once=True)
             self._repair(changed, frozenset(keys), unfenced)
         except WeftError as error:
@@ -351,8 +352,8 @@ class OpenSmDriver(SegmentDriver[OpenSmSnapshot]):
         return None
 
     def _repair(self, changed: Changed, vacate: frozenset[int], fence: Fence) -> None:
-        """What differs from a file that is as it was is drift, if the manager believes that it is correct; earlier
-        readings aren't used after that."""
+        """Repair drift: ports that differ from an unchanged file although the manager believes that they are correct.
+        Earlier readings aren't used after that."""
         self._repairs[changed.master].repair(changed.drifted, fence, vacate, changed.strays)
 
 

@@ -33,7 +33,7 @@ class OpenSmSnapshot(Snapshot):
     def reading(self) -> WireReading:
         """The ports' tables with the places of machines' adapters, as evidence."""
         seen = self.seen
-        # Only machines' adapters have places: of the ports of all others none is asked for.
+        # Only machines' adapters have places; ports of other adapters are never looked up here.
         where = AdapterPlaces(seen.machines, seen.idle, seen_at(seen.ports.values()) if seen.machines else {})
         return WireReading(
             self.site, self.fabric, self.tables, seen.on_wire, seen.master, where, seen.tables.partial

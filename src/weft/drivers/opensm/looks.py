@@ -1,4 +1,5 @@
-"""Looks at single ports, by many pods at a time: those that wait for each other are one reading of all their ports."""
+"""Readings of single ports, for many pods at a time: requests that wait are combined into one reading of all their
+ports."""
 
 from __future__ import annotations
 
@@ -11,13 +12,13 @@ from weft.drivers.opensm.observe import IndexedReading
 
 @dataclass(slots=True, eq=False)
 class _Look(Submission[tuple[int, ...]]):
-    """Ports (GUIDs) that one caller asks about, and the reading that shows them and others'."""
+    """Ports (GUIDs) that one caller asks about, and the reading that shows them along with those of other callers."""
 
     seen: IndexedReading | None = field(default=None, kw_only=True)
 
 
 class Looks(Queued[_Look]):
-    """Queue of the looks at one fabric. Thread-safe.
+    """Queue of the readings of single ports of one fabric. Thread-safe.
 
     Args:
         read: reads the managers' files and the tables of these ports, in bounded time.
@@ -33,7 +34,7 @@ class Looks(Queued[_Look]):
         Args:
             patient: it may begin a moment later (`weft.drivers.pace`).
 
-        Raises what the reading raises, as all whose ports were in it do.
+        Raises what the reading raises, in all callers whose ports were in it.
         """
         mine = _Look(ports)
         self.line.ask(mine, patient).result()

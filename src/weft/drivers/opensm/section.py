@@ -37,7 +37,7 @@ class DesiredPartition:
 
     @classmethod
     def of(cls, spec: SegmentSpec) -> Self:
-        """Raises `PermanentError` for what can't be expressed in weft's section."""
+        """The partition of a segment. Raises `PermanentError` for members that weft's section can't express."""
         for member in spec.members:
             if member.mode is not Mode.FULL:
                 asked, of = f"put port {member.port} into {spec.named}", "weft's section"
@@ -67,14 +67,14 @@ class Base:
 
     @cached_property
     def _keys(self) -> Mapping[str, tuple[int, ...]]:
-        """Mark -> P_Keys (15 bits) of its partitions."""
+        """Mark (as text) -> P_Keys (15 bits) of its partitions."""
         found: dict[str, tuple[int, ...]] = {}
         for pkey, document in self.section.items():
             found[document.mark] = (*found.get(document.mark, ()), pkey)
         return found
 
     def drop(self, section: Section, mark: str) -> None:
-        """Take partitions with the mark out of a section that was made from this one, where they still are."""
+        """Remove the mark's partitions from a section that was copied from this one, as far as they are still in it."""
         for pkey in self._keys.get(mark, ()):
             if pkey in section and section[pkey].mark == mark:
                 del section[pkey]
@@ -117,7 +117,7 @@ def base_section(
     restored: list[WeftPartitionDocument] = []
     problems: list[str] = []
     there = {(d.mark, d.pkey) for d in section.values()}
-    # An old file may have it under a key that was given up since.
+    # An old file may have it under a P_Key that it no longer has.
     missing = ((mark, DesiredPartition.of(s)) for mark, s in asked.items() if (mark, s.number) not in there)
     for mark, spec in sorted(missing, key=lambda item: item[1].pkey):
         document = WeftPartitionDocument(pkey=spec.pkey, mark=mark, members=spec.members)

@@ -1,5 +1,4 @@
-"""One round of an Ethernet fabric's adapters: the agents' requests, and the interpretation of their
-answers."""
+"""One round of an Ethernet fabric's adapters: what the agents are asked, and how their answers are interpreted."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ before they answer, so any two of them overlapped for the rest of the round."""
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Args: seconds: duration of a round; size: of pings, in bytes."""
+    """Runs rounds by asking the agents. Args: seconds: duration of a round; size: of pings, in bytes."""
 
     agents: Mapping[str, RemoteProbeAgent]
     seconds: float
@@ -137,7 +136,7 @@ def _why(result: EndResult | None) -> str:
 
 
 def _twice(results: Collection[EndResult]) -> Iterator[tuple[str, str]]:
-    """Two ends on one interface are both unknown."""
+    """(End, why it is unknown) for ends that share an interface."""
     by_mac: dict[str, list[str]] = {}
     for one in results:
         by_mac.setdefault(one.mac, []).append(one.adapter)

@@ -28,7 +28,7 @@ class RemoteProbeAgent(Protocol):
         ...
 
     def status(self) -> ProbeStatus:
-        """Its version, clock and adapters."""
+        """The agent's version, clock and adapters."""
         ...
 
 

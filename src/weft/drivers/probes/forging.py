@@ -1,4 +1,4 @@
-"""Tags that an end sends: its own pod's, and forged ones of other VLANs in use that have listeners. Pure."""
+"""Which VLAN tags an end sends: its own pod's, and forged ones of other VLANs in use that have listeners. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Judges who hears whom on an Ethernet fabric, by rounds of all members and some others. A tenant can silence
-its own adapter, or replay what it has heard. So silence of a server's own agent is reported as such, and a
-mark is known only to ends that a frame of its sender has reached. Members without an agent are probed by ARP,
-only by other members: a stranger's request could be answered by the stranger's own neighbours.
+"""Judges which ends hear which on an Ethernet fabric, by rounds of all members and some others. A tenant can silence
+its own adapter, or replay what it has heard. So silence of a server's own agent is reported as such, and a mark is
+known only to ends that a frame of its sender has reached. Members without an agent are probed by ARP, only by other
+members: a stranger's request could be answered by the stranger's own neighbours.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class FrameProber:
     def _weighed(
         self, segment: SegmentSpec, seen: Round, passed: Collection[str] = ()
     ) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
-        """Problems and notes. Args: passed: names of ends that needn't be known any more."""
+        """(problems, notes) of what was seen. Args: passed: names of ends that needn't be known any more."""
         problems = [
             *(self._problem(ProblemKind.NOT_HEARD, e, segment, who) for e, who in seen.missing()),
             *(self._problem(ProblemKind.HEARD, e, segment, _names(who)) for e, who in seen.crossing()),
@@ -144,7 +144,7 @@ class FrameProber:
         return Clean(tuple(items)), tuple(unread[name] for name in sorted(left))
 
     def _missed(self, seen: Round) -> Mapping[str, Sequence[str]]:
-        """What must be known and isn't, and the nodes that can't be given back until it is."""
+        """What isn't known but must be -> the nodes that can't be freed until it is known."""
         # No more can be expected of a machine: it has no agent, and nothing may reach it any more.
         machines = {e.name for e in self._ends.values() if e.is_machine}
         missed = {name: [name.partition("/")[0]] for name in seen.untried if name not in machines}

@@ -1,4 +1,4 @@
-"""Rounds of an Ethernet fabric's adapters: who takes part together, and what is known afterwards. Pure."""
+"""Rounds of an Ethernet fabric's adapters: which ends take part together, and what is known afterwards. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weft.model.site import Hca, IpuMachine, Node, ProbeAgent
 from weft.model.specs import SegmentSpec
 
 OTHERS = 8
-"""Adapters that aren't members and take part in a round: those on the members' own leaves before the rest."""
+"""Number of adapters in a round that aren't members: those on the members' own leaves come first."""
 MOST_MEMBERS = MOST_ENDS - OTHERS
 """Most members of a round: every end hears all broadcasts."""
 MOST_GROUPS = 12
@@ -173,7 +173,7 @@ class Round:
 
 
 def parts(members: Sequence[ProbedPort], most: int) -> list[tuple[ProbedPort, ...]]:
-    """Members of each round, so that any two of them meet in one. Args: most: members of a round."""
+    """Divide members into rounds, so that any two of them meet in one. Args: most: members of a round."""
     if len(members) <= most:
         return [tuple(members)]
     half = max(1, most // 2)

@@ -1,4 +1,4 @@
-"""What UFM can do, known without asking one, for planning without a server."""
+"""What UFM can do, known without asking one, for planning offline."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 JOB_SECONDS, PROOF_SECONDS = 30.0, 5.0
 VERSION_SECONDS = 600.0
-"""How long UFM's version is cached."""
+"""Seconds for which UFM's version is cached."""
 _FIRST_NAP, _LONGEST_NAP = 0.01, 0.5
 
 Allowed = Callable[[PartitionListing], PermanentError | None]
@@ -129,7 +129,7 @@ class UfmChanger:
             return self._remove(number, listing.partitions.get(number), fence)
 
     def _turn(self, number: int) -> threading.Lock:
-        """One change of a P_Key at a time; those of others don't wait for it."""
+        """The lock of a P_Key: one change of it at a time; changes of other P_Keys don't wait."""
         with self._lock:
             return self._turns.setdefault(number, threading.Lock())
 
@@ -156,7 +156,7 @@ class UfmChanger:
         members: Mapping[int, Mode],
         number: int,
     ) -> None:
-        """Request it, follow it, and read it back, which also decides after a lost answer."""
+        """Request the change, follow its job, and read the partition back, which also decides after a lost answer."""
         failed: TemporaryError | None = None
         try:
             answer = self._rest.change(method, path, body, fence)

@@ -23,7 +23,7 @@ _VARIABLES = {"token": TOKEN, "username": USERNAME, "password": PASSWORD}
 
 @dataclass(frozen=True, slots=True)
 class UfmCredentials:
-    """`repr` shows none of them."""
+    """User and password, or a token. `repr` shows none of them."""
 
     token: str = field(default="", repr=False)
     username: str = field(default="", repr=False)
@@ -35,7 +35,7 @@ class UfmCredentials:
         return "Basic " + base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
 
     def hide(self, text: str) -> str:
-        """The text with all of them removed, in any form in which they are sent."""
+        """The text without any of these credentials, in any form in which they are sent."""
         secrets = (self.token, self.password, self.basic.partition(" ")[2] if self.password else "")
         for secret in sorted(filter(None, secrets), key=len, reverse=True):
             text = text.replace(secret, "(secret)")
@@ -43,7 +43,8 @@ class UfmCredentials:
 
 
 def read_credentials(manager: FabricManager, environment: Mapping[str, str] | None = None) -> UfmCredentials:
-    """Read from file or environment. Raises `PermanentError`, naming what is missing and where it was expected."""
+    """Read the credentials from their file or the environment. Raises `PermanentError`, naming what is missing and
+    where it was expected."""
     needed = _NEEDED.get(manager.authentication, ())
     if not needed:
         return UfmCredentials()
@@ -68,7 +69,7 @@ def read_credentials(manager: FabricManager, environment: Mapping[str, str] | No
 
 
 def changed_at(manager: FabricManager) -> int:
-    """When the file was last replaced, in nanoseconds; 0: there is none."""
+    """When the credentials' file was last replaced, in nanoseconds since 1970; 0: there is no file."""
     try:
         return Path(manager.credentials).stat().st_mtime_ns if manager.credentials else 0
     except OSError:
@@ -76,7 +77,7 @@ def changed_at(manager: FabricManager) -> int:
 
 
 def credentials_problems(manager: FabricManager) -> list[str]:
-    """Whether others on this host may read them, as problems."""
+    """Problems with the credentials' file: it can't be read, or others on this host can read it."""
     if manager.credentials is None:
         return []
     try:

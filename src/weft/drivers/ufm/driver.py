@@ -59,7 +59,7 @@ from weft.ports.ledger import SegmentLedger
 from weft.ports.resources import Ids, Observations, Scope
 
 TAKES_SECONDS = 5.0
-"""How long UFM has for bringing its partitions into effect on the ports; what differs after that is repaired."""
+"""Seconds that UFM has for bringing its partitions into effect on the ports; what differs after that is repaired."""
 COMPLAINTS = 20
 """Most alarms and unhealthy ports that the status reports."""
 
@@ -106,7 +106,7 @@ class Ufm(OneByOne[UfmSnapshot]):
     def status(self) -> FabricStatus:
         """One row per address. A standby doesn't answer REST: it is shown as standby without being asked.
 
-        Agents only report problems of the fabric: whether it is managed, UFM decides.
+        Agents only add problems of the fabric; whether it is managed, UFM alone says.
         """
         said: list[str] = []
         try:
@@ -281,7 +281,7 @@ class Ufm(OneByOne[UfmSnapshot]):
         wanted = self._ledger.wanted()
         looked = self._eyes.look() if self._eyes else None
         ports = {} if looked else self._host_ports()
-        # One answer, or one error, for all who use the snapshot.
+        # One answer, or one error, for all callers that use the snapshot.
         virtual = SharedReading(lambda _: self._inventory.virtual())
         hosts = SharedReading(lambda _: self._host_ports())
         later = Later(lambda: virtual.get(math.inf), lambda: hosts.get(math.inf))
@@ -313,7 +313,7 @@ class Ufm(OneByOne[UfmSnapshot]):
                 spec.number, lambda owner: owner not in (None, mark), scope.fence, members_of(spec)
             )
         except _OthersError:
-            return  # its number is someone else's by now: nothing of ours is left to remove
+            return  # the P_Key has another owner by now: nothing of ours is left to remove
 
     def _take_marked(self, thing: Marked) -> None:
         self._remove_number(
@@ -329,7 +329,8 @@ class Ufm(OneByOne[UfmSnapshot]):
         anywhere: bool = False,
         seen: Marked | None = None,
     ) -> None:
-        """
+        """Delete a P_Key's partition, if that is still allowed.
+
         Args:
             former: its members, as far as they are known.
             anywhere: also repair ports that have it only in their own tables.
@@ -420,12 +421,10 @@ class Ufm(OneByOne[UfmSnapshot]):
 
 
 class _OthersError(PermanentError):
-    """A partition is someone else's."""
+    """A P_Key must not be removed, since another owner has it by now."""
 
     def __init__(self, number: int, why: str) -> None:
-        super().__init__(
-            f"take P_Key {format_pkey(number)} away", "weft's own records", why, "release the pod"
-        )
+        super().__init__(f"remove P_Key {format_pkey(number)}", "weft's own records", why, "release the pod")
 
 
 def _host(address: str) -> str:

@@ -93,7 +93,8 @@ def clean_items(segment: SegmentSpec, seen: UfmSnapshot, alone: str) -> Iterator
 
 
 def _member(guid: int, left: bool, seen: UfmSnapshot, up: Collection[int]) -> EvidenceItem:
-    """A former member as UFM shows it. A port that isn't shown as active may still have the key in its table.
+    """Evidence on a former member, as UFM shows it. A port that isn't shown as active may still have the key in its
+    table.
 
     Args:
         up: ports behind which its function is still up; empty: it isn't.
@@ -143,7 +144,7 @@ def _elsewhere(number: int, members: Mapping[int, Mode], seen: UfmSnapshot) -> E
 
 
 def default_problem(membership: Mode | None) -> str:
-    """What an open default partition means; empty: it is limited, or this version doesn't say."""
+    """What is wrong with an open default partition; empty: it is limited, or this version doesn't say."""
     if membership is not Mode.FULL:
         return ""
     return (

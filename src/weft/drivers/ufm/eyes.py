@@ -1,4 +1,4 @@
-"""The second proof: fabric agents that read the ports' own tables, independently of UFM."""
+"""Independent evidence: fabric agents that read the ports' own tables, without UFM."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Looked:
 
 
 class Eyes:
-    """All agents of one fabric; any of them sees all of it. Safe for threads."""
+    """The fabric agents of one fabric, each of which sees all of it. Thread-safe."""
 
     def __init__(self, site: Site, fabric: str, agents: Sequence[RemoteFabricAgent]) -> None:
         self._site, self._fabric, self.all = site, fabric, tuple(agents)
@@ -98,7 +98,8 @@ class Eyes:
         return self._each(lambda agent: agent.status())
 
     def drifted(self, pkey: int, inside: Mapping[int, Mode], outside: Collection[int]) -> tuple[int, ...]:
-        """Ports whose own tables differ from a partition with these members and without the others, by one look."""
+        """Ports whose own tables, read now, differ from a partition with the members `inside` and without the ports
+        `outside`."""
         every: dict[int, Mode | None] = {**inside, **dict.fromkeys(outside)}
         tables = self.tables(every)
         return tuple(
@@ -128,7 +129,7 @@ class Eyes:
             return dict(zip([a.name for a in self.all], pool.map(one, self.all), strict=True))
 
     def first(self, ask: Callable[[RemoteFabricAgent], T], /) -> T:
-        """What the first agent says that answers. Raises `UnknownError` if none does."""
+        """The answer of the first agent that gives one. Raises `UnknownError` if none does."""
         failed: list[str] = []
         for agent in self.all:
             try:

@@ -5,9 +5,9 @@ vendor's. So UFM must list the GUID in the partition (`evidence`), and the GUID 
 behind an adapter of the server's node, and nowhere else. A tenant with a whole adapter can give its functions
 any GUID, and UFM would put that one into the partition, too.
 
-For the same reason a function isn't given back while its GUID is up behind its node and in no partition: Nova
-removes the GUID when it unplugs the function (`ebrctl del-port`), so a server that the cloud reports as gone
-may still run there, as after a deletion while its host was away; it would be in the next pod's partition.
+For the same reason a function isn't freed while its GUID is up behind its node and in no partition: Nova removes the
+GUID when it unplugs the function (`ebrctl del-port`), so a server that the cloud reports as gone may still run there,
+as after a deletion while its host was away; it would be in the next pod's partition.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from weft.planning.fabric.check import nodes_of_port
 
 
 def function_problems(segment: SegmentSpec, seen: UfmSnapshot) -> Iterator[Problem]:
-    """Problems of each member that is a virtual function."""
+    """Problems of those members that are virtual functions."""
     for member in segment.members:
         if member.behind:
             yield from _of(member, seen)

@@ -22,7 +22,7 @@ from weft.planning.fabric.sightings import Sightings
 PAGE = 2000
 MOST_PAGES = 500
 READINGS = 4
-"""Most readings of a list whose pages are inconsistent."""
+"""Number of times that a list with inconsistent pages is read."""
 QUIET_SECONDS = 30.0
 _CLOSE = 4.0
 """Longest pause between two readings, in multiples of the quiet time: in a longer one UFM may have
@@ -30,7 +30,7 @@ restarted."""
 _COUNTS = ("num_of_pages", "total_resources", "filtered_resources")
 _NONE = ("", "N/A", "None")
 _IDLE = frozenset({"down", "init", "initialize", "initializing", "armed"})
-"""States of a virtual port that carries nothing, in lower case."""
+"""States in which a virtual port carries no traffic, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class UfmPort:
 
 
 def read_ports(rows: list[Any]) -> list[UfmPort]:
-    """Raises ValueError for a row that names no port."""
+    """UFM's rows of ports. Raises ValueError for a row that names no port."""
     return [_port(cast(dict[str, Any], r)) for r in rows]
 
 
@@ -84,13 +84,13 @@ class VirtualPort:
 
     @property
     def idle(self) -> bool:
-        """Whether UFM says that it isn't active; a state that no UFM is known to show doesn't say so."""
+        """Whether UFM says that it isn't active; an unknown state doesn't say so."""
         return self.state.lower() in _IDLE
 
 
 @dataclass(frozen=True, slots=True)
 class VirtualPorts:
-    """Virtual ports by their GUIDs. `unproved`: UFM shows none, but may not have discovered them yet."""
+    """Virtual ports by their GUIDs. `unproved`: UFM shows none at all, but may not have discovered them yet."""
 
     by_guid: Mapping[int, tuple[VirtualPort, ...]]
     unproved: bool = False
@@ -121,7 +121,8 @@ def _has_guid(row: Mapping[str, Any]) -> bool:
 
 
 def by_guid(ports: Iterable[UfmPort]) -> dict[int, UfmPort]:
-    """Ports by GUID. Of two rows with one GUID the livelier: the other one doesn't show that the port is down."""
+    """Ports by GUID. Of two rows with the same GUID, the more active one counts: the other doesn't prove that the port
+    is down."""
     return {p.guid: p for p in sorted(ports, key=lambda p: (p.active, not p.down))}
 
 
@@ -167,7 +168,7 @@ def unhealthy_text(row: Mapping[str, Any]) -> str:
 
 
 class UfmInventory:
-    """UFM's lists, read with each call. Everything raises `UnknownError`.
+    """UFM's lists, read again with each call. Every method may raise `UnknownError`.
 
     Args:
         quiet: seconds for which UFM must have shown no virtual ports at all, or a port no longer, before it
@@ -182,7 +183,7 @@ class UfmInventory:
         self._listed = Sightings[tuple[int, int]](quiet)
 
     def ports(self, hosts: bool = False) -> list[UfmPort]:
-        """Args: hosts: only those of hosts."""
+        """UFM's ports. Args: hosts: only those of hosts."""
         query = {"sys_type": "Computer"} if hosts else {}
         try:
             return read_ports(self._pages("ports", query))
@@ -203,7 +204,7 @@ class UfmInventory:
                     self._empty = None
 
     def _are_none(self) -> bool:
-        """Whether UFM, which shows none now, has shown none for long, in closely spaced readings."""
+        """Whether UFM, which shows no virtual ports now, has shown none for long, in closely spaced readings."""
         now = time.monotonic()
         with self._lock:
             first, last = self._empty or (now, now)
@@ -212,7 +213,8 @@ class UfmInventory:
         return now - first >= self._quiet
 
     def topology(self) -> ObservedFabric:
-        """Partial while UFM lists fewer ports than before: one that went down, or was unplugged, is still listed."""
+        """The fabric as UFM has discovered it. Partial while UFM lists fewer ports than before, since it still lists a
+        port that went down or was unplugged."""
         ports = self.ports()
         with self._lock:
             self._listed.note({(p.node, p.number) for p in ports}, time.monotonic(), True)

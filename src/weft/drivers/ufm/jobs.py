@@ -18,7 +18,7 @@ _DONE = frozenset({"Completed", "Completed With Warnings"})
 _FIRST_NAP, _LONGEST_NAP = 0.02, 1.0
 _CAUSES = 3
 LANDS_SECONDS = 600.0
-"""How long a job may still take effect whose end wasn't seen."""
+"""Seconds for which a job whose end wasn't seen may still take effect."""
 
 
 def job_of(answer: UfmAnswer) -> str | None:
@@ -35,7 +35,7 @@ def job_of(answer: UfmAnswer) -> str | None:
 
 
 def follow(rest: Rest, job: str, asked: str, seconds: float) -> None:
-    """Until it is done.
+    """Follow a job until it is done.
 
     Raises:
         UnknownError: UFM doesn't know it (any more), doesn't answer, or it still runs after `seconds`. In the last two

@@ -39,7 +39,7 @@ def observe(
     """
     partition, owner = seen.listing.partitions.get(number), seen.wanted.get(number)
     if owner is not None and owner != mark:
-        # Number and ports belong to another partition by now: nothing there is left from this one.
+        # P_Key and ports belong to another partition by now: nothing of this one is left there.
         return Observed.absent(f"{format_pkey(number)} is {owner}'s by now")
     if partition is None and not seen.on_wire(number) and not (owner == mark and not members):
         return _if_absent(number, members, seen)

@@ -24,7 +24,7 @@ class UfmPartition:
 
     Attributes:
         members: GUID of a port, physical or virtual -> its membership.
-        first: those of the members whose table has the P_Key at index 0.
+        first: the members whose tables have the P_Key at index 0.
     """
 
     number: int
@@ -118,7 +118,8 @@ def set_body(number: int, members: Mapping[int, Mode], current: UfmPartition | N
 
 
 def difference(found: UfmPartition | None, members: Mapping[int, Mode]) -> str:
-    """How a partition differs from these members, in words; empty: not at all. Without members there is none."""
+    """How a partition differs from one with these members, in words; empty: not at all. With no members, it must not
+    exist."""
     if not members:
         return "it is still there" if found else ""
     if found is None:
@@ -165,7 +166,8 @@ def _key(text: str) -> int:
 
 
 def guid_of(value: object) -> int:
-    """A GUID as UFM writes it. A number may be decimal, and would be read as another GUID: raises ValueError."""
+    """A GUID as UFM writes it, as a text. Raises ValueError for anything else: a JSON number might have been read as
+    decimal."""
     if not isinstance(value, str):
         raise ValueError(f"GUID {value!r}: text of 16 hex digits")
     return parse_guid(value)

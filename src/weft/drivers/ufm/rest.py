@@ -33,9 +33,9 @@ log = logging.getLogger(__name__)
 
 CONNECT_SECONDS, ANSWER_SECONDS = 3.0, 30.0
 SILENT_SECONDS = 15.0
-"""After a timeout UFM isn't waited for again for this long."""
+"""Seconds after a timeout during which UFM isn't asked again."""
 LANDS_SECONDS = 60.0
-"""How long UFM may still work on a request whose answer was lost."""
+"""Seconds for which UFM may still work on a request whose answer was lost."""
 MAX_ANSWER = 256 << 20
 VERSION = "/app/ufm_version"
 _AWAY = frozenset({502, 503, 504})
@@ -55,7 +55,7 @@ class UfmAnswer:
 
 
 class Rest:
-    """One UFM at its addresses. Safe for threads. Opens no connection before the first request.
+    """One UFM at its addresses. Thread-safe. Opens no connection before the first request.
 
     Args:
         transport: for tests.
@@ -74,7 +74,7 @@ class Rest:
         self._proved = ""
         """The address that reported UFM's version, while all its answers are UFM's."""
         self.active = manager.addresses[0] if manager.addresses else ""
-        """Address of the last answer."""
+        """The address that gave the last answer."""
 
     def close(self) -> None:
         with self._lock:
@@ -92,7 +92,7 @@ class Rest:
         return answer.document
 
     def change(self, method: str, path: str, body: object = None, fence: Fence = unfenced) -> UfmAnswer:
-        """Any 2xx; for a DELETE also 404. None of it is proof.
+        """Request a change. Accepts any 2xx, and for a DELETE also 404; none of these proves that it was made.
 
         Args:
             fence: called each time right before the request is sent: to find the active address, and to sign in there,
@@ -162,7 +162,7 @@ class Rest:
         query: Mapping[str, str],
         fence: Fence = unfenced,
     ) -> tuple[int, httpx.Headers, bytes]:
-        """One exchange; signs in if needed, and once more if the session or token has expired."""
+        """Send one request; signs in if needed, and once more if the session or token has expired."""
         asked = f"{method} {path}"
         for attempt in (1, 2):
             credentials = self._current_credentials(afresh=attempt == 2)
@@ -240,7 +240,7 @@ class Rest:
         raise self._unknown(asked, f"status {status}: {shown}")
 
     def _client(self, address: str) -> httpx.Client:
-        """Recreated when the certificates were replaced, so that renewal needs no restart."""
+        """The client of an address; recreated when the certificates were replaced, so that renewal needs no restart."""
         context = self._tls.newest()
         with self._lock:
             if context is not self._context:
@@ -257,7 +257,7 @@ class Rest:
             return self._clients[address]
 
     def _current_credentials(self, afresh: bool) -> UfmCredentials:
-        """Read again when the file was replaced."""
+        """The credentials, read again when their file was replaced."""
         with self._lock:
             stamp = changed_at(self._manager)
             if self._credentials is None or afresh or self._credentials[0] != stamp:

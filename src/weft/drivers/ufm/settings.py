@@ -73,7 +73,8 @@ def ufm_weaknesses(fabric: str, settings: Settings) -> Iterator[Weakness]:
 
 
 def _word(value: str) -> str:
-    """UFM's answers have TRUE and FALSE in any case; agents read opensm's own file as opensm does."""
+    """A value of a setting. UFM answers TRUE and FALSE in upper or lower case; agents read opensm's own file as opensm
+    does."""
     return value.upper() if value.upper() in ("TRUE", "FALSE") else value
 
 
@@ -101,6 +102,6 @@ def _by_ufm(rest: Rest, changer: UfmChanger, problems: list[str]) -> Iterator[So
 
 
 def _smconf(document: object) -> dict[str, str]:
-    """Secrets are masked before anything else sees them."""
+    """The options in an answer of smconf. Secrets are masked here, before they are passed on."""
     given = cast(dict[str, object], document) if isinstance(document, dict) else {}
     return {n: masked(n, str(v).strip()) for n, v in given.items() if n in NAMES and v is not None}

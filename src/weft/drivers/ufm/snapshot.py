@@ -32,7 +32,7 @@ class Later:
 
 
 class UfmSnapshot(Snapshot):
-    """See the module's docstring. The partitions are read first, then weft's records, then the ports.
+    """One reading of a fabric. The partitions are read first, then weft's records, then the ports.
 
     Attributes:
         listing: UFM's partitions.
@@ -61,7 +61,7 @@ class UfmSnapshot(Snapshot):
 
     @property
     def virtual(self) -> Mapping[int, tuple[VirtualPort, ...]]:
-        """Raises `UnknownError` if UFM can't be asked."""
+        """Virtual ports by their GUIDs, read on first use. Raises `UnknownError` if UFM can't be asked."""
         return self._later.virtual().by_guid
 
     @property
@@ -76,7 +76,7 @@ class UfmSnapshot(Snapshot):
         return {port: why for port, why in found.items() if why}
 
     def misplaced(self, member: Membership) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Other places of a function's GUID than its own: nodes, if they are known, and a sentence."""
+        """Places where a function's GUID is, other than its own: (nodes, if they are known; a sentence)."""
         behind, up = {parse_guid(p) for p in member.behind}, list[VirtualPort]()
         for one in self.virtual.get(parse_guid(member.port), ()):
             if one.physical not in behind:
@@ -86,7 +86,7 @@ class UfmSnapshot(Snapshot):
                 up.append(one)
         if (
             len({(v.physical, v.lid) for v in up}) > 1
-        ):  # the same row twice means that the list grew between two pages
+        ):  # a row that occurs twice only means that the list grew between two pages
             where = ", ".join(port_name(self.site, v.physical) for v in up)
             why = f"UFM shows {len(up)} active virtual ports with this GUID, behind {where}: one is an earlier server's"
             yield (), why
@@ -155,9 +155,9 @@ class UfmSnapshot(Snapshot):
         return "" if port.active else f"UFM shows it as {port.state}"
 
     def down(self, guid: int) -> str:
-        """What shows that a machine's silent port is down; empty if nothing does. A cleaned machine is off.
-        Without an agent only UFM says so. A port with a link that isn't active comes up with the table that
-        it has, e.g. while the subnet manager doesn't sweep.
+        """What shows that a machine's silent port is down, as those of a cleaned machine are; empty if nothing does.
+        Without an agent, only UFM can say so. A port with a link that isn't active comes up with the table that it has,
+        e.g. while the subnet manager doesn't sweep.
         """
         if self.looked:
             found = self.looked.wire.where.down(guid)
@@ -167,8 +167,8 @@ class UfmSnapshot(Snapshot):
 
     @cached_property
     def where(self) -> AdapterPlaces:
-        """Where machines' adapters are, by UFM's inventory, which has leaves only by GUID, and nothing about
-        a leaf's port: a port is idle if its adapter is down."""
+        """Where machines' adapters are, by UFM's inventory. That has leaves only by GUID and nothing about a leaf's
+        ports, so a leaf port counts as idle if its adapter is down."""
         machines = machine_places(self.site, self.fabric)
         known = {guid: place for guid, place in machines.items() if place.guid is not None}
         seen = {

@@ -12,18 +12,18 @@ from dataclasses import dataclass
 _TEXT = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?:-(\d{1,6}))?")
 
 Version = tuple[int, int, int, int]
-"""Such as (6, 19, 1, 5) for `6.19.1-5`."""
+"""A version, such as (6, 19, 1, 5) for `6.19.1-5`."""
 
 OLDEST: Version = (6, 12, 0, 0)
-"""PUT of a whole list of members, and jobs, are documented from here on."""
+"""The first version whose documentation has PUT of a whole list of members, and jobs."""
 NEWEST: Version = (6, 24, 9999, 0)
-"""The newest whose documents this driver follows."""
+"""The newest version whose documentation this driver follows."""
 _END: Version = (9999, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class VersionRow:
-    """One row.
+    """One difference between versions.
 
     Attributes:
         since, before: versions that it applies to, `before` excluded.
@@ -98,7 +98,7 @@ TABLE: tuple[VersionRow, ...] = (
 
 
 def parse_version(text: str) -> Version | None:
-    """None for anything that isn't a version."""
+    """The version in UFM's words; None: it isn't one."""
     found = _TEXT.match(text.strip())
     if found is None:
         return None
@@ -117,7 +117,7 @@ def troubles(version: Version) -> tuple[str, ...]:
 
 
 def why_not_change(version: Version) -> str:
-    """Why no partition may be changed on it; empty: it may."""
+    """Why no partition may be changed on this version; empty: partitions may be changed."""
     return next((f"{d.what}: {d.then}" for d in differences(version) if d.blocks), "")
 
 

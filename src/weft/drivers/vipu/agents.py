@@ -29,7 +29,8 @@ class Binding:
 
     @property
     def left(self) -> str:
-        """What is wrong with an unbound machine: partitions of a former controller. Empty if nothing."""
+        """What is wrong with an unbound machine that still has partitions of a former controller; empty if nothing
+        is."""
         if self.controller or not self.settings:
             return ""
         many = "a partition is" if self.settings == 1 else f"{self.settings} partitions are"

@@ -22,16 +22,16 @@ from weft.planning.shapes.ipu.init import ADMIN_KEY, AGENT_KEY, TENANT_KEY, TENA
 from weft.ports.podkeys import PodKeys
 
 TIMEOUT = 20.0
-"""Timeout of a call, in seconds."""
+"""Timeout of a change, in seconds."""
 READ_TIMEOUT = 3.0
 """Timeout of a read, in seconds."""
 _AT_ONCE = 0.5
 """Seconds for a channel to say that it is connected."""
 
 CONTROLLER = "the pod's V-IPU controller"
-"""Its name in errors, which tenants see too: its address on the gateways' network is hidden from them."""
+"""Name of a controller in errors. Tenants read these too, and must not see its address on the gateways' network."""
 _AGENT_IS_AWAY = "can't be reached for"
-"""A controller's message about an agent that doesn't answer: then the controller itself is reachable."""
+"""A controller's message about an agent that doesn't answer: it shows that the controller itself is reachable."""
 _PASSING = frozenset(
     {
         grpc.StatusCode.UNAVAILABLE,
@@ -48,7 +48,7 @@ _HANDSHAKE = {
     "CERTIFICATE_VERIFY_FAILED": "its certificate was not issued by the expected CA",
     "WRONG_VERSION_NUMBER": "it answers without TLS, so no key was sent",
 }
-"""OpenSSL's reason for a failed handshake, and its meaning."""
+"""OpenSSL's reason for a failed handshake -> its meaning."""
 
 Metadata = tuple[tuple[str, str], ...]
 
@@ -58,7 +58,7 @@ class NoAnswerError(UnknownError):
 
 
 class SlowError(UnknownError):
-    """The server exists but didn't answer in time: whether it was done isn't known."""
+    """The server exists but didn't answer in time: whether it did what was asked isn't known."""
 
 
 class MissingError(PermanentError):
@@ -112,7 +112,8 @@ class Channels:
 
     @contextmanager
     def user(self, pod_id: str, controller: At, tenant: bool) -> Generator[Channel]:
-        """The user API, as the tenant's user or as the administrator; otherwise as `admin`."""
+        """The user API of a pod's controller, as the tenant's user or as the administrator. Raises the same errors as
+        `admin`."""
         name, key = (TENANT_USER, TENANT_KEY) if tenant else ("admin", ADMIN_KEY)
         credentials = _user(name, self.keys.key(pod_id, key))
         with self._controller(pod_id, controller, USER_PORT) as link:
@@ -120,7 +121,8 @@ class Channels:
 
     @contextmanager
     def agent(self, machine: IpuMachine, pod_id: str | None = None) -> Generator[Channel]:
-        """A machine's agent; with a pod, on behalf of its controller: with its key, so never in clear text."""
+        """A machine's agent. With a pod, it is asked on behalf of the pod's controller, with that one's key, and so
+        never in clear text."""
         of = f"V-IPU agent of {machine.name}"
         credentials: Metadata = ()
         if pod_id is not None:
@@ -162,8 +164,7 @@ def _code(error: grpc.RpcError) -> grpc.StatusCode:
 
 
 def _is_connected(link: grpc.Channel) -> bool:
-    """Whether the other side is connected and authenticated: silence of an absent server isn't a slow
-    answer."""
+    """Whether the channel is connected and authenticated: an absent server isn't a slow one."""
     try:
         grpc.channel_ready_future(link).result(timeout=_AT_ONCE)
     except grpc.FutureTimeoutError:

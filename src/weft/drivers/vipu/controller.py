@@ -81,7 +81,7 @@ class Controller:
                     raise TypeError(f"{resource.key} is a {resource.kind}")
 
     def repair(self, resource: Resource) -> None:
-        """A user's rights are restored, an agent that isn't listed is added; the rest can't be changed in place."""
+        """Restore a user's rights, or add an agent that isn't listed; nothing else can be changed in place."""
         if isinstance(resource.spec, VipuUserSpec):
             self._repair_user(resource, resource.spec)
         elif isinstance(resource.spec, VipuAgentSpec) and not self.listed([resource]):
@@ -109,8 +109,8 @@ class Controller:
             self.make(resource)
 
     def remove(self, resource: Resource, waited: float) -> None:
-        """Remove it; no error if it doesn't exist. An allocation's partitions are removed first; after a
-        while (`waited`) by force."""
+        """Remove a resource; no error if it doesn't exist. An allocation's partitions are removed first, by force if
+        that has taken long (`waited`, in seconds)."""
         asked = f"remove {resource.name}"
         with self._channels.admin(self._pod_id, self._address) as channel:
             match resource.spec:
@@ -136,8 +136,8 @@ class Controller:
             _gone(channel, f"remove {resource.name}", "RemoveAgent", request)
 
     def check_health(self, machines: Sequence[str]) -> None:
-        """Raises `PermanentError` if an agent is silent or an IPU broken, as of the controller's last check, or if it
-        doesn't say so of every machine and IPU."""
+        """Raises `PermanentError` unless, by the controller's last check, every agent answers and every IPU of these
+        machines is healthy."""
         with self._channels.admin(self._pod_id, self._address) as channel:
             request = admin_pb2.ListAgentsRequest()
             reply = channel.ask("list agents", lambda s: s.ListAgents, request, READ_TIMEOUT)
@@ -166,7 +166,7 @@ class Controller:
 
 
 def _partitions(channel: Channel, allocation: str) -> Iterator[str]:
-    """Ids; none if the allocation no longer exists."""
+    """Ids of an allocation's partitions; none if the allocation no longer exists."""
     request = vipuuser_pb2.ListPartitionsRequest(allocation_id=allocation)
     try:
         reply = channel.ask("list partitions", lambda stub: stub.ListPartitions, request, READ_TIMEOUT)
@@ -217,7 +217,8 @@ def _listing(channel: Channel, kind: type) -> dict[str, Fields]:
 
 
 def _by_id(rows: Iterable[Any], fields: Callable[[Any], Fields]) -> dict[str, Fields]:
-    """Raises `UnknownError` for an id that is listed twice: either row may be the one in force."""
+    """Id -> fields of the rows. Raises `UnknownError` for an id that is listed twice: either row may be the one in
+    force."""
     found: dict[str, Fields] = {}
     for row in rows:
         if row.id in found:

@@ -199,7 +199,7 @@ class VipuDriver:
         }
 
     def _without_controller(self, scope: Scope, others: Sequence[Resource]) -> Mapping[str, Observed]:
-        """If no machine is bound to a lost controller, its objects count as absent."""
+        """What is observed of a lost controller's objects: they count as absent if no machine is bound to it."""
         bindings = self._agents.bindings({m for r in others for m in _machines(r)})
         for binding in bindings.values():
             if isinstance(binding, UnknownError):
@@ -275,7 +275,8 @@ def _bound(machine: str, binding: Binding, scope: Scope) -> Observed:
 
 
 def _outcome(scope: Scope, work: Callable[[Resource], None], resource: Resource) -> Outcome:
-    """Done, or the resource's own error; an unreachable controller is no resource's error."""
+    """The outcome of the work: done, or the resource's own error. An unreachable controller is an error of the whole
+    batch."""
     scope.fence()
     try:
         work(resource)

@@ -15,12 +15,12 @@ from weft.model.specs import VipuAllocationSpec
 PROOF_KEY = "vipu-proof"
 """Name of the pod's key that the partition's name comes from."""
 PAUSE = 0.3
-"""Seconds between two readings."""
+"""Seconds between two readings of the partition's state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What was seen; `tenants`: the tenant's partitions left no room for weft's."""
+    """Result of the proof. `tenants`: the tenant's own partitions left no room for weft's."""
 
     words: str
     tenants: bool = False
@@ -85,7 +85,7 @@ def _own(channel: Channel, allocation: str, proof: str) -> dict[str, int]:
 
 
 def _status(channel: Channel, name: str) -> pb.PartitionStatus | None:
-    """None if there is no such partition, or it was removed."""
+    """State of a partition; None: it doesn't exist, or was removed."""
     request, asked = pb.GetPartitionStatusRequest(partition_id=name), f"read partition {name}"
     try:
         reply = channel.ask(asked, lambda stub: stub.GetPartitionStatus, request, READ_TIMEOUT)

@@ -22,7 +22,7 @@ class ExpiredError(UnknownError):
 
 
 class _Named(BaseModel):
-    """What every status has."""
+    """The part of a status that every sort of agent has."""
 
     name: str
 
@@ -52,12 +52,14 @@ class CertificateClient(AgentClient):
         return self._seen()
 
     def request(self) -> tuple[CertificateRequest, x509.Certificate]:
-        """A request, and the certificate of the connection that it came by. Raises as `look`."""
+        """A request for a new certificate, and the certificate of the connection that it came by. Raises the same
+        errors as `look`."""
         request = self._asked("POST", "certificate/request", None, CertificateRequest)
         return request, self._seen()
 
     def install(self, issued: IssuedCertificate) -> InstalledCertificate:
-        """Raises as `look`, and `ConflictError`: the agent doesn't wait for it."""
+        """Have the agent replace its certificate. Raises the same errors as `look`, and `ConflictError` if the agent
+        doesn't expect this one."""
         return self._asked("PUT", "certificate", issued, InstalledCertificate)
 
     def _asked(self, method: str, path: str, body: BaseModel | None, kind: type[D]) -> D:

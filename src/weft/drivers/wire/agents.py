@@ -44,7 +44,7 @@ CONNECT_SECONDS, ANSWER_SECONDS = 3.0, 60.0
 FILE_SECONDS = 10.0
 """Timeout of `status` and `partitions`, which read little from the fabric."""
 SILENT_SECONDS = 15.0
-"""An agent that timed out isn't waited for again for this long, since every reading of the fabric queries it."""
+"""Seconds during which an agent that timed out isn't asked again, since every reading of the fabric queries it."""
 MAX_ANSWER = 256 << 20
 
 D = TypeVar("D", bound=BaseModel)
@@ -83,7 +83,7 @@ class RemoteFabricAgent(Protocol):
         ...
 
     def repair(self, query: RepairQuery) -> RepairResult:
-        """Write tables of ports that miss what the manager wants there."""
+        """Restore tables of ports that differ from what the manager believes it has set."""
         ...
 
     def topology(self) -> ObservedFabric:
@@ -129,9 +129,9 @@ class AgentClient:
     """
 
     sort = "fabric agent"
-    """Name of this sort of agent, for errors."""
+    """This sort of agent, as named in errors."""
     most = MAX_ANSWER
-    """Bytes of an answer."""
+    """Most bytes of an answer."""
 
     def __init__(self, agent: Address, files: Certificates) -> None:
         self._agent, self._files = agent, files
@@ -204,7 +204,8 @@ class AgentClient:
             raise UnknownError(asked, self._who, said, "upgrade the older of agent and weft") from error
 
     def _lower(self, headers: httpx.Headers, nonce: str) -> bool:
-        """Whether an agent that doesn't know this version speaks an earlier one, in which it is asked from now on."""
+        """After an answer that refuses the protocol's version: whether the agent speaks an earlier one, which is used
+        from now on."""
         theirs = version_of(headers.get(PROTOCOL_HEADER))
         if theirs is None or theirs >= self._speaks[0] or headers.get(NONCE_HEADER) != nonce:
             return False
@@ -240,7 +241,7 @@ class AgentClient:
             return answer.status_code, answer.headers, read_body(answer, self.most, end)
 
     def _met(self, answer: httpx.Response) -> None:
-        """An answer has begun; its connection can be looked at."""
+        """Called when an answer has begun; its connection can be inspected."""
 
     def _error(self, asked: str, status: int, content: bytes) -> WeftError:
         try:

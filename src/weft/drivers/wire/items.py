@@ -24,7 +24,7 @@ REASONS_SHOWN = 5
 
 
 def listing(reasons: Sequence[str]) -> str:
-    """The first of them, and how many more there are."""
+    """The first few reasons, and how many more there are."""
     more = f" (and {len(reasons) - REASONS_SHOWN} more)" if len(reasons) > REASONS_SHOWN else ""
     return "; ".join(dict.fromkeys(reasons[:REASONS_SHOWN])) + more
 
@@ -40,8 +40,8 @@ class Plane(StrEnum):
 
 
 class PortTables(Mapping[int, PortTable]):
-    """An agent's readings as tables, each created on demand; for most, only whether they were read is
-    needed."""
+    """An agent's readings as tables. Each is created on demand, since for most ports it is only needed whether they
+    were read."""
 
     def __init__(self, ports: Mapping[int, PortReading]) -> None:
         self._ports = ports
@@ -151,8 +151,8 @@ def _port_that_is_down(
     keys: frozenset[int],
     nodes: tuple[str, ...],
 ) -> EvidenceItem:
-    """For a machine that is off: the leaf isolates it, and the manager writes its own table when it comes
-    up."""
+    """Evidence on a port of a machine that is off: the leaf isolates it, and the manager rewrites the port's table when
+    it comes up."""
     seen = f"nothing is seen at {place.text}; its table, read from the leaf by way of {reading.by}: {_keys(keys)}"
     return EvidenceItem(
         Plane.HOST,

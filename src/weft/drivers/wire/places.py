@@ -47,7 +47,7 @@ def machine_places(site: Site, fabric: str) -> Mapping[int, LeafPort]:
 
 
 def places_of(site: Site, fabric: str) -> Mapping[int, LeafPort]:
-    """The same for all adapters."""
+    """Port GUID of all adapters on a fabric -> the leaf port that the site has them cabled to."""
     ends = {f"{n.name}/{h.name}": h.port_guid for n in site.nodes for h in n.hcas_on(fabric)}
     guids = {switch.name: switch.guid for switch in site.switches if switch.fabric == fabric}
     found: dict[int, LeafPort] = {}
@@ -102,7 +102,7 @@ class AdapterPlaces:
 
     def identity(self, guid: int) -> tuple[bool | None, str] | None:
         """Whether a machine's adapter is the site's, and what was seen; None if the port isn't a machine's.
-        A first element of None means: it isn't seen, and what is at its place isn't known.
+        A first element of None: it isn't seen, and it isn't known what is at its place.
         """
         place = self.machines.get(guid)
         if place is None:

@@ -1,4 +1,5 @@
-"""Whether a reading of the fabric is credible: an agent that sees nothing finds no key anywhere, which isn't clean.
+"""Whether a reading of the fabric is credible: an agent that sees nothing finds no key anywhere, which doesn't prove
+that a fabric is clean.
 
 Each reading contains its own proof. Every port has the default partition's key (OpenSM adds it to all and removes it
 from none), the manager's own port is a full member of it, and ports that responded a moment ago do not all vanish at

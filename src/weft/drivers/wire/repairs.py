@@ -1,4 +1,4 @@
-"""Repairs of drifted ports, by many pods at a time: those that wait for each other are one request to the agent.
+"""Repairs of drifted ports, for many pods at a time: repairs that wait are combined into one request to the agent.
 
 An agent repairs one request after the other, and its manager is queried for each port. So each request is of few
 ports: in the order in which pods came, as many pods as these ports suffice for, and never part of a pod's. The agent
@@ -25,7 +25,7 @@ REPAIRED_AT_ONCE = 32
 """Drifted ports that one request repairs. The rest of a pod's shows as pending until its next update, which begins with
 those that were repaired longest ago."""
 APART_SECONDS = 60.0
-"""How long repairs that were refused together are made one by one."""
+"""Seconds for which repairs that were refused together are tried one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class RepairQueue(Queued[Submission[Drift]]):
 
 
 def _fitting(parts: Sequence[Submission[Drift]]) -> int:
-    """How many of these, from the first on, one request suffices for."""
+    """How many of these repairs, from the first on, fit into one request."""
     ports = set[int]()
     for count, part in enumerate(parts):
         ports.update(part.edit.ports)

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Asks(Protocol):
-    """Asks the agent that knows the fabric, or one after the other of those that all do; raises as they do."""
+    """Asks an agent of the fabric: the master's, or one after the other until one answers. Raises what they raise."""
 
     def __call__(self, ask: Callable[[RemoteFabricAgent], T], /) -> T: ...
 
@@ -52,7 +52,7 @@ class RouteKeeper:
                     and self._last[1] == reading
                     and self._last[1].partial == reading.partial
                 ):
-                    reading = self._last[1]  # the same object: what was computed from it holds
+                    reading = self._last[1]  # the same object, so that what was computed from it stays valid
                 self._last = began, reading
             began, reading = self._last
             return TimedRoutes(reading, max(0.0, self._monotonic() - began))
@@ -80,7 +80,8 @@ class RouteKeeper:
         )
 
     def _table(self, switch: SwitchTable, agent: str) -> bytes:
-        """The table that was sent, or the one that was kept. Raises `UnknownError` if it isn't the named one."""
+        """A switch's table: the one that was sent, or the kept one. Raises `UnknownError` if its digest isn't the one
+        in the answer."""
         kept_digest, kept = self._tables.get(switch.guid, ("", b""))
         table = kept if switch.table is None else switch.table
         known = kept_digest if switch.table is None else hashlib.sha256(table).hexdigest()

@@ -38,7 +38,7 @@ class RenewedTls:
     """Thread-safe.
 
     Args:
-        then: what must be done about files that can't be used, for the error.
+        then: what to do about files that can't be used, for the error.
     """
 
     def __init__(self, files: Certificates, then: str) -> None:
@@ -66,7 +66,7 @@ class RenewedTls:
 
     def _keep(self, error: Exception) -> None:
         """Stay with the old files. The new ones are tried again with each request: what was wrong may be their owner,
-        their mode or a limit of the process, and no fingerprint shows when that is mended."""
+        their mode or a limit of the process, and no fingerprint shows when that is corrected."""
         files = ", ".join(_paths(self._files))
         if self._context is None:
             raise PermanentError("load the certificates", files, str(error), self._then) from error
@@ -88,7 +88,7 @@ def pair_problem(files: Certificates) -> str:
 
 
 def changed_file(path: str) -> tuple[int, ...]:
-    """A fingerprint of a file that changes when it is replaced; empty: it can't be looked at."""
+    """A fingerprint of a file, which changes when the file is replaced; empty: it can't be read."""
     try:
         found = Path(path).stat()
     except OSError:
