@@ -7,11 +7,12 @@ from weft.drivers.openstack.session import Sessions
 from weft.model.errors import UnknownError
 
 OWN_ROLES = ("service", "weft")
-"""Those in weft's own project; in tenants' projects it needs `member` and `weft`."""
+"""Roles of weft's user in its own project; in tenants' projects it needs `member` and `weft`."""
 
 
 def account_problems(sessions: Sessions) -> tuple[str, ...]:
-    """What is missing, with the command that adds it. Raises `OutsideError` if it can't be read."""
+    """Roles that are missing, one sentence each with the command that adds them. Raises `OutsideError` if it can't be
+    read."""
     user, project = sessions.account
     keystone, asked = sessions.own().identity, "read the roles of weft's user"
     answer = keystone.ask(asked, "GET", "/auth/tokens", headers={"X-Subject-Token": keystone.token()})

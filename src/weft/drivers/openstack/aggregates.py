@@ -27,11 +27,12 @@ from weft.planning.site.aggregates import KEY, MOST, Aggregate
 from weft.ports.existing import Existing
 
 MARK, MADE = "weft_mark", "weft_made"
-"""weft's mark, and that weft created the aggregate."""
+"""Metadata keys: weft's mark, and that weft created the aggregate."""
 BEFORE, NONE_BEFORE = "weft_before", "weft_before_none"
-"""The `instance_type` that an adopted one had, or that it had none, in values as long as Nova accepts."""
+"""Metadata keys: the `instance_type` that an adopted aggregate had, or that it had none, in values as long as Nova
+accepts."""
 HOSTS = "weft_hosts"
-"""Hosts that weft added, separated by commas, continued in `weft_hosts:2` and so on."""
+"""Metadata key: hosts that weft added, separated by commas, continued in `weft_hosts:2` and so on."""
 SPLIT = "leave hosts of one machine type in it"
 Metadata = Mapping[str, str]
 
@@ -66,7 +67,7 @@ class Aggregates(KindDriver):
         return {"name": resource.name, "flavors": frozenset(resource.spec_as(AggregateSpec).flavors)}
 
     def seen(self, call: Call, row: ListedResource) -> Fields:
-        """An adopted one keeps its name."""
+        """Name and flavors of the aggregate; the name of an adopted one isn't compared, since it keeps its own."""
         flavors = flavors_of(_metadata(row)) or frozenset()
         return {"flavors": flavors, **({"name": row.name} if _is_made(row) else {})}
 
@@ -184,7 +185,7 @@ class Aggregates(KindDriver):
             own.compute.ask(asked, "POST", f"{_path(row)}/action", json=body)
 
     def _each_host(self, own: Project, row: ListedResource, action: str, hosts: Collection[str]) -> None:
-        """Raises the first error after all were tried."""
+        """Add or remove each host. Raises the first error after all were tried."""
         errors: list[WeftError] = []
         for host in sorted(hosts):
             try:
@@ -306,7 +307,7 @@ def _put_there(metadata: Metadata) -> set[str]:
 
 
 def _noted(there: Metadata, hosts: Collection[str]) -> dict[str, str | None]:
-    """Metadata that records these hosts; surplus parts are removed."""
+    """Metadata that records these hosts; None removes a key that is no longer needed."""
     parts: list[str] = []
     for host in sorted(hosts):
         if parts and len(parts[-1]) + 1 + len(host) <= MOST:

@@ -22,7 +22,7 @@ from weft.ports.resources import Scope
 Fence = Callable[[], None]
 """See `Scope.fence`."""
 Fields = Mapping[str, Any]
-"""Name of a spec's field -> value with the cloud's ids in it; used for desired and observed values."""
+"""Name of a spec's field -> its value, with the cloud's ids in it; for desired and observed values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +91,14 @@ class KindDriver(ABC):
     updatable: ClassVar[frozenset[str]]
     """Fields that can be changed in place."""
     no_such_id: ClassVar[str] = "404 by its id"
-    """What says that there is nothing with a known id, for receipts."""
+    """Proof that nothing with a known id exists, in words for receipts."""
     by_project: ClassVar[bool] = False
     """Whether the audit lists it with each project's token (`project_rows`): listing all at once takes an
     administrator."""
     by_own_project: ClassVar[bool] = False
     """Whether it is asked with a token of the service user's own project, not the pod's."""
     by_policy: ClassVar[bool] = False
-    """Whether listing it requires a policy that only sites with such resources grant."""
+    """Whether listing it requires a policy that only sites with such resources have."""
 
     def serves(self, resource: Resource) -> bool:
         """Whether this driver creates the resource: servers have two drivers."""
@@ -128,7 +128,7 @@ class KindDriver(ABC):
         raise AssertionError(f"{self.kind} isn't listed by project")
 
     def let_go(self, call: Call, resource: Resource, row: ListedResource) -> None:
-        """Take weft's mark off a resource that stays, and give it the name under which it stays. Raises the
+        """Remove weft's mark from a resource that stays, and give it the name under which it stays. Raises the
         error."""
         raise AssertionError(f"a {self.kind} never stays")
 
@@ -170,7 +170,7 @@ class KindDriver(ABC):
         return {}
 
     def status(self, row: ListedResource) -> tuple[Status, str]:
-        """Most kinds are as they will be once they are there."""
+        """Status of a row, and the reason. Most kinds are settled as soon as they exist."""
         return Status.SETTLED, ""
 
     def facts(self, row: ListedResource) -> dict[str, object]:
@@ -195,8 +195,7 @@ class KindDriver(ABC):
         """
 
     def remove_left(self, project: Project, row: ListedResource) -> None:
-        """Remove what carries the mark of an owner that is gone, identified by that mark alone. Raises the
-        error."""
+        """Remove a resource with the mark of an owner that is gone, identified by that mark alone. Raises the error."""
         self.remove(project, row, unfenced)
 
     def prepare(self, call: Call, rows: Sequence[ListedResource]) -> Sequence[ListedResource]:
@@ -217,7 +216,7 @@ class KindDriver(ABC):
 
 
 def as_text(value: object) -> str:
-    """A field's value for people."""
+    """A field's value in words."""
     if isinstance(value, tuple | frozenset):
         return ", ".join(sorted(str(v) for v in value)) or "none"
     if value is None or isinstance(value, bool):

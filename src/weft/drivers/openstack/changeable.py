@@ -1,4 +1,4 @@
-"""Images whose properties decide what Ironic boots when it deploys a machine, and who may change them
+"""Images whose properties decide what Ironic boots when it deploys a machine, and whether anyone may change them
 meanwhile.
 
 Nova's driver gives Ironic no more than an image's id. With some deploy interfaces Ironic then reads from the image's
@@ -25,14 +25,14 @@ READING = frozenset({"anaconda", "autodetect"})
 
 
 def deploy_interface(node: Json) -> str:
-    """The one that Ironic uses: an instance's takes precedence over the node's
+    """The deploy interface that Ironic uses: an instance's takes precedence over the node's
     (`objects.node.get_interface`)."""
     return str(info_of(node).get("deploy_interface") or node.get("deploy_interface") or "")
 
 
 def boots_ramdisk(interface: str) -> bool:
     """Whether a deploy interface boots a ramdisk instead of writing a disk."""
-    return interface == "ramdisk" or interface.endswith("-ramdisk")  # a site's own are named like this
+    return interface == "ramdisk" or interface.endswith("-ramdisk")  # a site's own are named so
 
 
 def goes_by_properties(node: Json) -> str:
@@ -59,7 +59,7 @@ def is_changeable(image: Json, own: Project, tenant: str) -> bool:
 
 
 def not_settled(asked: str, interface: str, name: object) -> PermanentError:
-    """Args: name: the image's."""
+    """The error for an image that a tenant may change. Args: name: the image's."""
     said = f"its machine's deploy interface {interface} goes by the image's properties, which a tenant may change"
     then = "give the machine another, or order an image that weft's project owns, or another's that is public"
     return PermanentError(asked, "Ironic", f"{said}: image {name}", then)

@@ -128,7 +128,7 @@ class VolumeAttachments(KindDriver):
         return [replace(row, mark=mark) for row, mark in marked if row is not None]
 
     def all_rows(self, own: Project) -> list[ListedResource]:
-        """They end with their servers."""
+        """None: attachments end with their servers."""
         return []
 
     def one_row(self, project: Project, thing_id: str) -> ListedResource | None:
@@ -137,7 +137,7 @@ class VolumeAttachments(KindDriver):
         return next((_row(server, raw) for raw in rows if raw["volumeId"] == volume), None)
 
     def observe(self, call: Call, resource: Resource, row: ListedResource) -> Observed:
-        """It has no description for a mark."""
+        """What is observed of an attachment, which has no description for a mark."""
         return super().observe(call, resource, replace(row, mark=call.scope.mark(resource.key)))
 
     def facts(self, row: ListedResource) -> dict[str, object]:

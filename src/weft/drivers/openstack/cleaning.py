@@ -91,7 +91,7 @@ class Cleaning:
 
     Attributes:
         steps: as `interface.step`, in their order.
-        began, ended: as Ironic has them (ISO 8601); it has no beginning of one by its agent.
+        began, ended: as Ironic has them (ISO 8601); it has no beginning of a cleaning by its agent.
         erased: what was done to the disks.
         spared: disks that weren't erased, if any.
         seen: where the steps are known from.
@@ -145,8 +145,8 @@ def last_cleaning(
 
 
 def set_back(cleaning: Cleaning, taken: LastClaim | None) -> str:
-    """Why the cleaning may be from before the machine's last use, though Ironic knows of no use since; empty
-    if it isn't.
+    """Why the cleaning may be older than the machine's last use, though Ironic knows of no use since; empty if it
+    isn't.
 
     An Ironic whose database was restored from a backup shows a machine as it was then: free, and cleaned.
 
@@ -164,7 +164,7 @@ def set_back(cleaning: Cleaning, taken: LastClaim | None) -> str:
 
 
 def ended_at(cleaning: Cleaning) -> datetime:
-    """When it ended; a proved cleaning has such a time."""
+    """When the cleaning ended; a proved cleaning has such a time."""
     ended = moment_of(cleaning.ended)
     assert ended is not None
     return ended
@@ -194,7 +194,7 @@ def _last_end(
 
 
 def _is_its(watched: WatchedCleaning | None, changed: str) -> bool:
-    """Whether the machine became available at the end of the cleaning that was watched, and nothing else since."""
+    """Whether the machine became available at the end of the watched cleaning, and hasn't changed its state since."""
     then, now = moment_of(watched.ended if watched else ""), moment_of(changed)
     return then is not None and then == now
 
@@ -221,7 +221,7 @@ def _cleaning(
     if not erased:
         return f"its cleaning had no step that erases disks (steps: {', '.join(steps) or 'none'})"
     seen = f"seen by weft from {watched.since} to {watched.looked}" if watched else "as Ironic logged them"
-    # If Ironic logs it, no agent has done it.
+    # Steps that Ironic logged weren't its agent's, which alone leaves members of a RAID as they were.
     spared = MEMBERS if logged is None and not _without_raid(steps, next(iter(erased)), node) else ""
     began = began if logged is not None else ""
     return Cleaning(steps, began, ended, ", ".join(erased.values()), seen, spared=spared)

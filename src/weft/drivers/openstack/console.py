@@ -1,8 +1,8 @@
 """Serial consoles that Ironic serves itself, without Nova's proxy and its tokens.
 
 Anyone who knows a console's URL can read and type. A teardown stops it, but while the node has
-`console_enabled` Ironic starts it again at the end of the next deployment, for the next tenant. So it is
-switched off before a machine is given back, and a machine whose console is on is neither free nor clean.
+`console_enabled` Ironic starts it again at the end of the next deployment, for the next tenant. So it is switched off
+before a machine is freed, and a machine whose console is on is neither free nor clean.
 
 Source: ironic 39, `conductor.manager.set_console_mode`, `conductor.deployments._start_console_in_deploy`.
 """
@@ -16,7 +16,7 @@ from weft.drivers.openstack.session import Project
 from weft.model.errors import NotYetError, TemporaryError
 
 REFUSED = (400, 404, 409, 501)
-"""Statuses of Ironic's answer if this machine can't do it, or can't now."""
+"""Statuses of Ironic's answer if this machine can't switch its console, or can't now."""
 BY_HAND = "switch it off (`openstack baremetal node console disable`)"
 _FAILED = "disabling the console"
 
@@ -33,7 +33,7 @@ def console_failure(node: Json) -> str | None:
 
 
 def console_off(own: Project, asked: str, node: Json) -> str | None:
-    """Ask Ironic to switch it off, which it does later. Returns None, or why it can't be switched off.
+    """Ask Ironic to switch a console off, which it does later. Returns None, or why it can't be switched off.
 
     Raises `NotYetError`: Ironic works on the node.
     """
@@ -47,7 +47,7 @@ def console_off(own: Project, asked: str, node: Json) -> str | None:
 
 
 def wait_for_console(own: Project, asked: str, node: Json) -> NoReturn:
-    """Have it switched off, and wait for it; raises an alarm if Ironic can't."""
+    """Have the console switched off, and wait for that; an operator is asked for help if Ironic can't."""
     if why := console_off(own, asked, node) or console_failure(node):
         raise TemporaryError(asked, "Ironic", why, BY_HAND, alarming=True)
     raise NotYetError(asked, "Ironic", "its console is being switched off")

@@ -1,9 +1,9 @@
-"""Who has allocations of compute hosts in Placement, and what is reserved there.
+"""Consumers with allocations of compute hosts in Placement, and what is reserved there.
 
 Sources: Placement's "List resource providers" (`in_tree`), "List resource provider allocations" and "List resource
-provider inventories" (`reserved`: of a whole inventory by an operator, or by Nova of a device that is used once). Who
-has an allocation is asked of one provider at a time, so an overview of a cloud is read in rounds, a bounded number of
-requests in each. Which of many hosts have none, and which have no new one since they were read, two listings say
+provider inventories" (`reserved`: of a whole inventory by an operator, or by Nova of a device that is used once).
+Allocations are listed for one provider at a time, so an overview of a cloud is read in rounds, a bounded number of
+requests in each. Two listings show which of many hosts have none, and which have no new one since they were read
 (`weft.drivers.openstack.providers`).
 """
 
@@ -25,8 +25,8 @@ from weft.model.errors import UnknownError
 log = logging.getLogger(__name__)
 
 FRESH_TREE = 300.0
-"""Seconds for which a host's resource providers, and what of them is reserved, are cached: they change only
-with its devices, or when an operator changes them."""
+"""Seconds for which a host's resource providers, and what is reserved of them, are cached: they change only with its
+devices, or when an operator changes them."""
 ROUND = 500
 """Most requests in one round; the last host may exceed it by the providers of its devices."""
 KNOWN = 300.0
@@ -47,7 +47,7 @@ _NO_DEVICES = (
 )
 """Prefixes of resource classes (os-resource-classes) that aren't PCI devices."""
 _UNKNOWN = "unknown"
-"""Stands for the classes of an allocation that is shown without any."""
+"""Placeholder for the classes of an allocation that is shown without any."""
 
 Classes = Mapping[str, frozenset[str]]
 """Consumer -> resource classes of its allocation that may be devices."""
@@ -55,7 +55,7 @@ _NONE: Classes = {}
 
 
 class _Reading(NamedTuple):
-    """Who had allocations of a host, at a time in monotonic seconds, and its tree as listed before that."""
+    """Consumers with allocations of a host at a time (monotonic seconds), and the host's tree as listed before that."""
 
     at: float
     tree: Tree
@@ -68,7 +68,7 @@ class Overview:
 
     Attributes:
         trees: provider -> its tree.
-        classes: provider of a host -> who has allocations there; only where the listings prove it.
+        classes: provider of a host -> the consumers with allocations there; only where the listings prove it.
     """
 
     trees: Mapping[str, Tree] = field(default_factory=dict[str, Tree])
@@ -95,9 +95,9 @@ class Consumers:
         self._readings: dict[str, _Reading] = {}
 
     def overview(self, own: Project, shown: Mapping[str, Collection[str]]) -> Overview:
-        """What listings of the whole cloud say now; nothing if Placement doesn't answer, or not for these hosts: they
-        are asked about one by one then. A reading of before counts if no allocation was written since, and each that
-        was there is of a server that Nova shows there: one that was removed changes no generation.
+        """What listings of the whole cloud say now. Hosts that they say nothing about, as when Placement doesn't
+        answer, are asked about one by one. An earlier reading counts if no allocation was written since, and each one
+        in it is of a server that Nova shows there: removing an allocation changes no generation.
 
         Args:
             shown: provider of a host -> servers that Nova shows on the host.
@@ -128,7 +128,7 @@ class Consumers:
         return Overview(listed, known)
 
     def _unused(self, own: Project, of: Mapping[str, Tree]) -> list[str]:
-        """Those of these providers of hosts in whose trees nothing is used."""
+        """Those of these hosts' providers in whose trees nothing is used."""
         try:
             free = unused(own)
         except self._unreadable as error:
@@ -146,8 +146,8 @@ class Consumers:
         self._readings = {**kept, **readings}
 
     def of(self, own: Project, host: str, provider: str, overview: Overview = NOTHING) -> Classes:
-        """Who has an allocation of a host, or of one of its devices alone, which may be providers of their
-        own. Raises what an unreadable answer raises.
+        """Consumers with an allocation of a host, or of only one of its devices, which may be providers of their own.
+        Raises what an unreadable answer raises.
         """
         if provider in overview.classes:
             return overview.classes[provider]
@@ -171,8 +171,8 @@ class Consumers:
 
     def withheld(self, own: Project, host: str, provider: str) -> str:
         """Inventories of a host that are reserved as a whole, at most `FRESH_TREE` old; empty if there are
-        none, or if they can't be read. Call it after `of`. Nova itself finds no valid host there, so a
-        failure to read is only logged, and makes nothing unknown.
+        none, or if they can't be read. Call it after `of`. Nova itself wouldn't place a server there, so a failure to
+        read is only logged.
         """
         read_at, text = self._withheld.get(provider, (-math.inf, ""))
         if time.monotonic() - read_at > FRESH_TREE:
@@ -192,10 +192,10 @@ class Consumers:
     def round(
         self, own: Project, hosts: Mapping[str, Iterable[str]], sentence: Callable[[Exception], str]
     ) -> tuple[Mapping[str, Classes], Mapping[str, str], Mapping[str, str]]:
-        """Read some hosts; returns host -> who has an allocation there, as last read; host -> why that is
-        unknown; and host -> what is reserved there, from the second reading on, up to `FRESH_TREE` old:
-        allocations of all hosts come first. Hosts that had an allocation are read first, then those that were
-        read longest ago. A host that no round has reached yet is in neither. One caller at a time.
+        """Read some hosts; returns host -> consumers with an allocation there, as last read; host -> why that is
+        unknown; and host -> what is reserved there, from the second reading on, up to `FRESH_TREE` old: allocations of
+        all hosts come first. Hosts that had an allocation are read first, then those that were read longest ago. A host
+        that no round has reached yet is in neither. One caller at a time.
 
         Args:
             hosts: host -> ids of its resource providers.
@@ -265,7 +265,7 @@ class Consumers:
 
 
 def _is_same(before: _Reading, tree: Tree, now: float) -> bool:
-    """Whether no allocation was written since: the same providers have the same generations."""
+    """Whether no allocation was written since a reading: the same providers have the same generations."""
     return now - before.at <= SAME and before.tree == tree
 
 

@@ -29,7 +29,7 @@ def had_no_host(own: Project, project_id: str, server: str) -> bool:
 
     Args:
         own: weft's own project, whose token sees servers of all projects.
-        project_id: whose server it is.
+        project_id: project of the server.
 
     Raises `UnknownError` if Nova doesn't show its row, or still shows it as existing.
     """

@@ -59,7 +59,7 @@ DRIVERS: tuple[KindDriver, ...] = (
 T = TypeVar("T")
 
 REQUESTS = 8
-"""Concurrent requests to one service; see docs/decisions/openstack-driver.md."""
+"""Most concurrent requests to one service; see docs/decisions/openstack-driver.md."""
 
 
 @all_shaped
@@ -282,7 +282,7 @@ class OpenStackDriver:
         return found
 
     def _misread(self, asked: str, error: Exception) -> UnknownError:
-        """A row without the common fields: its meaning is unknown, and nothing follows from it."""
+        """The error for a row without the common fields: its meaning is unknown, and nothing follows from it."""
         seen = f"a malformed answer ({type(error).__name__}: {error})"
         return UnknownError(asked, f"cloud {self.name}", seen, "its state is unknown; see the log")
 

@@ -23,7 +23,7 @@ from weft.ports.occupants import Ended, Ending
 PAGE = 1000
 """Actions per page."""
 PATIENCE = 120.0
-"""Longest time for reading one server's record, in seconds."""
+"""Most seconds for reading one server's record."""
 MOST_READ = 1000
 """Most actions of one server whose events are read: a project member can add actions by shelving or resizing
 its server, but each takes Nova several seconds."""
@@ -75,9 +75,10 @@ _TERMINATES, _CONFIRMS, _REVERTS = (
     "compute_confirm_resize",
     "compute_revert_resize",
 )
-"""A resize is confirmed where the server came from, and reverted where it went; both may be one host."""
+"""Events that end a server or a resize. A resize is confirmed on the host that the server came from, and reverted on
+the one that it went to; both may be the same."""
 _BUILDS = "compute__do_build_and_run_instance"
-"""Ends in `Success` even if the host found the server deleted, or couldn't build it."""
+"""An event that ends in `Success` even if the host found the server deleted, or couldn't build it."""
 _ASKS = frozenset(
     {
         "compute_prep_resize",
@@ -91,7 +92,7 @@ _ASKS = frozenset(
 _LEAVES = frozenset({"compute_resize_instance", "compute_live_migration"})
 """Events on the host that a server is moved from."""
 _ARRIVES = "compute_post_live_migration_at_destination"
-"""Requested by the host it came from, once the guest was gone there: `compute_live_migration` ends when it begins."""
+"""An event that the source host requests once the guest has left it: `compute_live_migration` ends when it begins."""
 
 
 def ending(
@@ -110,7 +111,7 @@ def ending(
         project_id: whose server it is; empty: not known.
         whole: it had a whole machine: whichever nova-compute removed it did so through Ironic.
         hosts: names of Nova's hosts, since the record may only have their hashes; True reads them again.
-        patience: longest time for reading its record, in seconds.
+        patience: most seconds for reading its record.
         unplaced: whether no host had it when Nova deleted it (`weft.drivers.openstack.deletedservers.had_no_host`);
             asked if its record alone doesn't say. None: that can't be asked.
     """
@@ -207,7 +208,7 @@ class _Listed:
 
 
 def _listed(project: Project, asked: str, path: str, server: str, until: float) -> _Listed | Ending:
-    """Read page by page; or why they don't show the ending. Args: until: when to stop, in monotonic
+    """The actions, read page by page; or the ending if they don't show it. Args: until: when to stop, in monotonic
     seconds."""
     read: list[Json] = []
     seen = 0
@@ -262,7 +263,7 @@ class _Names:
         return name or hashed
 
     def more(self) -> bool:
-        """Read the names again; whether they changed."""
+        """Read the names again; returns whether they changed."""
         before, self.known = self.known, frozenset(self.hosts(True))
         self._of = {}
         return self.known != before
@@ -275,8 +276,8 @@ def host_id(project_id: str, host: str) -> str:
 
 def judged(events: Iterable[tuple[str, Json]]) -> Ending:
     """How a server ended, by its events, oldest first, each with its host. It has ended when every host that
-    had it has removed it since. No host undoes what another did: an evacuated guest may keep running where it
-    was, since that nova-compute wasn't asked.
+    had it has removed it since. A removal by one host says nothing about another host: an evacuated guest may keep
+    running where it was, since that nova-compute wasn't asked.
     """
     left: dict[str, Json] = {}
     over: dict[str, Json] = {}

@@ -23,7 +23,7 @@ from weft.model.site import Node, Site
 from weft.planning.fabric.addressing import client_id, mac_of_guid
 
 INVENTORY = {"OpenStack-API-Version": "baremetal 1.81", "X-OpenStack-Ironic-API-Version": "1.81"}
-"""Antelope: the first with inspection results."""
+"""Ironic's microversion of Antelope, the first with inspection results."""
 NO_INVENTORY = "Node inventory record for node"
 """How Ironic's 404 for a machine that was never inspected begins."""
 HIDDEN = frozenset({"redfish_password"})
@@ -38,7 +38,7 @@ class Enrollment:
         self._ironic = self._own.baremetal
 
     def node(self, machine: str) -> Json | None:
-        """The node as it is now; None: Ironic says that it doesn't have it. Raises `UnknownError`."""
+        """The node as it is now; None: Ironic says that it doesn't exist. Raises `UnknownError`."""
         found = read_node(self._own, machine)
         return None if found["provision_state"] == GONE else found
 
@@ -59,7 +59,7 @@ class Enrollment:
         return self._ironic.part(asked, answer, "inventory"), answer.body.get("plugin_data")
 
     def make_node(self, body: Json) -> None:
-        """No error if it exists already, as after a lost answer: it is compared afterwards."""
+        """Create a node. No error if it exists already, as after a lost answer: it is compared afterwards."""
         asked = f"enroll machine {body['name']}"
         body = {name: value for name, value in body.items() if name != "traits"}  # sent in a separate request
         answer = self._ironic.ask(asked, "POST", "/v1/nodes", json=body, ok=(409,))

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 ROLES = "give the service user the roles and policies of docs/operating-roles.md"
 
-# Conflicts that resolve themselves, when remains disappear or a race ends.
+# Conflicts that pass when remains of other resources disappear or a race ends.
 PASSING_CONFLICTS = frozenset(
     {
         "NetworkInUse",

@@ -208,7 +208,7 @@ class _Search:
                 self.found.setdefault(resource.key, []).append(one)
 
     def images(self, wanted: Sequence[Resource]) -> None:
-        """Report images that don't exist, or that someone else's properties are on."""
+        """Report images that don't exist, or that have properties set by someone else."""
         for resource in wanted:
             rows = images_named(self._own, resource.name)
             mine = [row for row in rows if row.get("owner") == self._project]
@@ -227,7 +227,7 @@ class _Search:
             self.found.setdefault(resource.key, []).append(one)
 
     def _others(self, rows: Sequence[Json]) -> list[Json]:
-        """Without what weft has already, also under a key that is no longer desired."""
+        """The rows without resources that weft has already, also under a key that is no longer desired."""
         return [row for row in rows if row["id"] not in self._known]
 
     def _add(self, resource: Resource, row: Json, like: str, same: bool = True) -> None:
@@ -251,6 +251,6 @@ def _on(
     by: str = "network_id",
     asked: str = "",
 ) -> list[Json]:
-    """Rows on these networks, or that refer to these resources in another field."""
+    """Rows of a collection that refer to these networks or other resources in the field `by`."""
     asked, only = asked or f"list {collection} on the site's networks", {by: sorted(things)}
     return own.network.listing(asked, f"/{collection}", collection, {"fields": fields}, only=only)

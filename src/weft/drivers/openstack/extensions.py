@@ -8,7 +8,8 @@ from weft.drivers.openstack.service import CloudService
 from weft.model.errors import UnknownError
 
 FRESH = 300.0
-"""Seconds for which a listing counts: Neutron has others only once it was restarted, and each visit to a pod asks."""
+"""Seconds for which a listing counts: Neutron's extensions only change when it is restarted, and each visit of a pod
+asks for them."""
 
 
 class Extensions:
@@ -18,7 +19,7 @@ class Extensions:
         self._read: tuple[float, frozenset[str]] | None = None
 
     def of(self, network: CloudService) -> frozenset[str]:
-        """Those listed within `FRESH` seconds; asks if that is longer ago. Raises `UnknownError`."""
+        """Aliases of the extensions, by a listing that is at most `FRESH` seconds old. Raises `UnknownError`."""
         read, now = self._read, time.monotonic()
         if read is None or now - read[0] > FRESH:
             read = self._read = now, _listed(network)

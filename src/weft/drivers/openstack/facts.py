@@ -143,7 +143,8 @@ class OpenStackFacts(
         return {host: why for host, why in reasons.items() if why}
 
     def _unfit_machines(self, own: Project, needs: HostNeeds, alone: bool) -> Mapping[str, str]:
-        """If Ironic doesn't answer, no machine is fit; the hosts of virtual machines aren't affected.
+        """Machine -> why it is unfit. If Ironic doesn't answer, no machine is fit; the hosts of virtual machines aren't
+        affected.
 
         Args:
             alone: only machines are asked for: then an unknown state is the answer.
@@ -221,7 +222,7 @@ class OpenStackFacts(
 
     def _check_ironics_image(self, tenant: Project, name: str, image: Json) -> None:
         """Ironic reads an image with the rights of the deploying user, which is weft's: a tenant's private
-        image would be refused only after the machine was taken (HTTP 400, `Image … can not be found`).
+        image would be refused only after the machine was claimed (HTTP 400, `Image … can not be found`).
         """
         own = self._sessions.own()
         if self._lookups.image(own, str(image["id"])) is None:

@@ -13,7 +13,7 @@ included."""
 
 
 def in_urls(only: Filters) -> Iterator[Filters]:
-    """The same filters, with as many values of the longest one at a time as fit into a URL."""
+    """The filters, split so that each part fits into a URL: each has as many values of the longest filter as fit."""
     many = {name: values for name, values in only.items() if not isinstance(values, str)}
     if not many:
         yield only

@@ -162,7 +162,7 @@ class Flavors(KindDriver):
         own.compute.ask(f"set extra specs of flavor {name}", "POST", path, json=body)
 
     def _give_back(self, own: Project, row: ListedResource, had: Note) -> None:
-        """Restore the former values of keys, or remove the keys."""
+        """Restore the former values of keys; remove keys that had none."""
         if back := {k: v for k, v in had.items() if v is not None}:
             self._set(own, row.id, row.name, back)
         for key in (k for k, v in had.items() if v is None):
@@ -208,7 +208,7 @@ def _note(there: Mapping[str, str], spec: FlavorSpec | None = None) -> dict[str,
 
 
 def _is_old(there: Mapping[str, str]) -> bool:
-    """Whether the note is of a version before 2. Without the description, all was restored already."""
+    """Whether the note is of a version before 2. If weft's description is gone, everything was restored already."""
     return BEFORE in there and DESCRIPTION in there and NOTED not in there
 
 

@@ -14,7 +14,7 @@ FORWARDING = "floating-ip-port-forwarding"
 
 
 def end_forwardings(project: Project, floating_ip: str) -> None:
-    """Delete those of one floating IP of the project. Raises the error."""
+    """Delete the port forwardings of one floating IP of the project. Raises the error."""
     if FORWARDING not in project.extensions.of(project.network):
         return
     asked, path = (

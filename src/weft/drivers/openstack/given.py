@@ -26,14 +26,14 @@ from weft.model.resources import Resource
 from weft.model.specs import ServerSpec
 
 PARTS = ("kernel_id", "ramdisk_id", "boot_iso_id", "stage2_id", "ks_template")
-"""Properties of an image that are other images, or URLs, which Ironic reads as well."""
+"""Properties of an image that name other images, or URLs, which Ironic reads as well."""
 MARK, NAME = "weft", "display_name"
 """Keys in `instance_info`: weft's mark, and the server's name, where Nova's driver has it too."""
 BOOTED = ("image_source", "kernel", "ramdisk", "boot_iso")
-"""The same: what Ironic boots, or writes to the disk."""
+"""Keys in `instance_info`: what Ironic boots, or writes to the disk."""
 _PROPERTIES = {"kernel": "kernel_id", "ramdisk": "ramdisk_id"}
 CHECKED = "weft_images"
-"""The same: ids of the image and of its parts, as weft has checked them."""
+"""Keys in `instance_info`: ids of the image and of its parts, as weft has checked them."""
 
 
 def instance_info(call: Call, resource: Resource, node: Json) -> Json:
@@ -96,7 +96,7 @@ def _booted(asked: str, call: Call, image: Json, node: Json) -> dict[str, str]:
 
 
 def unchecked(info: Json) -> str:
-    """What Ironic boots by now that weft didn't give it; empty if nothing.
+    """What Ironic now boots that weft didn't give it; empty if nothing.
 
     Args:
         info: a node's `instance_info`.

@@ -1,4 +1,5 @@
-"""Services quote what they refuse (Nova: `Invalid input for field/attribute user_data. Value: …`), keys included."""
+"""Hides secrets in services' answers, which quote what they refuse (Nova: `Invalid input for field/attribute user_data.
+Value: …`), keys included."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from weft.drivers.openstack.errors import CloudAnswer
 SECRET_FIELDS = frozenset({"user_data", "configdrive", "adminPass", "rescue_password", "password", "secret"})
 """Fields of requests whose values must not appear in any error, log or reason."""
 _BEGINNING, _SHORTEST = 24, 4
-"""Number of characters by which a quoted value is recognized, since services truncate them; fewer prove
-nothing."""
+"""Number of characters by which a quoted value is recognized, since services truncate them; shorter quotations aren't
+recognized."""
 
 
 def without_secrets(answer: CloudAnswer, sent: object, token: str | bytes | None) -> CloudAnswer:

@@ -22,10 +22,10 @@ LONGEST = 60.0
 KEPT = 10_000
 """Maximum number of cached answers; the oldest are evicted."""
 LONGEST_TOKEN = 8192
-"""Characters. A Fernet or JWS token has a few hundred; longer ones aren't forwarded to Keystone."""
+"""Most characters of a token. A Fernet or JWS token has a few hundred; longer ones aren't forwarded to Keystone."""
 
 ALARMS = timedelta(minutes=1)
-"""Shortest time between two equal lines in the log."""
+"""Least number of seconds between two equal lines in the log."""
 
 
 class KeystoneIdentity:

@@ -30,7 +30,7 @@ from weft.model.resources import Kind, Observed, Outcome, Resource
 from weft.model.specs import ImagePropertiesSpec
 
 MARK, BEFORE, NOTED = "weft_mark", "weft_before", "weft_note"
-"""weft's mark; the image's former values; the version of that note."""
+"""Properties of weft's: its mark; a note with the image's former values; the version of that note."""
 KEYS = "properties"
 PATCH = {"Content-Type": "application/openstack-images-v2.1-json-patch"}
 
@@ -84,7 +84,7 @@ class Images(KindDriver):
         self._write(call, resource, row)
 
     def _write(self, call: Call, resource: Resource, row: ListedResource) -> None:
-        """Everything in one request: Glance applies a patch as a whole or not at all."""
+        """Set all properties in one request: Glance applies a patch as a whole or not at all."""
         spec, there = resource.spec_as(ImagePropertiesSpec), _texts(row.raw)
         if row.mark is not None and BEFORE not in there:
             raise note_lost(f"set properties of image {row.name}", "Glance", BEFORE)
@@ -108,7 +108,7 @@ class Images(KindDriver):
         self._end(project, row)
 
     def _end(self, project: Project, row: ListedResource, spec: ImagePropertiesSpec | None = None) -> None:
-        """Restore everything recorded; once that is observed, remove what is weft's."""
+        """Restore all recorded values; once that is observed, remove weft's own properties."""
         asked = f"give back image {row.name}"
         if BEFORE not in _texts(row.raw):
             raise note_lost(asked, "Glance", BEFORE)
@@ -171,7 +171,7 @@ def _row(raw: Json) -> ListedResource:
 
 
 def _texts(raw: Json) -> dict[str, str]:
-    """Its properties; Glance's own fields that aren't strings are left out."""
+    """An image's properties; fields of Glance that aren't strings are left out."""
     return {k: v for k, v in raw.items() if isinstance(v, str)}
 
 

@@ -1,4 +1,4 @@
-"""Instances of Ironic's nodes: to whom one belongs, and requests for it, made right after reading that.
+"""Instances of Ironic's nodes: which server a node has, and requests for it, made right after reading that.
 
 Sources: Ironic's api-ref (nodes, VIFs, provision states).
 """
@@ -21,8 +21,8 @@ from weft.model.messages import outside
 
 
 def instance_of(node: Json) -> str | None:
-    """Its `instance_uuid`; None if it has none, or Ironic doesn't have the node. Raises `UnknownError` if
-    Ironic doesn't say."""
+    """A node's `instance_uuid`; None if it has none, or Ironic doesn't have the node. Raises `UnknownError` if Ironic
+    doesn't say."""
     if node["provision_state"] == GONE:
         return None
     if "instance_uuid" not in node:
@@ -54,13 +54,13 @@ def server_id(node: Json) -> str:
 
 
 def info_of(node: Json) -> Json:
-    """Its `instance_info`."""
+    """A node's `instance_info`."""
     info: object = node.get("instance_info")
     return cast(Json, info) if isinstance(info, dict) else {}
 
 
 def attached(own: Project, machine: str) -> frozenset[str]:
-    """Ids of the Neutron ports that are attached."""
+    """Ids of the Neutron ports that are attached to a machine."""
     asked, path = f"list the ports attached to machine {machine}", f"/v1/nodes/{machine}/vifs"
     rows = own.baremetal.rows(asked, own.baremetal.ask(asked, "GET", path), "vifs")
     return frozenset(str(row["id"]) for row in rows)
@@ -74,7 +74,7 @@ def detach(own: Project, asked: str, machine: str, vif: str) -> None:
 
 
 def provision(own: Project, asked: str, machine: str, body: Json) -> None:
-    """Ask for a state. A refusal may mean that it was asked for already: an answer was lost, or Ironic is
+    """Request a provision state. A refusal may mean that it was requested already: an answer was lost, or Ironic is
     working on it."""
     path = f"/v1/nodes/{machine}/states/provision"
     answer = own.baremetal.ask(asked, "PUT", path, json=body, ok=(400, 409))

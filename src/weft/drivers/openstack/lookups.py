@@ -15,12 +15,13 @@ from weft.model.ordernames import MOST_NAMES, OrderNames
 from weft.ports.patience import waiting_at_most
 
 REMEMBERED = 60.0
-"""Seconds."""
+"""Seconds for which an answer is cached."""
 KEPT = 2_000
 """Maximum number of cached answers; the oldest are evicted."""
 
 PLACEMENT_MICROVERSION = "1.18"
-"""Queens: the first that lists providers by a required trait; 1.14 brought the roots of trees."""
+"""Placement's microversion of Queens, the first that lists providers by a required trait; 1.14 brought the roots of
+trees."""
 
 UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 T = TypeVar("T")
@@ -38,7 +39,7 @@ def _names(rows: list[Json]) -> tuple[str, ...]:
 
 
 class Lookups:
-    """Thread-safe. A failed lookup is `None` or a `PermanentError`, and never cached.
+    """Cached lookups in one cloud. Thread-safe. A failed lookup is `None` or a `PermanentError`, and never cached.
 
     Args:
         closed: names of networks of the service user's project that no tenant may have a port on.

@@ -1,8 +1,7 @@
-"""Bare-metal machines in Ironic: claimed by a mark, given back only with the record of a cleaning. Nova
-deploys them (`weft.drivers.openstack.nova`), or weft has Ironic do it (`weft.drivers.openstack.metal`). When
-a server is reported as deleted, the cleaning of its machine has only just begun. So each machine is a
-resource of its own, which servers depend on: it exists as long as it carries the pod's mark, and the mark is
-removed only from a machine whose cleaning was read.
+"""Bare-metal machines in Ironic: claimed by a mark, freed only with the record of a cleaning. Nova deploys them
+(`weft.drivers.openstack.nova`), or weft has Ironic do it (`weft.drivers.openstack.metal`). When a server is reported as
+deleted, the cleaning of its machine has only just begun. So each machine is a resource of its own, which servers depend
+on: it exists as long as it carries the pod's mark, and the mark is removed only from a machine whose cleaning was read.
 
 Sources: Ironic's api-ref (nodes, node history from microversion 1.78), `ironic.common.states`.
 """
@@ -39,8 +38,8 @@ from weft.model.specs import MachineSpec
 
 
 class Machines(KindDriver):
-    """See the module. A machine's id for weft is `node@owner`: in the next pod the same machine is another
-    resource."""
+    """Bare-metal machines as resources of pods. A machine's id for weft is `node@owner`: in the next pod the same
+    machine is another resource."""
 
     kind = Kind.MACHINE
     threads = "baremetal"
@@ -59,8 +58,8 @@ class Machines(KindDriver):
         return [row for row in map(_row, listed) if row.mark is not None]
 
     def one_row(self, project: Project, thing_id: str) -> ListedResource | None:
-        """None only if it is free and clean. A missing mark doesn't prove that it was given back: others than
-        weft can write `extra`, even members of a lessee.
+        """None only if the machine is free and clean. A missing mark doesn't prove that it was freed: others than weft
+        can write `extra`, even members of a lessee.
         """
         machine, _, _ = thing_id.partition("@")
         row = _row(read_node(project, machine))
@@ -74,7 +73,7 @@ class Machines(KindDriver):
         return alive_conductor(call.own)
 
     def proof(self, call: Call, resource: Resource, text: str) -> str:
-        """The proof that it isn't the pod's: the machine's cleaning, if it was the pod's before."""
+        """The proof that the machine isn't the pod's: its cleaning, if it was the pod's before."""
         machine = resource.spec_as(MachineSpec).machine
         mark = (row := _row(read_node(call.own, machine))).mark
         if mark is not None and (mark.site, mark.owner) == (call.scope.site, call.scope.owner):
@@ -93,7 +92,8 @@ class Machines(KindDriver):
         return status, why
 
     def observe(self, call: Call, resource: Resource, row: ListedResource) -> Observed:
-        """Only the tenant may be its lessee meanwhile, which Ironic makes it by default."""
+        """What is observed of a machine. Meanwhile its only lessee may be the tenant, which Ironic makes the lessee by
+        default."""
         seen = KindDriver.observe(self, call, resource, row)
         if seen.status is not Status.SETTLED:
             return seen
@@ -123,7 +123,7 @@ class Machines(KindDriver):
                 raise TemporaryError(asked, "Ironic", cleaned, then, alarming=True)
             text = call.text(resource.key)
             call.own.cleanings.take(machine, ended_at(cleaned))
-            call.scope.fence()  # the readings took their time
+            call.scope.fence()  # the readings may have taken long
             change = {"op": "add", "path": f"/extra/{MARK}", "value": text}
             return _row(patch_node(call.own, asked, machine, [change])).id
 
@@ -134,7 +134,7 @@ class Machines(KindDriver):
         patch_node(call.own, f"mark machine {resource.node}", str(row.raw["uuid"]), [change])
 
     def remove(self, project: Project, row: ListedResource, fence: Fence) -> None:
-        """Take the mark off, once the machine is proved clean.
+        """Remove the mark once the machine is proved clean.
 
         Raises `NotYetError` while it is deployed, deleted or cleaned; `TemporaryError` if a person must act.
         """
@@ -155,7 +155,7 @@ class Machines(KindDriver):
 
 
 def _what_to_do(row: ListedResource) -> str:
-    """What an operator must do about a machine that isn't returned."""
+    """What an operator must do about a machine that can't be freed."""
     if row.raw.get("provision_state") == "error":
         return (
             "Ironic couldn't tear it down, so its system may run on: mend its BMC or switch it off, then "
@@ -165,7 +165,8 @@ def _what_to_do(row: ListedResource) -> str:
 
 
 def _still_marked(own: Project, asked: str, row: ListedResource, fence: Fence) -> Json:
-    """Reading took time: another worker may have given it back, and the next pod may have it."""
+    """The node, if its mark and instance are unchanged. Reading took time: another worker may have freed it, and the
+    next pod may have it."""
     node = read_node(own, str(row.raw["uuid"]))
     if _row(node).mark != row.mark or node.get("instance_uuid"):
         raise TemporaryError(asked, "Ironic", "its mark or its instance has changed meanwhile")
@@ -198,9 +199,9 @@ def _state(own: Project, node: Json | None, site: str) -> str:
 
 
 def unoffered(own: Project, machine: str) -> str | None:
-    """Why Nova's scheduler would find no valid host on a machine that is free in Ironic; None if it would
-    find it. nova-compute updates Placement periodically (`[DEFAULT] update_resources_interval`, a minute by
-    default): until then, a machine that was just enrolled or cleaned is missing, or is reserved.
+    """Why Nova's scheduler would find no valid host on a machine that is free in Ironic; None if it would find one.
+    nova-compute updates Placement periodically (`[DEFAULT] update_resources_interval`, a minute by default): until
+    then, a machine that was just enrolled or cleaned is missing, or is reserved.
     """
     asked, path = f"read what Nova offers of machine {machine}", f"/resource_providers/{machine}/inventories"
     headers = {"OpenStack-API-Version": f"placement {PLACEMENT_MICROVERSION}"}
@@ -220,7 +221,7 @@ def unoffered(own: Project, machine: str) -> str | None:
 
 
 def _cleaned(own: Project, node: Json) -> Cleaning | str:
-    """Args: node: as it was read before."""
+    """How a machine was cleaned, or why it doesn't count as clean. Args: node: as it was read before."""
     machine = str(node["uuid"])
     asked, path = f"read how machine {machine} was cleaned", f"/v1/nodes/{machine}/history"
     answer = own.baremetal.ask(asked, "GET", path, params={"detail": "true"})

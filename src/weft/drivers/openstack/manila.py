@@ -36,11 +36,11 @@ from weft.model.uses import Use
 
 _APPLYING = frozenset({"queued_to_apply", "applying", "queued_to_update", "updating"})
 _EXISTS = "exists"
-"""Word in Manila's answer (400) if the share already has a rule for the address."""
+"""A word in Manila's answer (400) that the share already has a rule for the address."""
 
 
 class Shares(StorageKind):
-    """NFS shares. Only the pod's own rules may be on one: others are removed."""
+    """NFS shares. A share may have only the pod's own access rules: others are removed."""
 
     kind = Kind.SHARE
     threads = "share"
@@ -84,7 +84,8 @@ class Shares(StorageKind):
         return {"others": others, "public": bool(row.raw.get("is_public"))}
 
     def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
-        """Others' access rules come first, and a failed change doesn't keep the rest from being tried."""
+        """Make changes in place. Others' access rules are removed first; a failed change doesn't keep the rest from
+        being tried."""
         share = call.project.share
         steps: list[Callable[[], object]] = []
         if "others" in fields:

@@ -1,4 +1,4 @@
-"""Servers of bare metal straight through Ironic, without Nova: for clouds with `machines_by: ironic`.
+"""Bare-metal servers through Ironic alone, without Nova: for clouds with `machines_by: ironic`.
 
 A server is an instance in Ironic's terms. weft's id of it is `instance@node`: the node's `instance_uuid`,
 which weft chooses, and the node. One PATCH assigns the machine: Ironic refuses it with 409 if the node has
@@ -68,11 +68,11 @@ ENDED_BY_DELETION = frozenset(
     {"active", "deploy failed", "error", "rescue", "rescue failed", "unrescue failed", "service failed"}
     | {"wait call-back", "rescue wait", "service wait"}
 )
-"""States out of which Ironic's `deleted` leads (ironic 39, `ironic.common.state_machine`)."""
+"""States in which Ironic accepts the target `deleted` (ironic 39, `ironic.common.state_machine`)."""
 
 
 class MetalServers(KindDriver):
-    """See the module."""
+    """Servers that Ironic deploys without Nova."""
 
     kind = Kind.SERVER
     threads = "baremetal"
@@ -97,7 +97,7 @@ class MetalServers(KindDriver):
         return [row for row in rows if row is not None and row.mark is not None]
 
     def one_row(self, project: Project, thing_id: str) -> ListedResource | None:
-        """None only if Ironic has the node with another instance or none."""
+        """The server's machine; None only if Ironic has the node with another instance or none."""
         node = read_node(project, thing_id.partition("@")[2])
         if node["provision_state"] == GONE:
             said = "its machine isn't in Ironic: it may still be running"
@@ -296,7 +296,7 @@ def _attach(call: Call, asked: str, node: Json, vifs: Sequence[str]) -> None:
 
 
 def _row(node: Json) -> ListedResource | None:
-    """The server that is a machine's instance; None if it has none."""
+    """The server that is a machine's instance; None if the machine has none."""
     if instance_of(node) is None:
         return None
     info = info_of(node)
@@ -316,5 +316,5 @@ def _is_deployed(node: Json) -> bool:
 
 
 def _status(node: Json) -> str:
-    """The status in Nova's terms."""
+    """The server's status in Nova's terms."""
     return "ACTIVE" if node.get("power_state") == "power on" else "SHUTOFF"

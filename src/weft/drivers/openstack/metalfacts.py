@@ -50,8 +50,8 @@ def on_machine(own: Project, machine: str) -> OnHost:
 
 
 def on_machines(own: Project, machines: Collection[str]) -> Mapping[str, OnHost]:
-    """The same for several machines, by one listing; those that Ironic doesn't list are missing.
-    A node of unexpected shape is unknown, without effect on the others.
+    """What is on several machines now, by one listing; machines that Ironic doesn't list are missing. A node of
+    unexpected shape is unknown, without effect on the others.
     """
     params = {"fields": "uuid,provision_state,instance_uuid,instance_info"}
     listed = own.baremetal.listing("list what is on machines", "/v1/nodes", "nodes", params)
@@ -83,9 +83,9 @@ def how_it_ended(own: Project, server: str) -> Ending:
 
 
 def confirmed(own: Project, server: str, machine: str, found: Ending) -> Ending:
-    """The end of a server of Nova's on a machine, as far as Ironic confirms it. Raises `UnknownError`.
+    """How a server of Nova's on a machine ended, as far as Ironic confirms it. Raises `UnknownError`.
 
-    Nova notes a termination as a success as soon as Ironic's node has no instance, and Ironic takes the instance off
+    Nova records a termination as a success as soon as Ironic's node has no instance, and Ironic takes the instance off
     also when it couldn't switch the machine off (`_do_node_tear_down`, state `error`): the guest runs on.
 
     Args:
@@ -108,7 +108,8 @@ def confirmed(own: Project, server: str, machine: str, found: Ending) -> Ending:
 _BY_HAND = frozenset(
     {"enroll", "verifying", "manageable", "inspecting", "inspect wait", "inspect failed", "adopting"}
 )
-"""Also of a node that was deleted and enrolled again while its server ran."""
+"""States that a person has brought a node into; also those of a node that was deleted and enrolled again while its
+server ran."""
 _TORN_DOWN = frozenset({"cleaning", "clean wait", "clean hold", "clean failed", "available"})
 """States that a node reaches only after a teardown. In all others something of an instance may run, if its id
 was removed by hand."""
@@ -131,9 +132,9 @@ def _lacks(node: Json, needs: HostNeeds) -> str | None:
 
 
 def booted(own: Project, servers: Collection[str], since: datetime) -> frozenset[str]:
-    """Those of these servers whose machines changed since then, and on which Ironic does nothing any more.
-    Called each second, so it doesn't list all machines in use, but those that changed last, and then the
-    machines of the servers that aren't among them.
+    """Those of these servers whose machines changed since then and on which Ironic does nothing any more. Called each
+    second, so it doesn't list all machines in use, but those that changed last, and then the machines of the servers
+    that aren't among them.
     """
     newest = newest_machines(own) if servers else {}
     return frozenset(server for server in servers if _is_over(own, server, newest, since))
@@ -170,8 +171,8 @@ def act_on_machine(own: Project, server: str, action: Action, fence: Fence) -> s
 
 
 def console_of_machine(own: Project, server: str, fence: Fence) -> ConsoleView:
-    """Its console, if Ironic has one with a URL. Raises `ConflictError`, also while it is being started.
-    Refused while Ironic's agent, or an operator's system, runs on the machine: access to its boot loader or a
+    """The console of the server's machine, if Ironic has one with a URL. Raises `ConflictError`, also while it is being
+    started. Refused while Ironic's agent, or an operator's system, runs on the machine: access to its boot loader or a
     login there would give access to the network in which all machines are deployed.
     """
     instance, _, machine = server.partition("@")
@@ -225,7 +226,7 @@ def _must_be_its_own(asked: str, node: Json) -> None:
 
 
 def _without_console(own: Project, asked: str, node: Json) -> str:
-    """Ask for its console to be switched off; returns the result."""
+    """Ask for the machine's console to be switched off; returns the result in words."""
     try:
         return console_off(own, asked, node) or "its console is being switched off: ask again"
     except NotYetError as error:

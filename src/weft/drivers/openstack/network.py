@@ -89,7 +89,8 @@ class Networks(NeutronKind):
         }
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
-        """Create self-service networks one by one: each answer says what Neutron chose."""
+        """Create provider networks in bulk, and self-service networks one by one: the answer says what Neutron
+        chose."""
         picked = [r for r in wanted if isinstance(r.spec, NetworkSpec) and r.spec.physical_network is None]
         outcomes = super().create(call, [r for r in wanted if r not in picked])
         for resource in picked:
@@ -169,8 +170,8 @@ class Networks(NeutronKind):
         super().remove(project, row, fence)
 
     def prepare(self, call: Call, rows: Sequence[ListedResource]) -> Sequence[ListedResource]:
-        """Add the projects that they are shared with: their owner can let other projects put ports on
-        them."""
+        """Add the projects that the networks are shared with: a network's owner can let other projects put ports on
+        it."""
         with_whom = shared_projects(call.project, [row.id for row in rows], "network")
         return [replace(row, raw={**row.raw, SHARED: with_whom[row.id]}) for row in rows]
 
@@ -266,8 +267,8 @@ def _shared_with(spec: NetworkSpec) -> frozenset[str]:
 
 
 def _overlay(raw: Json) -> bool:
-    """Whether a network is on no physical network, as far as Neutron shows: weft's user sees the type by
-    policy."""
+    """Whether a network is on no physical network, as far as Neutron shows: weft's user needs a policy to see its
+    type."""
     return raw.get("provider:network_type") not in ("vlan", "flat")
 
 

@@ -23,8 +23,8 @@ def read_network_data(project: Project, asked: str, vifs: Sequence[str]) -> Json
 
 
 def network_data(ports: Sequence[Json], networks: Mapping[str, Json], subnets: Mapping[str, Json]) -> Json:
-    """Pure. Addresses of subnets with DHCP use DHCP, all others are static. IPv4 only, like all of weft's
-    subnets."""
+    """`network_data.json` from ports, networks and subnets as Neutron has them. Addresses of subnets with DHCP use
+    DHCP, all others are static. IPv4 only, as all of weft's subnets are. Pure."""
     links: list[Json] = []
     found: list[Json] = []
     services: list[Json] = []

@@ -16,7 +16,7 @@ from weft.model.uses import EVERYBODY, Use
 from weft.ports.patience import waiting_at_most
 
 FRESH = 15.0
-"""Seconds that a listing of segments is cached: a number taken since then is detected at creation."""
+"""Seconds for which a listing of segments is cached: a number that was taken since then is detected at creation."""
 EXTERNAL = " (external)"
 EVERYBODYS = f"{EVERYBODY}{EXTERNAL}"
 """The target of the share that Neutron itself makes for a network with `router:external`."""
@@ -82,8 +82,8 @@ def _whom(share: Json) -> str:
 
 
 def set_shares(project: Project, kind: str, thing_id: str, name: str, wanted: Collection[str]) -> None:
-    """Share it with exactly these projects. Raises the error: the share of a network with ports of that
-    project can't be removed.
+    """Share a resource with exactly these projects. Raises the error: the share of a network with ports of that project
+    can't be removed.
     """
     there = shares_of(project, [thing_id], kind)
     for target in sorted(set(wanted) - {_whom(s) for s in there}):
@@ -96,7 +96,7 @@ def set_shares(project: Project, kind: str, thing_id: str, name: str, wanted: Co
 
 
 def add_share(project: Project, kind: str, thing_id: str, name: str, target: str) -> None:
-    """Share it with one project; no error if the share exists."""
+    """Share a resource with one project; no error if the share exists."""
     policy = {
         "object_type": kind,
         "object_id": thing_id,

@@ -136,7 +136,7 @@ class NeutronKind(KindDriver):
             raise error
 
     def _in_use(self, project: Project, row: ListedResource, error: TemporaryError) -> InUseError:
-        """The error with who still uses it: a tenant may have put resources of its own on it."""
+        """The error with what still uses the resource: a tenant may have put resources of its own on it."""
         owner = row.mark.owner.kind if row.mark is not None else "pod"
         seen, uses = error.answer, list[Use]()
         try:
@@ -156,11 +156,11 @@ class NeutronKind(KindDriver):
         )
 
     def dropped(self, resource: Resource, raw: Json) -> WeftError | None:
-        """What the service accepted and then didn't do, by its own answer."""
+        """The error for what the service accepted and then didn't do, by its own answer; None: it did everything."""
         return None
 
     def created(self, call: Call, resource: Resource, raw: Json) -> None:
-        """Do what must follow the creation, such as a group's rules. Raises the error."""
+        """Called after the creation, for what must follow it, such as a group's rules. Raises the error."""
 
     def _listed(self, project: Project, filters: Filters) -> list[ListedResource]:
         asked, params = (

@@ -21,7 +21,7 @@ from weft.model.resources import Status
 from weft.ports.occupants import SeenMachine
 
 MARK = "weft"
-"""Key in a node's `extra` with the mark."""
+"""Key of the mark in a node's `extra`."""
 GONE = "not in Ironic"
 """Provision state of a machine that Ironic doesn't know."""
 AT_REST = frozenset({"available", "active"})
@@ -109,8 +109,8 @@ LESSEE_MAY = "whose members may switch it off, and its managers rescue it, which
 
 
 def others_hindrance(own: Project, node: Json, lessee: str = "") -> str | None:
-    """Which other project may act on it by Ironic's default policy. None if there is none but the operators'
-    own.
+    """Why a machine can't be assigned: another project may act on it by Ironic's default policy. None if only
+    operators' own projects may.
 
     Args:
         lessee: id of a project that may be its lessee.
@@ -131,14 +131,14 @@ def others_hindrance(own: Project, node: Json, lessee: str = "") -> str | None:
 
 
 def hindrance(node: Json) -> str | None:
-    """Why it can't be used now, whatever its state."""
+    """Why a machine can't be used now, whatever its provision state; None if it can."""
     if node.get("maintenance"):
         return f"it is in maintenance: {node.get('maintenance_reason') or node.get('fault') or 'no reason given'}"
     return None if node.get("power_state") else "its power state is unknown"
 
 
 def progress(row: ListedResource) -> tuple[Status, str]:
-    """How far it is in Ironic's sequence of states."""
+    """Status of a machine by Ironic's sequence of states, and the reason."""
     raw, state = row.raw, str(row.raw["provision_state"])
     if state == GONE:
         return Status.BROKEN, f"Ironic doesn't know node {raw['uuid']}: nothing says that it was cleaned"
@@ -150,7 +150,7 @@ def progress(row: ListedResource) -> tuple[Status, str]:
 
 
 def node_in_ironic(own: Project, machine: str) -> Json:
-    """The node. Raises `UnknownError`, also if Ironic doesn't have it."""
+    """The node of a machine. Raises `UnknownError`, also if Ironic doesn't have it."""
     node = read_node(own, machine)
     if node["provision_state"] == GONE:
         # The same answer as for a user that may not see it any more: the server may still run.

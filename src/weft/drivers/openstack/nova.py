@@ -47,7 +47,7 @@ AT_REST = frozenset(
         "SOFT_DELETED",
     }
 )
-"""The other statuses of Nova's api-ref, but for UNKNOWN. Any other word says nothing of the server yet."""
+"""The other statuses in Nova's api-ref, except UNKNOWN. Any other word says nothing about the server yet."""
 SOFT_DELETED = "SOFT_DELETED"
 """First state of a deleted server with [DEFAULT] reclaim_instance_interval. No listing shows it."""
 LEAVING = frozenset({"DELETED", SOFT_DELETED})
@@ -218,7 +218,7 @@ class Servers(KindDriver):
 
 
 def unlock_server(project: Project, server: str) -> None:
-    """Remove a lock, which blocks changes of the server; no error if there is no lock, or no server."""
+    """Remove a server's lock, which blocks changes of it; no error if there is no lock, or no server."""
     _act(project, server, "unlock")
 
 

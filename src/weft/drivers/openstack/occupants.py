@@ -33,11 +33,11 @@ from weft.ports.occupants import Ended, Ending, Occupant, OnHost
 from weft.ports.patience import patience, waiting_at_most
 
 _Listing = tuple[float, Mapping[str, OnHost]]
-"""When it began, in monotonic seconds, and host -> what is on it."""
+"""A listing: when it began, in monotonic seconds, and host -> what is on it."""
 FRESH = 30.0
-"""Seconds that a listing of all hosts is fresh. Nova takes about 9 ms per host for it."""
+"""Seconds for which a listing of all hosts is fresh. Nova takes about 9 ms per host for it."""
 STALE = 300.0
-"""Seconds after which it is no longer used while a new one is read."""
+"""Seconds after which a listing is no longer used while a new one is read."""
 AT_ONCE = 3
 """All hosts of a cloud are listed if at least one of so many is asked about: a host costs Nova about 9 ms in a listing,
 and 30 ms in a request of its own."""
@@ -70,7 +70,8 @@ class OpenStackOccupants:
         self._consumers = Consumers(self._asking, UNREADABLE)
 
     def servers_on_hosts(self) -> Mapping[str, OnHost]:
-        """The last listing; refreshed in the background once it is no longer `FRESH`."""
+        """What is on all hosts, by the last listing, which is refreshed in the background once it is older than
+        `FRESH`."""
         listed = self._listed
         if listed is None or time.monotonic() - listed[0] > STALE:
             listed = self._newer_than(listed)
@@ -79,8 +80,8 @@ class OpenStackOccupants:
         return listed[1]
 
     def _newer_than(self, known: _Listing | None) -> _Listing:
-        """The next listing. It continues after a caller's time limit, since listing a large cloud takes
-        longer."""
+        """A listing that is newer than `known`. Reading it goes on after the caller's time limit, since listing a large
+        cloud takes longer."""
         asked = "list what is on the hosts"
         if self._renewal.acquire(blocking=False):
             if self._listed is known:
@@ -229,7 +230,8 @@ class OpenStackOccupants:
         return {**read, **{host: replace(found[host], unknown=why) for host, why in unknown.items()}}
 
     def _on_machines(self) -> Mapping[str, OnHost]:
-        """Machines are unknown if Ironic doesn't answer; the hosts of virtual machines aren't affected."""
+        """What is on bare-metal machines. They are unknown if Ironic doesn't answer; the hosts of virtual machines
+        aren't affected."""
         try:
             return on_machines(self._sessions.own(), self._by_ironic)
         except UNREADABLE as error:
@@ -239,7 +241,7 @@ class OpenStackOccupants:
         self._keep_ids(self._hypervisors(with_servers=False))
 
     def _keep_ids(self, rows: Iterable[Json]) -> None:
-        """Args: rows: all hypervisors of the cloud."""
+        """Remember which hypervisors a host has. Args: rows: all hypervisors of the cloud."""
         ids: dict[str, list[str]] = {}
         for row in rows:
             ids.setdefault(place_of(row), []).append(str(row["id"]))
@@ -262,7 +264,7 @@ class OpenStackOccupants:
     # -- looking at one ---------------------------------------------------------------------------------------------
 
     def _on_host(self, host: str, rows: Mapping[str, Json], overview: Overview) -> OnHost:
-        """Args: rows: hypervisors that were read already, by id; others are asked about."""
+        """What is on one host now. Args: rows: hypervisors that were read already, by id; others are asked about."""
         if host in self._by_ironic:
             try:
                 return on_machine(self._sessions.own(), host)
@@ -326,7 +328,7 @@ def _another(node: Json, there: Iterable[Occupant]) -> str:
 
 
 def _hypervisor(own: Project, host: str, provider: str, row: Json | None) -> Json:
-    """Args: row: as it was listed; None: it wasn't."""
+    """The row of a hypervisor. Args: row: as it was listed; None: it is asked for."""
     asked = f"read what is on host {host}"
     if row is None:
         row = own.compute.item(asked, f"/os-hypervisors/{provider}", "hypervisor", {"with_servers": "true"})
@@ -336,7 +338,7 @@ def _hypervisor(own: Project, host: str, provider: str, row: Json | None) -> Jso
 
 
 def _servers(row: Json, consumers: Collection[str] = ()) -> list[Occupant]:
-    """Before microversion 2.75 `servers` is missing if there are none.
+    """Servers in the row of a hypervisor. Before microversion 2.75, `servers` is missing if there are none.
 
     For each machine Nova lists the servers of all machines of its nova-compute: its own are those that
     Placement has there.

@@ -13,7 +13,7 @@ from weft.ports.existing import ResourcePart
 
 
 def parts_of(sessions: Sessions, wanted: Sequence[Resource], ids: Mapping[str, str]) -> list[ResourcePart]:
-    """Parts of those desired resources that have an id. Raises `UnknownError`.
+    """Parts of those of the desired resources that have an id. Raises `UnknownError`.
 
     Args:
         ids: key -> id.

@@ -19,9 +19,10 @@ from weft.model.specs import FloatingIPSpec, PortSpec
 WHOLE_ADAPTER_VIFS = ("hostdev_physical", "ib_hostdev")
 """What Neutron's drivers bind a `direct-physical` port as (sriovnicswitch; networking-mlnx)."""
 VIRTUAL_FUNCTION_VIFS = ("hw_veb", "ib_hostdev")
-"""The same for a `direct` port: networking-mlnx has one name for both, and Nova goes by the vnic type."""
+"""What Neutron's drivers bind a `direct` port as: networking-mlnx has one name for both, and Nova goes by the vnic
+type."""
 OFFLOADED_VIF = "ovs"
-"""Also for a `direct` port, whose virtual function is behind its NIC's embedded switch."""
+"""What Neutron's drivers bind a `direct` port as if its virtual function is behind its NIC's embedded switch."""
 NOT_BOUND = ("unbound", "binding_failed")
 MACHINES = "baremetal:none"
 """`device_owner` of a machine's port, as Ironic sets it, too: Neutron lets no project delete such a port."""
@@ -30,7 +31,7 @@ EXTERNAL = "weft:external"
 REACH = "weft:reach"
 """Field that `prepare` adds to a port on a network of the site: whether the tenant's project sees it."""
 MANY = 20
-"""Number of ports from which on each network is listed separately."""
+"""Number of ports from which the ports of each network are listed separately."""
 
 _VIFS = {"direct-physical": "whole adapter", "direct": "virtual function"}
 _VIF_WORDS = {
@@ -90,7 +91,7 @@ class Ports(NeutronKind):
         return [row for rows in found for row in rows]
 
     def narrowed(self, call: Call, wanted: Sequence[Resource]) -> Filters:
-        """Only ports on the pod's networks: the project may have thousands."""
+        """Filter that selects ports on the pod's networks: the project may have thousands of others."""
         specs = [r.spec for r in wanted if isinstance(r.spec, PortSpec)]
         networks = sorted({(s.network, s.site_network) for s in specs}, key=str)
         known = [_network_id(call, network, own) for network, own in networks]
@@ -99,7 +100,7 @@ class Ports(NeutronKind):
     def prepare(self, call: Call, rows: Sequence[ListedResource]) -> Sequence[ListedResource]:
         """Look up networks that aren't the pod's from the tenant's project."""
         if call.scope.owner.kind == "site":
-            return rows  # no port of a tenant
+            return rows  # not a tenant's port
         ours = set(call.ids.values())
         foreign = sorted({row.raw["network_id"] for row in rows} - ours)
         if call.project is call.tenant or not foreign:
@@ -184,7 +185,7 @@ class Ports(NeutronKind):
         return body
 
     def dropped(self, resource: Resource, raw: Json) -> WeftError | None:
-        """Neutron accepts a name and drops it, unless a DNS domain is configured."""
+        """The error for a host name that Neutron accepted and dropped, as it does unless a DNS domain is configured."""
         spec = resource.spec_as(PortSpec)
         if spec.dns_name is None or raw.get("dns_name") == spec.dns_name:
             return None
@@ -291,7 +292,7 @@ class FloatingIPs(NeutronKind):
 
     def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
         if "port" in fields and row.raw.get("port_id") is None and row.raw.get("router_id"):
-            end_forwardings(call.project, row.id)  # no port has a router then
+            end_forwardings(call.project, row.id)  # without a port, only forwardings give it a router
         super().repair(call, resource, row, fields)
 
     def remove(self, project: Project, row: ListedResource, fence: Fence) -> None:

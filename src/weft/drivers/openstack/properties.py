@@ -56,7 +56,7 @@ def note_lost(asked: str, by: str, note: str) -> PermanentError:
 
 
 def note_incomplete(asked: str, by: str, note: str) -> PermanentError:
-    """The error if there is only a note of a version before 2: no site file names the keys that it omits."""
+    """The error if there is only a note of a version before 2, and no site file names the keys that it omits."""
     seen = f"{note} is of an older weft, and doesn't have all keys that weft has set"
     return PermanentError(asked, by, seen, "set what it should have, then remove weft's mark from it")
 

@@ -19,11 +19,13 @@ from weft.drivers.openstack.session import Project
 Tree = Mapping[str, int]
 """Provider -> its generation, for all providers of one tree."""
 _WHOLE_TREES = "1.29"
-"""Rocky."""
+"""Placement's microversion of Rocky."""
 _ANY = {"resources": "MEMORY_MB:1"}
-"""What each host of virtual machines has. One without any left isn't shown, and is asked about by itself."""
+"""A resource class that each host of virtual machines has. A host without any left isn't shown, and is asked about by
+itself."""
 _NOT_SHOWN = (400, 403, 404, 406)
-"""Answers of a Placement that is older, or doesn't let weft's user see candidates: each host is asked about."""
+"""Statuses of a Placement that is older, or doesn't let weft's user see candidates: each host is asked about by itself
+then."""
 
 
 def trees(own: Project) -> Mapping[str, Tree]:

@@ -45,10 +45,10 @@ _VERSION = re.compile(r"/v\d+(\.\d+)?(/.*)?$")
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """A service's root, as anybody sees it.
+    """A service's root, as seen without a token.
 
     Attributes:
-        version: that it names as current, such as `v2.1`; empty: it names none.
+        version: the one that it names as current, such as `v2.1`; empty: it names none.
         newest: microversion up to which it answers, such as `2.96`; empty: it names none.
         ahead: seconds that its clock is ahead of this host's, whole ones; None: it doesn't say its time (uWSGI, for
             one, sends no `Date`).

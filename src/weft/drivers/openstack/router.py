@@ -119,7 +119,7 @@ class Routers(NeutronKind):
         project.network.ask(asked, "PUT", f"{path}/add_router_interface", json={"subnet_id": subnet})
 
     def _detach(self, project: Project, row: ListedResource, subnet: str, ends: bool = False) -> None:
-        """Neutron refuses it while floating IPs use it, also those of others, and while a route does.
+        """Remove an interface. Neutron refuses that while floating IPs, also those of others, or a route use it.
 
         Args:
             ends: the router will be deleted, and its extra routes with it: any member of its project may have set some.
@@ -138,7 +138,7 @@ class Routers(NeutronKind):
 
     @staticmethod
     def _own_external(call: Call, resource: Resource) -> str | None:
-        """Id of the external network, if it is one of the same graph: others may have its name."""
+        """Id of the external network, if it is in the same graph: other networks may have its name."""
         key = f"network/{resource.spec_as(RouterSpec).external_network}"
         return call.id_of(key) if key in resource.needs else None
 

@@ -141,8 +141,8 @@ class SdnJournal:
 
     @contextmanager
     def _connected(self) -> Generator[Connection]:
-        """Drivers get the URL's parameters when they connect, and may raise any exception for one that they
-        reject."""
+        """A connection to the database. Drivers get the URL's parameters when they connect, and may raise any exception
+        for one that they reject."""
         try:
             connection = self._engine.connect()
         except (TypeError, ValueError, LookupError, AttributeError, OSError) as error:
@@ -154,7 +154,7 @@ class SdnJournal:
 
     def _error(self, asked: str, error: SQLAlchemyError) -> UnknownError | PermanentError:
         seen = " ".join(str(getattr(error, "orig", None) or type(error).__name__).split())[:300]
-        url = self._engine.url.set(query={})  # which may have a password, too
+        url = self._engine.url.set(query={})  # the text of which may have a password, too
         of = f"Neutron's database {url.render_as_string(hide_password=True)}"
         missing = isinstance(error, ProgrammingError) or "no such table" in seen
         if missing and "sdn_journal" in seen:

@@ -31,7 +31,8 @@ COMPARED = (
 
 
 class SecurityGroups(NeutronKind):
-    """The rules of a new group depend on the cloud's template, so they are made exact afterwards."""
+    """Security groups with exactly the desired rules. Those of a new group depend on the cloud's template, so they are
+    made exact afterwards."""
 
     kind = Kind.SECURITY_GROUP
     updatable = frozenset({"mark", "name", "ssh_from", "rules", "shared_with"})

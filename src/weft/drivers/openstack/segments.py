@@ -18,7 +18,7 @@ TYPE, PLACE, NUMBER = "provider:network_type", "provider:physical_network", "pro
 log = logging.getLogger(__name__)
 POLICIES = "get_network:provider:* and get_network:segments (docs/operating-roles.md)"
 SHOWN = ("segments", TYPE, PLACE, NUMBER)
-"""Fields to ask for."""
+"""Fields of a network to ask for."""
 _NAMED = 10
 
 
@@ -45,8 +45,7 @@ def read_segments(
 
     Args:
         rows: networks, with their projects and `SHOWN`.
-        of_others: raise also if it shows them for no network of another project, where absence has
-        consequences.
+        of_others: raise also if no network of another project shows them, where absence has consequences.
     """
     found = {str(row["id"]): read for row in rows if (read := _of(row)) is not None}
     hidden = sorted(str(row["id"]) for row in rows if str(row["id"]) not in found)

@@ -31,7 +31,7 @@ BODIES: dict[Action, Json] = {
 DETAILED = 3600.0
 """Seconds for which details are listed once Nova has denied ids: weft's roles may be extended meanwhile."""
 REFUSED = (400, 404, 409, 501)
-"""Statuses of Nova's answer if this server can't do it, or can't now."""
+"""Statuses of Nova's answer if a server can't do what was asked, or can't now."""
 
 
 class OpenStackServers:
@@ -73,7 +73,8 @@ class OpenStackServers:
         return ConsoleView(type=kind["type"], url=found["url"])
 
     def servers_named(self, project_id: str, names: Collection[str]) -> frozenset[str]:
-        """Servers deployed by Ironic without Nova aren't found: only weft knows their names."""
+        """See `ServerActions.servers_named`. Servers deployed by Ironic without Nova aren't found: only weft knows
+        their names."""
         if not names:
             return frozenset()
         # Nova's filter is a regular expression; host names have no special characters.
@@ -83,7 +84,7 @@ class OpenStackServers:
         return frozenset(str(row.get("name")).lower() for row in rows) & frozenset(names)
 
     def built(self, since: datetime, awaited: Callable[[], Collection[str]]) -> Collection[str]:
-        """If one of the two services doesn't answer, the answer of the other one is used."""
+        """See `ServerActions.built`. If one of Nova and Ironic doesn't answer, the answer of the other one is used."""
         machines = [one for one in awaited() if "@" in one] if self._without_nova else []
         found, errors = set[str](), list[OutsideError]()
         for ask in (self._built_by_nova, partial(booted, self._sessions.own(), machines)):
@@ -96,9 +97,9 @@ class OpenStackServers:
         return found
 
     def _built_by_nova(self, since: datetime) -> frozenset[str]:
-        """Their ids alone where weft's roles allow that: for details of servers Nova asks Neutron each time, and its
-        API is busy with requests of servers just then. One that its tenant deletes while it boots is read by its pod's
-        visit.
+        """Servers that Nova has built. Only ids are listed where weft's roles allow that: for details of servers Nova
+        asks Neutron each time, and its API is busy with requests of servers just then. One that its tenant deletes
+        while it boots is read by its pod's visit.
         """
         params = {"all_tenants": "1", "tags": "weft", "changes-since": since.isoformat(), "status": _BUILT}
         compute, asked = self._sessions.own().compute, "list servers that changed"
@@ -119,6 +120,6 @@ _BUILT = ["ACTIVE", "ERROR", "SHUTOFF", "PAUSED", "SUSPENDED", "SHELVED", "SHELV
 
 
 def _beginning(one: str, other: str) -> str:
-    """The common prefix of both; of the first and the last of a sorted list it is that of all."""
+    """The common prefix of two texts; that of the first and the last of a sorted list is common to all."""
     same = (a == b for a, b in zip(one, other, strict=False))
     return "".join(a for a, _ in zip(one, takewhile(bool, same), strict=False))

@@ -22,13 +22,14 @@ from weft.model.errors import OutsideError, TemporaryError, UnknownError
 from weft.model.messages import outside
 
 MOST_PAGES = 1000
-"""Maximum pages of one listing; a service that continues beyond that is not trusted."""
+"""Most pages of one listing; a service that continues beyond that is not trusted."""
 NOVA_MICROVERSION = "2.74"
-"""Train: the first to accept a requested `host` that the scheduler checks; also has tags and descriptions."""
+"""Nova's microversion of Train, the first to accept a requested `host` that the scheduler checks; also has tags and
+descriptions."""
 IRONIC_MICROVERSION = "1.78"
-"""Xena: the first with the history of a node."""
+"""Ironic's microversion of Xena, the first with the history of a node."""
 MANILA_MICROVERSION = "2.45"
-"""Rocky: the first with metadata on access rules, and with rules by their id."""
+"""Manila's microversion of Rocky, the first with metadata on access rules, and with rules by their id."""
 _MICROVERSIONS = {
     "compute": NOVA_MICROVERSION,
     "baremetal": IRONIC_MICROVERSION,
@@ -42,7 +43,7 @@ without a link to more may not be complete."""
 _UNPAGED = frozenset({"/os-services", "/os-aggregates", "/auth/projects"})
 """Listings that Nova and Keystone never page; Keystone sets `truncated` if it has a limit."""
 _KNOWN = (HttpError, NotConnected, requests.RequestException, OSError, ConfigException)
-"""Errors that aren't a malformed document's."""
+"""Errors of a request that aren't caused by a malformed document."""
 _BY_OFFSET = frozenset({"shared-file-system"})
 
 
@@ -68,7 +69,7 @@ class CloudService:
 
     @property
     def name(self) -> str:
-        """Its type, such as `compute`."""
+        """The service's type, such as `compute`."""
         return self._type
 
     def item(
@@ -268,7 +269,8 @@ class CloudService:
         return answer
 
     def endpoint(self) -> str:
-        """Its address, as the catalog or the profile has it; empty: neither has one. Raises `UnknownError`."""
+        """The service's address, as the catalog or the profile has it; empty: neither has one. Raises
+        `UnknownError`."""
         return self._signed_in(lambda client: client.get_endpoint() or "")
 
     def signed_in_project(self) -> str:
@@ -356,7 +358,7 @@ class CloudService:
         return (UnknownError if reading else TemporaryError)(asked, self._of(), seen, then)
 
     def _of(self) -> str:
-        """The service with its URL, or with Keystone's if the catalog isn't known yet."""
+        """The service with its URL, or with Keystone's if the catalog isn't known yet; for errors."""
         client = self._client
         try:
             url = client.get_endpoint() if client is not None else None

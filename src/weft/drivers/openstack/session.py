@@ -142,7 +142,7 @@ class Sessions:
         return found
 
     def plain(self) -> Session:
-        """A session for requests in others' names: with the profile's TLS settings and limits.
+        """A session for requests in users' own names: with the profile's TLS settings and limits.
 
         Raises what keystoneauth raises for a profile that it can't use.
         """
@@ -194,7 +194,7 @@ class Sessions:
         )
 
     def _forget(self, project_id: str | None, nowhere: bool) -> None:
-        """Forget what authentication returned (token, catalog, version documents), as it may have been wrong.
+        """Forget what authentication returned (token, catalog, version documents), since it may be wrong.
 
         keystoneauth caches it for the process's lifetime. So it is dropped at once if an address doesn't
         exist, and once per `DOUBT_PAUSE` if no service answered there.

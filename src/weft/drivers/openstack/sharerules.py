@@ -57,8 +57,8 @@ def deny(project: Project, share: str, rule: str) -> None:
 
 
 def restore(project: Project, share: str) -> bool:
-    """Restore a share from the recycle bin; returns whether it was there. A Manila without a recycle bin has
-    nothing in it."""
+    """Restore a share from the recycle bin; returns whether it was in it. A Manila without a recycle bin has nothing in
+    it."""
     asked, path = f"restore share {share}", f"/shares/{share}"
     found = project.share.ask(asked, "GET", path, ok=(404, 406), microversion=SOFT_DELETION)
     if found.status != 200 or not project.share.part(asked, found, "share").get("is_soft_deleted"):

@@ -1,4 +1,4 @@
-"""Signing in people at Keystone, for the console: password, TOTP, application credential, and the choice of a project.
+"""Signs people in at Keystone, for the console: password, TOTP, application credential, and the choice of a project.
 
 Requests and answers: Identity API v3, "Authentication and token management"; receipts of the first factor:
 "Multi-factor authentication" in Keystone's manual.
@@ -204,7 +204,8 @@ class KeystoneSignIn:
         return NeedsPasscode(receipt, found.receipt.expires_at, found.receipt.user.id)
 
     def _body(self, answer: requests.Response) -> dict[str, Any]:
-        """Raises `UnknownError` for anything but a JSON object: a proxy's page says nothing of a user."""
+        """The JSON object of an answer. Raises `UnknownError` for anything else: a proxy's page says nothing about a
+        user."""
         try:
             body: object = answer.json()
         except ValueError:
@@ -222,7 +223,7 @@ class KeystoneSignIn:
 
 
 def _auth(method: str, given: Mapping[str, object], unscoped: bool = False) -> dict[str, Any]:
-    """Body of a request for a token. `unscoped`: also for a user that has a default project."""
+    """Body of a request for a token. `unscoped`: without a project, also for a user that has a default one."""
     auth: dict[str, Any] = {"identity": {"methods": [method], method: given}}
     if unscoped:
         auth["scope"] = "unscoped"

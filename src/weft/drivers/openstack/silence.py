@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import requests
 
 SILENT_SECONDS = 15.0
-"""Interval between probes of a silent service; and the time limit of a probe."""
+"""Seconds between probes of a silent service; and the time limit of a probe, in seconds."""
 UNANSWERED_SECONDS = 10.0
 UNANSWERED_READS = 2
 """This many reads that have waited for `SILENT_SECONDS`, while nothing was answered, make a service silent;
@@ -31,7 +31,7 @@ class SilentError(requests.ConnectionError):
 
 @dataclass(slots=True)
 class _Heard:
-    """What is known of a service; times are monotonic seconds.
+    """What was heard of a service; times are monotonic seconds.
 
     Attributes:
         reads: start of each read that waits for an answer, and the caller whose limit it has (empty: weft's
@@ -54,7 +54,7 @@ class _Heard:
     trying: bool = False
 
     def judge(self, now: float) -> None:
-        """Mark it silent if reads have waited for long; the next read probes it at once."""
+        """Mark the service silent if reads have waited for long; the next read probes it at once."""
         if self.silent is None:
             reads = self.reads.values()
             overdue = [(at, who) for at, who in reads if now - max(at, self.begun) >= UNANSWERED_SECONDS]
@@ -86,19 +86,19 @@ class RequestInProgress:
         self.tries = tries
 
     def begun(self) -> None:
-        """Its answer begins to arrive."""
+        """Note that its answer begins to arrive."""
         with self._silences.lock:
             self._heard.begun = self._silences.now()
 
     def answered(self) -> None:
-        """Its answer is complete: the service isn't silent."""
+        """Note that its answer is complete: the service isn't silent."""
         with self._silences.lock:
             self._end()
             self._heard.begun = self._heard.ended = self._silences.now()
             self._heard.silent = None
 
     def failed(self, in_time: bool) -> None:
-        """It ends without an answer. Args: in_time: something responded at once, such as with a refused
+        """Note that it ended without an answer. Args: in_time: something responded at once, such as with a refused
         connection."""
         with self._silences.lock:
             self._end()
@@ -126,7 +126,7 @@ class Silences:
         self._services: dict[str, _Heard] = {}
 
     def ask(self, url: str, read: bool, who: str = "") -> RequestInProgress:
-        """Before a request. Raises `SilentError`.
+        """Call before a request. Raises `SilentError` if the request must not be sent.
 
         Args:
             read: it changes nothing, and may probe a silent service.
@@ -155,4 +155,4 @@ def service_of(url: str) -> str:
 
 
 SILENCES = Silences()
-"""The instance of this process."""
+"""The one that all of this process shares."""

@@ -95,8 +95,8 @@ class StorageKind(KindDriver):
         return {"gib": row.raw.get("size"), "status": row.raw["status"]}
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
-        """Neither service has unique names: first search for what a request without an answer may have
-        created."""
+        """Create what is missing. Neither service has unique names, so what a request without an answer may have
+        created is searched for first."""
         there = ours(self.rows(call, wanted), call.scope, wanted, {})
 
         def one(resource: Resource) -> str:
@@ -170,8 +170,7 @@ def types_seen(service: CloudService, item: str) -> str:
 
 
 def addresses_of(call: Call, keys: Iterable[str]) -> Mapping[str, str]:
-    """Key of a port -> its current IPv4 address in Neutron; without ports that don't exist yet, or any
-    more."""
+    """Key of a port -> its current IPv4 address in Neutron; ports that don't exist (yet, or any more) are left out."""
     ids = {call.ids[key]: key for key in keys if key in call.ids}
     found: dict[str, str] = {}
     asked, params = "read the addresses of ports that mount shares", {"fields": ("id", "fixed_ips")}

@@ -61,7 +61,7 @@ class _There:
         self._named: dict[str, dict[str, list[Json]]] = {}
 
     def of(self, entry: StorageOrder, name: str) -> list[Json]:
-        """Those of an entry's kind with this id, else with this name."""
+        """The project's resources of the entry's kind with this id, else those with this name."""
         kind = entry.kind
         if kind not in self._ids:
             service, _ = _service(self.project, entry)

@@ -139,7 +139,7 @@ class OpenStackTenantNetworks:
 
 
 def _check_shown(asked: str, rows: Iterable[Json], fields: Iterable[str]) -> None:
-    """Raise `UnknownError` if Neutron's policies hide what counts."""
+    """Raise `UnknownError` if Neutron's policies hide one of these fields."""
     if hidden := sorted({f for row in rows for f in fields if f not in row}):
         raise UnknownError(asked, "network", f"Neutron doesn't show {', '.join(hidden)}", _POLICIES)
 
@@ -175,7 +175,7 @@ def _port(row: Json) -> TenantPort:
 
 
 def _sent_from(asked: str, row: Json, ends: Sequence[End]) -> Iterable[End]:
-    """Those that a port's address pairs let it send from. A pair without a MAC address uses the port's own,
+    """Those of `ends` that a port's address pairs let it send from. A pair without a MAC address uses the port's own,
     and an address may be a whole subnet.
     """
     try:

@@ -17,18 +17,19 @@ TIMEOUT = 180.0
 """Seconds for one answer to its last byte: a bulk creation of many ports takes a loaded Neutron a minute, and so does a
 listing of everything."""
 READ_SECONDS = 60.0
-"""The same for a read, unless `weft.ports.patience` says otherwise."""
+"""Seconds for the answer to a read, unless `weft.ports.patience` says otherwise."""
 WRITE_SECONDS = 60.0
-"""The same for a change that a caller waits for."""
+"""Seconds for the answer to a change that a caller waits for."""
 CONNECT_SECONDS = 10.0
 """Seconds to connect."""
 LARGEST = 256 << 20
-"""Maximum bytes of one answer; 100,000 ports are 60 MB."""
+"""Most bytes of one answer; 100,000 ports are 60 MB."""
 CHUNK = 1 << 16
 
 
 class BoundedAdapter(HTTPAdapter):
-    """requests' own timeout restarts with every byte that arrives, and its reads have no size limit."""
+    """Sends requests with limits of time and size. requests' own timeout restarts with every byte that arrives, and its
+    reads have no size limit."""
 
     silences: Silences = SILENCES
 

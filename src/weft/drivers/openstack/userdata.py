@@ -14,7 +14,7 @@ from weft.model.specs import ServerSpec
 
 
 def user_data(call: Call, name: str, spec: ServerSpec) -> str | None:
-    """The user data of the server of this name; None if it gets none."""
+    """User data of the server with this name; None if it has none."""
     if spec.user_data is None:
         return None
     text = _with_storage(call, spec.user_data, spec.storage)

@@ -36,7 +36,7 @@ _TRUNKS = "trunk"
 
 
 def on_networks(project: Project, networks: Collection[str]) -> list[Use]:
-    """Ports, subnets and shares."""
+    """Uses of networks: ports, subnets and shares."""
     if not networks:
         return []
     ids = sorted(networks)
@@ -59,7 +59,7 @@ def on_networks(project: Project, networks: Collection[str]) -> list[Use]:
 
 
 def in_groups(project: Project, groups: Collection[str]) -> list[Use]:
-    """Ports of all projects, and shares."""
+    """Uses of security groups: ports of all projects, and shares."""
     if not groups:
         return []
     own = project.own()
@@ -75,7 +75,7 @@ def in_groups(project: Project, groups: Collection[str]) -> list[Use]:
 
 
 def of_ports(project: Project, ports: Collection[str]) -> list[Use]:
-    """Trunks that have them as parent or subport, and floating IPs."""
+    """Uses of ports: trunks that have them as parent or subport, and floating IPs."""
     if not ports:
         return []
     ids = sorted(ports)
@@ -96,7 +96,7 @@ def of_ports(project: Project, ports: Collection[str]) -> list[Use]:
 
 
 def of_routers(project: Project, routers: Collection[str]) -> list[Use]:
-    """Interfaces, VPN services, and floating IPs that use them."""
+    """Uses of routers: interfaces, VPN services, and floating IPs."""
     if not routers:
         return []
     own, ids = project.own(), sorted(routers)
@@ -110,7 +110,7 @@ def of_routers(project: Project, routers: Collection[str]) -> list[Use]:
 
 
 def on_subnets(project: Project, subnets: Collection[str]) -> list[Use]:
-    """Ports with addresses on them, and VPN services."""
+    """Uses of subnets: ports with addresses on them, and VPN services."""
     if not subnets:
         return []
     found = vpnuses.on_subnets(
@@ -132,7 +132,7 @@ USES: Mapping[Kind, Callable[[Project, Collection[str]], list[Use]]] = {
 
 
 def in_the_way(project: Project, kind: Kind, thing_id: str) -> list[Use]:
-    """What uses one resource; the first uses of the project's own have names of their servers. Raises
+    """What uses one resource. The first uses by the project's own servers have these servers' names. Raises
     `UnknownError`."""
     found = USES[kind](project, [thing_id]) if kind in USES else []
     # A share prevents no deletion, and weft itself removes a router's interfaces, on any network.
@@ -153,14 +153,14 @@ def with_server(project: Project, use: Use) -> Use:
     try:
         row = project.compute.item_or_absent(asked, f"/servers/{use.device}", "server", use.device)
     except WeftError:
-        return use  # only its name is missing
+        return use  # the use is reported without the name
     if row is None or row.get("tenant_id") != project.project_id:
         return use  # a port's owner may write any server's id there
     return replace(use, server=str(row.get("name") or ""))
 
 
 def end_use(project: Project, theirs: Project | None, use: Use) -> None:
-    """End it; no error if it has ended. Raises the error.
+    """End a use; no error if it has ended already. Raises the error.
 
     Args:
         project: owner of the used resource.
@@ -205,7 +205,7 @@ def _change(
     use: Use,
     headers: Mapping[str, str] | None = None,
 ) -> None:
-    """PUT the body, or DELETE. Neutron answers 404 to a project without rights over the resource: that
+    """PUT the body, or DELETE without one. Neutron answers 404 to a project without rights over the resource: that
     doesn't end a use, unless the resource is the project's own router."""
     method = "DELETE" if body is None else "PUT"
     answer = eyes.network.ask(asked, method, path, json=body, headers=headers, ok=(404,))
@@ -251,7 +251,7 @@ def _port(row: Json, of: Kind, on: str) -> Use:
 
 
 def _not_the_clouds(rows: Sequence[Json]) -> list[Json]:
-    """Without ports of the cloud's agents, and without those that a router has in addition to its
+    """The ports without those of the cloud's agents, and without those that a router has in addition to its
     interface."""
     joined = {
         (row["network_id"], row["device_id"]) for row in rows if row["device_owner"] in ROUTER_INTERFACES

@@ -65,7 +65,7 @@ def on_subnets(
 
 
 def end(project: Project, use: Use, remove: Remove) -> None:
-    """End it with its site connections. Raises the error.
+    """End a use with its site connections. Raises the error.
 
     Args:
         project: of the service or group.

@@ -18,8 +18,8 @@ from weft.ports.witness import Witness
 
 _WORD = "weft-epoch"
 RECENT = 5.0
-"""Seconds for which notes that were read before a new one is written aren't read again. Only the older ones that are
-deleted come from them; a newer one of another process stays, and the same one isn't written twice."""
+"""Seconds for which notes are cached before a new one is written. Only the older ones that are deleted come from them;
+a newer one of another process stays, and the same one isn't written twice."""
 
 
 class OpenStackWitness:

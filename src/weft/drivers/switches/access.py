@@ -42,14 +42,14 @@ class SwitchCredentials:
     user: str
     password: str = field(repr=False)
     secret: str = field(default="", repr=False)
-    """Password of privileged mode, where the switch has one and isn't managed over HTTPS."""
+    """Password of the privileged mode; only for switches that have one and aren't managed over HTTPS."""
 
 
 def credentials_for(
     switch: str, path: str | None, environment: Mapping[str, str] = os.environ
 ) -> SwitchCredentials:
-    """Credentials from the file (`{"default": {"user": …, "password": …}, "leaf01": {…}}`), without one from the
-    environment.
+    """A switch's credentials, from the file (`{"default": {"user": …, "password": …}, "leaf01": {…}}`), without one
+    from the environment.
 
     Raises `PermanentError` if there are none, or if others may read the file (root's group may be weft's).
     """
@@ -127,7 +127,7 @@ class Api:
     def ask(
         self, method: str, path: str, body: object = None, asked: str = "read the configuration"
     ) -> Reply:
-        """One request. `path` is quoted already."""
+        """Send one request. `path` must be quoted already."""
         try:
             content = None if body is None else json.dumps(body).encode()
             headers = {} if body is None else {"Content-Type": self._media}
@@ -164,7 +164,7 @@ class Api:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a switch said, and when by its own clock (seconds since 1970; 0: it doesn't say)."""
+    """A switch's reply, and when it was sent by the switch's own clock (seconds since 1970; 0: it doesn't say)."""
 
     status: int
     body: Any
@@ -172,7 +172,7 @@ class Reply:
 
 
 def _stamp(file: str | None) -> tuple[int, int, int] | None:
-    """Which version of a file it is; None if there is none, or it must not be read."""
+    """Identifies a version of a file; None: there is none, or it must not be read."""
     try:
         found = None if file is None else Path(file).stat()
     except OSError:

@@ -74,9 +74,9 @@ class Cabling:
     def spread(self, ports: Iterable[str]) -> Mapping[str, frozenset[str]]:
         """Switch -> ends of links that must carry the segment there; has every switch that is needed.
 
-        Includes every shortest path between two members' switches, whichever the spanning tree uses now. A
-        peer link is on a path only if there is no other: it carries what both of its switches have. Without
-        members, one switch holds the segment.
+        It includes every shortest path between two members' switches, whichever the spanning tree uses now. A peer link
+        is on a path only if there is no other: it carries what both of its switches have. Without members, one switch
+        holds the segment.
         """
         leaves = sorted({switch_of(end) for port in ports for end in self.ends(port)})
         if not leaves:

@@ -1,4 +1,4 @@
-"""Counters of switches' ports, from what each vendor's interface answers. What is missing is None.
+"""Counters of switches' ports, from the answers of each vendor's interface. A missing counter is None.
 
 Sources: Arista eAPI, `show interfaces`; Cumulus Linux 5 documentation, "Monitoring Interfaces and Transceivers with
 NVUE" and "RDMA over Converged Ethernet" (`nv show interface swp1 qos roce counters`); openconfig-interfaces 2.4;
@@ -21,17 +21,17 @@ from weft.model.portcounters import PortCounters, count
 WITHIN = 20.0
 """Seconds in which all switches of a fabric must answer."""
 MOST_AGE = 60.0
-"""Seconds since a late answer came in which it is still given: as long as Prometheus waits between two readings."""
+"""Seconds for which a late answer is still given after it came: as long as Prometheus waits between two readings."""
 AT_ONCE = 256
-"""Switches of a fabric; each that hangs has a thread."""
+"""Most switches of a fabric that are asked at once; each one that hangs keeps a thread."""
 CLOSED = "weft doesn't use this site any more"
 MOST_PORTS = 1024
-"""Most ports of one switch."""
+"""Most ports of one switch that are read."""
 _PORT = re.compile(r"(Ethernet|Eth|swp|eth|et-|xe-)[\w/.:-]{1,40}")
 Counted = Mapping[str, Sequence[PortCounters] | str]
 """Switch -> its ports, or why they aren't known."""
 TimedAnswer = tuple[float, Sequence[PortCounters] | str]
-"""When it came, by the monotonic clock, and what it is."""
+"""When an answer came, by the monotonic clock, and the answer."""
 
 
 def eos_counters(interfaces: Mapping[str, Any]) -> list[PortCounters]:
@@ -106,7 +106,8 @@ def openconfig_counters(rows: Sequence[Mapping[str, Any]]) -> list[PortCounters]
 
 
 def some_port(found: list[PortCounters]) -> list[PortCounters]:
-    """Raises ValueError for none: every switch has ports that count, so those of this one are called otherwise."""
+    """The ports, of which there must be some. Raises ValueError for none: every switch has ports with counters, so this
+    answer isn't understood."""
     if not found:
         raise ValueError("no port with counters is in it")
     return found
@@ -123,15 +124,15 @@ def ovs_counters(name: str, statistics: Mapping[str, Any]) -> PortCounters:
 
 
 def _sum(counters: Mapping[str, Any], *names: str) -> int | None:
-    """None if one of them is missing."""
+    """Sum of the named counters; None if one of them is missing."""
     values = [count(counters.get(name)) for name in names]
     known = [value for value in values if value is not None]
     return sum(known) if len(known) == len(values) else None
 
 
 class CounterReading:
-    """Asks the switches of a fabric at the same time, each at most once at a time: one that hangs delays no other, and
-    keeps one thread. Thread-safe.
+    """Asks the switches of a fabric concurrently, each with at most one request at a time: one that hangs delays no
+    other, and keeps one thread. Thread-safe.
 
     Args:
         fabric: for names of threads.
@@ -199,7 +200,7 @@ class CounterReading:
 
 
 def _counters_of(switch: SwitchDriver) -> Sequence[PortCounters] | str:
-    """Whatever goes wrong with one switch is its own: the others' counters are read all the same."""
+    """Counters of one switch. Any error becomes a text, so that the others' counters are read all the same."""
     try:
         found = switch.counters()
     except WeftError as error:

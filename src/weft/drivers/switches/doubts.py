@@ -1,4 +1,4 @@
-"""Changes of one switch whose outcome is unknown: they may still show in a reading."""
+"""Changes of one switch whose outcome is unknown: they may still take effect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weft.drivers.switches.vlans import Batch, SwitchState
 
 
 class Doubts:
-    """Thread-safe.
+    """The unconfirmed changes of one switch. Thread-safe.
 
     Args:
         monotonic: monotonic seconds.

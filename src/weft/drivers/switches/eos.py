@@ -29,10 +29,10 @@ from weft.planning.fabric.qos import SwitchQos
 from weft.planning.site.neighbours import LldpNeighbour, neighbour
 
 INVALID = (1002, 1004)
-"""eAPI: invalid command, incompatible command; other errors don't say what was done."""
+"""eAPI's codes of an invalid and an incompatible command; other errors don't say what was done."""
 SESSION = re.compile(r"weft-([0-9a-f]{8})-[0-9a-f]{6}")
 LEFT_SECONDS = 600.0
-"""Age from which a session of weft's is abandoned."""
+"""Age, in seconds, from which a session of weft's counts as abandoned."""
 MODES = frozenset({"access", "trunk", "dot1q-tunnel", "dot1qTunnel"})
 """Switchport modes that define a port's VLANs; a tunnel's is its access VLAN. Mirrors (tap, tool) don't."""
 
@@ -48,7 +48,8 @@ class Eos(SwitchSession):
         self._api.close()
 
     def _read(self) -> SwitchState:
-        # The members are read last, so that a port removed from a VLAN meanwhile isn't in it only by them.
+        # The VLANs' members are read last: otherwise a port that is removed meanwhile would still be in a VLAN by them
+        # alone.
         ports, vlans, version = self._run(["show interfaces switchport", "show vlan", "show version"])
         with self.reading("read the configuration"):
             defined = {int(n): row for n, row in vlans["vlans"].items()}
@@ -162,7 +163,7 @@ class Eos(SwitchSession):
         return float("-inf")
 
     def _aborted(self, session: str) -> bool:
-        """A session that can still be aborted was not committed."""
+        """Abort a session; returns whether that worked: such a session was not committed."""
         try:
             self._run(["enable", f"configure session {session} abort"], "abort a session")
         except OutsideError:
@@ -255,7 +256,7 @@ def _port_of(port: dict[str, Any]) -> tuple[str, str | None]:
 
 
 def _number(value: object) -> int:
-    """A VLAN, or 0. Raises ValueError for anything else: null isn't a port without a VLAN."""
+    """Number of a VLAN, or 0. Raises ValueError for anything else: null doesn't mean a port without a VLAN."""
     return 0 if value == 0 and not isinstance(value, bool) else vlan_of(value)
 
 

@@ -22,7 +22,8 @@ from weft.planning.fabric.qos import SwitchQos, differences
 
 
 def observe(mark: Mark, segment: SegmentSpec, seen: EthernetSnapshot) -> Observed:
-    """Settled: the required switches have the VLAN under weft's name, and exactly the members are in it."""
+    """What is observed of a pod's VLAN. Settled: the required switches have it under weft's name, and exactly the
+    members are in it."""
     number, name = segment.number, vlan_name(mark)
     if seen.by_neutron:
         return _observe_neutrons(segment, name, seen)
@@ -46,9 +47,8 @@ def observe(mark: Mark, segment: SegmentSpec, seen: EthernetSnapshot) -> Observe
 
 
 def _observe_neutrons(segment: SegmentSpec, name: str, seen: EthernetSnapshot) -> Observed:
-    """It exists while weft's records have it: members join as Neutron binds their ports, and `check` reports
-    others.
-    Afterwards it is gone once it is on no port.
+    """What is observed of a VLAN that Neutron sets. It exists while weft's records have it: members join as Neutron
+    binds their ports, and `check` reports others. Afterwards it is gone once no port is in it.
     """
     number, recorded = segment.number, seen.names.get(segment.number)
     if recorded == name:
@@ -87,7 +87,8 @@ def _differences(segment: SegmentSpec, seen: EthernetSnapshot, mine: set[str]) -
 
 
 def check(segment: SegmentSpec, seen: EthernetSnapshot) -> SegmentCheck:
-    """Exactly the members, each as desired and in no other VLAN; every link on a path carries it."""
+    """Check that exactly the members are in the VLAN, each as desired and in no other VLAN, and that every link on a
+    path carries it."""
     problems: list[Problem] = []
     for member in segment.members:
         port, how = member.port, seen.mode(member, segment.number)
@@ -121,7 +122,7 @@ def check(segment: SegmentSpec, seen: EthernetSnapshot) -> SegmentCheck:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """A port whose settings for RoCE matter: a member's, or a link's.
+    """A port whose settings for RoCE matter: that of a member, or the end of a link.
 
     Attributes:
         id: switch/port; `name`: for people.
@@ -162,7 +163,7 @@ def _settings(
         switch, _, port = end.id.partition("/")
         settings = answers.get(switch)
         if isinstance(settings, Silent) and settings.passing and wanted.policy == "warn":
-            # A note that comes and goes with a switch's answers would be reported as new each time.
+            # A note that comes and goes with a switch's answers would be reported as new each time it comes.
             if settings.last is None:
                 continue
             settings = settings.last
@@ -197,7 +198,8 @@ def _not_carried(segment: SegmentSpec, end: str, seen: EthernetSnapshot) -> Prob
 
 
 def clean(segment: SegmentSpec, seen: EthernetSnapshot, accepted: Accepted) -> Clean:
-    """No switch has the VLAN, no port or link is in it; a former member's port that can't be read is never clean.
+    """Evidence that no switch has the VLAN, and no port or link is in it. A former member's port that can't be read is
+    never clean.
 
     Args:
         accepted: whether a switch that can't be read back has accepted the removal of a VLAN from a port.
@@ -212,8 +214,8 @@ def clean(segment: SegmentSpec, seen: EthernetSnapshot, accepted: Accepted) -> C
 
 
 def _held(seen: EthernetSnapshot) -> tuple[str, ...]:
-    """Unread switches, for receipts. Tenants read those, so switches' answers are only in events and the
-    fabric's status."""
+    """Unread switches, for receipts. Tenants read receipts, so switches' answers are only in events and the fabric's
+    status."""
     unread = (
         f"{s} could not be read: the VLAN stays held until it was read without it"
         for s in sorted(seen.unread)
@@ -222,7 +224,7 @@ def _held(seen: EthernetSnapshot) -> tuple[str, ...]:
 
 
 def _unsaved(segment: SegmentSpec, seen: EthernetSnapshot) -> list[str]:
-    """Switches on the paths between its ports that would lose weft's last change in a restart."""
+    """Switches on the paths between the segment's ports that would lose weft's last change in a restart."""
     unsaved = {s for s, state in seen.states.items() if state.unsaved}
     return sorted(unsaved & seen.cabling.spread(segment.ports).keys()) if unsaved else []
 

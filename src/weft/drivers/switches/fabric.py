@@ -50,7 +50,7 @@ from weft.ports.ledger import SegmentLedger
 from weft.ports.resources import Ids, Observations, Outcomes, Scope
 
 STATUS_SECONDS = 5.0
-"""How old a reading may be for a status."""
+"""Maximum age, in seconds, of the reading that a status is made from."""
 
 
 class EthernetFabric(OneByOne[EthernetSnapshot]):
@@ -88,7 +88,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         return self._sessions.by_name[switch]
 
     def heard(self) -> HeardNeighbours:
-        """The fabric's cables as its switches report them by LLDP."""
+        """The fabric's cables, as its switches report them by LLDP."""
         sessions = self._sessions
         return listen(self._site, self._fabric, self.cabling, sessions.by_name, sessions.readers)
 
@@ -101,7 +101,8 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         return possible_routes(self._site, self._fabric, self.cabling)
 
     def routes(self, max_age: float) -> TimedRoutes:
-        """`weft.ports.fabric.FollowsRoutes`: possible paths, by the site alone, so that they are always new."""
+        """`weft.ports.fabric.FollowsRoutes`: possible paths, worked out from the site alone, so that they are never
+        outdated."""
         return TimedRoutes(self._possible, 0.0)
 
     def rates(self, max_age: float) -> TimedRates:
@@ -139,7 +140,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         return self.snapshot().configured
 
     def usage(self) -> Usage:
-        """Counts only hosts' ports: a link may carry every VLAN until a pod has one that it doesn't need."""
+        """Only hosts' ports are counted: a link may carry every VLAN until a pod has one that the link doesn't need."""
         snapshot = self.snapshot()
         return Usage(snapshot.configured.numbers | snapshot.chosen)
 
@@ -348,7 +349,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
 
     def _read(self, began: float) -> EthernetSnapshot:
         states, unread = self._sessions.read(began)
-        # Its changer may have finished there, having reported that the outcome is open.
+        # The worker that changed it may have ended, having reported an unknown outcome.
         self._sessions.save({s for s, state in states.items() if state.unsaved})
         if not states:
             why = "; ".join(f"{s}: {said}" for s, said in unread.items()) or "it has none"

@@ -5,14 +5,13 @@ from __future__ import annotations
 import threading
 
 FLOOR_SECONDS = 600.0
-"""How long an earlier answer is remembered: a switch's clock may be set back."""
+"""Seconds for which an earlier answer is remembered: a switch's clock may be set back."""
 BACK_SECONDS = 60.0
-"""How long a clock that was set back must have been seen to advance, which answers repeated by a cache
-don't."""
+"""Seconds for which a clock that was set back must be seen to advance: in answers repeated by a cache, it doesn't."""
 
 
 class OldestAnswer:
-    """Thread-safe; `now` is monotonic seconds.
+    """The oldest answer of one switch that counts. Thread-safe; `now` is monotonic seconds.
 
     Args:
         goes_on: whether serials grow by themselves, like times; others grow only with changes.
@@ -30,7 +29,7 @@ class OldestAnswer:
             return self._floor
 
     def rise(self, serial: float, now: float) -> None:
-        """An answer with this serial has come."""
+        """Record that an answer with this serial has come."""
         with self._lock:
             if serial >= self._floor[0]:
                 self._floor, self._behind = (serial, now), None

@@ -43,8 +43,8 @@ Ever = Callable[[int], SegmentSpec | None]
 Ports = Mapping[str, PortVlans]
 
 REMEMBERED_SECONDS = 60.0
-"""How long this process trusts its own record of what a switch accepted: another process may have changed it
-since, and sending it again does no harm."""
+"""Seconds for which this process trusts its own record of what a switch accepted: another process may have changed the
+switch since, and sending it again does no harm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +111,8 @@ class Generic(ChangedTogether):
         self._owed: dict[tuple[int, str], PortVlans] = {}
 
     def read(self, since: float | None = None) -> SwitchState:
-        """What weft's records want of it; a VLAN whose last change it didn't accept is on no port.
-        A VLAN that it doesn't need is present only until its removal was accepted.
+        """The state that weft's records want of the switch. A VLAN whose last change the switch didn't accept is on no
+        port; one that it doesn't need is present only until its removal was accepted.
         """
         state, settled, wanted = self._empty(), self._wanted(settled=True), self._wanted()
         everyones = {number: self._desired(spec) for number, (_, spec) in wanted.items()}
@@ -128,7 +128,7 @@ class Generic(ChangedTogether):
                 state = _with(state, number, {}) if owed else state
             elif sent is not None and sent.by == name and sent.ports is None:
                 continue  # its last change wasn't accepted
-            elif settled.get(number) == (name, spec):  # its sender has recorded that it was accepted
+            elif settled.get(number) == (name, spec):  # its sender has recorded its acceptance
                 state = _with(state, number, desired)
                 # From now on the records have it; its former ports must still be removed some day.
                 with self._lock:
@@ -154,7 +154,7 @@ class Generic(ChangedTogether):
                     part.error = error
                     continue
                 if change.batch and change.number in changes:
-                    part.apart = True  # it depends on what the change before it does
+                    part.apart = True  # it depends on the change before it
                 elif change.batch:
                     part.batch, changes[change.number] = change.batch, change
             if self._is_old(began, parts):
@@ -177,7 +177,7 @@ class Generic(ChangedTogether):
         return _Change(number, name, batch, add.ports, {p: away[p] for p in gone})
 
     def _made(self, changes: Sequence[_Change]) -> None:
-        """Send them, and record what was accepted."""
+        """Send the changes, and record what was accepted."""
         if not changes:
             return
         with self._lock:
@@ -244,7 +244,7 @@ class Generic(ChangedTogether):
         return "it can't be read back"
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Does nothing: no connection is kept open."""
 
     # -- what is wanted ---------------------------------------------------------------------------------------
 

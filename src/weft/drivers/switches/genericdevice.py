@@ -22,7 +22,7 @@ from weft.model.extras import installation
 from weft.model.site import SwitchAccess
 
 CONNECT_SECONDS, AGAIN_SECONDS = 20, 2
-"""How long opening a session is retried, and the pause between attempts."""
+"""Seconds for which opening a session is retried, and between two attempts."""
 LOAD_SECONDS = 120.0
 LAST_WORDS = 200
 """Most characters of a switch's message in an error."""
@@ -42,7 +42,8 @@ half of its device types, those among them, the library looks for no errors at a
 
 
 def rejection(output: str) -> str:
-    """The first line that says so; empty: there is none. That a VLAN is there, or gone, already is none."""
+    """The first line that says that a command was rejected; empty: there is none. A message that a VLAN exists already,
+    or doesn't exist any more, isn't one."""
     found = _REJECTION.search(output)
     return " ".join(found[0].split())[:LAST_WORDS] if found else ""
 

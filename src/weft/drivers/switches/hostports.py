@@ -14,8 +14,7 @@ ISOLATE = (
     "suspend the VLAN, on Open vSwitch set the port's column protected, elsewhere take the port out of it"
 )
 FIXED = frozenset({"bmc", "gateway", "infrastructure"})
-"""Roles of networks whose interfaces never move; a machine's boot port, by contrast, is in several in
-turn."""
+"""Roles of networks whose interfaces stay in one VLAN; a machine's boot port, by contrast, is in several in turn."""
 
 
 def port_troubles(switch: str, seen: EthernetSnapshot) -> Iterator[str]:
@@ -33,8 +32,8 @@ def missing_ports(seen: EthernetSnapshot) -> Iterator[str]:
 
 
 def parking_notes(seen: EthernetSnapshot) -> Iterator[str]:
-    """Others' ports in a parking VLAN that forwards: an operator who has configured a VLAN in use should
-    learn it before weft's first change."""
+    """Warnings of others' ports in a parking VLAN that forwards: an operator who has configured a VLAN that is in use
+    should know before weft's first change."""
     for switch, state in sorted(seen.states.items()):
         if others := sorted(state.exposed - seen.cabling.ports(switch)):
             listed = ", ".join(others[:5]) + (" …" if others[5:] else "")

@@ -28,7 +28,8 @@ class Asked:
         about: the segment that it changes, for switches that can't be read back.
         own: segments of the site's own, whose VLANs and ports may be changed besides those for pods.
         recent: it may start from a reading of the last second.
-        save: save even if nothing is to be changed: another process may have changed it without saving.
+        save: save the configuration even if nothing is to be changed: another process may have changed it without
+            saving.
     """
 
     edit: Edit
@@ -83,4 +84,4 @@ class SwitchDriver(Protocol):
         ...
 
     def close(self) -> None:
-        """End its connections."""
+        """Close its connections."""

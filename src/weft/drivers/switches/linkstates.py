@@ -1,4 +1,4 @@
-"""Whether links of switches' ports are up, from what each vendor's interface answers.
+"""Whether links of switches' ports are up, from the answers of each vendor's interface.
 
 A port that is neither up nor down is left out: one that an administrator has disabled says nothing of the adapter.
 

@@ -19,11 +19,11 @@ from weft.planning.site.livecables import live_differences
 from weft.planning.site.neighbours import LldpNeighbour
 
 QOS_SECONDS = 60.0
-"""Maximum age of a reading of settings: operators change them, not weft."""
+"""Maximum age, in seconds, of a reading of settings: operators change them, not weft."""
 AGAIN_SECONDS = 30.0
-"""Pause before a switch that didn't answer is asked again."""
+"""Seconds before a switch that didn't answer is asked again."""
 KEPT_SECONDS = 600.0
-"""How long the last answer of a switch counts while it is silent."""
+"""Seconds for which the last answer of a switch counts while it is silent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def _settings(session: SwitchDriver) -> QosAnswer:
 
 
 def qos_check(site: Site, fabric: str, cabling: Cabling, seen: SettingsSeen) -> LiveCheck:
-    """Differences, and switches whose settings aren't known."""
+    """The check of settings for RoCE: differences, and switches whose settings aren't known."""
     silent = list(_silent_sentences(seen))
     return LiveCheck(
         problems=(

@@ -21,7 +21,7 @@ from weft.ports.ledger import SegmentLedger
 from weft.ports.resources import Scope
 
 NOTED_SECONDS = 60.0
-"""Time within which an accepted segment must be in weft's records; otherwise it is requested again."""
+"""Seconds within which an accepted segment must be in weft's records; otherwise it is requested again."""
 
 
 class NeutronsFabric(EthernetFabric):

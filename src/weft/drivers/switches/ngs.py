@@ -3,9 +3,8 @@
 port. Ironic waits for Neutron before it powers a machine on, in provisioning, cleaning and for the tenant.
 The port is in its VLAN by then, and in no other, only if the switch is changed within Neutron's call, and if
 Ironic is configured to check that (`[neutron] fail_on_port_binding_failure`: Neutron doesn't pass on some
-errors, but the port is not ACTIVE then). This driver does it like all of weft's drivers: one transaction,
-read back, saved; and it changes only the given port. A port without a network is in the parking VLAN, never a
-trunk.
+errors, but the port is not ACTIVE then). This driver makes each change as all of weft's drivers do: one transaction,
+read back, saved; and it changes only the given port. A port without a network is in the parking VLAN, never a trunk.
 
 Loaded by Neutron (entry point `generic_switch.devices`), not by weft. Source: networking-generic-switch 10.2,
 `devices.GenericSwitchDevice`, `generic_switch_mech`.
@@ -201,7 +200,7 @@ class WeftSwitch(devices.GenericSwitchDevice):
             raise WeftSwitchError(said=str(error)) from error
 
     def _limits(self, number: int, ports: Collection[str]) -> SwitchLimits:
-        """One VLAN, on these ports and on the links between switches."""
+        """What a change may touch: one VLAN, on these ports and on the links between switches."""
         vlans = Range(first=number, last=number)
         return SwitchLimits(vlans, frozenset({*ports, *self._trunks}), self._parking)
 

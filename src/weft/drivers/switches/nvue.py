@@ -37,7 +37,7 @@ NOT_BEGUN = ("pending", "inactive")
 APPLY = "apply a revision"
 APPLY_SECONDS = 60.0
 PORTS_SECONDS = 60.0
-"""How long the list of interfaces is cached."""
+"""Seconds for which the list of interfaces is cached."""
 
 
 class Nvue(SwitchSession):
@@ -91,7 +91,7 @@ class Nvue(SwitchSession):
         with self.reading("read the configuration"):
             tree = reply.body
             interfaces = singly(tree["interface"], self.limits.ports)
-            if not interfaces:  # every switch has some: the answer is another server's, or incomplete
+            if not interfaces:  # every switch has some: another server's answer, or incomplete
                 raise ValueError("no interface is in it")
             own = tree.get("bridge", {}).get("domain", {}).get(BRIDGE, {})
             vlans = {n: "" for key in own.get("vlan", {}) for n in from_ranges(key)}
@@ -119,7 +119,7 @@ class Nvue(SwitchSession):
             return nvue_qos(reply.body)
 
     def neighbours(self, ports: Sequence[str]) -> Sequence[LldpNeighbour]:
-        """One request a port: NVUE lists neighbours below each."""
+        """One request for each port: NVUE lists neighbours below the port."""
         found: list[LldpNeighbour] = []
         asked = "read LLDP neighbours"
         for port in ports:
@@ -160,7 +160,7 @@ class Nvue(SwitchSession):
             return nvue_links(found)
 
     def _optional(self, path: str, asked: str) -> Mapping[str, Any] | None:
-        """None: there is no such thing."""
+        """What is at a path; None: NVUE says that nothing is."""
         reply = self._api.ask("GET", f"{path}?rev=operational", None, asked)
         if reply.status == 404:
             return None
@@ -214,7 +214,7 @@ class Nvue(SwitchSession):
             raise
 
     def _left(self, where: str) -> None:
-        """Remember a revision that may still be applied: its end isn't known."""
+        """Remember a revision whose end isn't known: it may still be applied."""
         self._unfinished[where] = self._monotonic() + DOUBT_SECONDS
 
     def _begun(self, batch: Batch, before: SwitchState, after: SwitchState) -> str:
@@ -227,8 +227,8 @@ class Nvue(SwitchSession):
         return f"/revision/{name}"
 
     def _still_under_way(self, where: str) -> bool:
-        """Whether it is still in progress. While it hasn't begun, the request to apply it may still arrive:
-        then its change is doubted, and the revision is read again.
+        """Whether a revision is still in progress. While it hasn't begun, the request to apply it may still arrive:
+        then its change is doubted, and the revision is read again later.
         """
         try:
             state = str(self._ask("GET", where, None, "watch a revision").body.get("state"))
@@ -268,7 +268,7 @@ class Nvue(SwitchSession):
             raise self.unknown(asked, f"revision {state}: {_issues(reply.body)}")
 
     def _tree(self, batch: Batch, before: SwitchState, after: SwitchState) -> dict[str, Any]:
-        """The patch; `null` removes."""
+        """Body of the PATCH that makes the change; `null` removes a setting."""
         vlans: dict[str, Any] = {str(n): {} for n in batch.define} | {str(n): None for n in batch.forget}
         ports = {
             p: self._interface(before.ports[p], after.ports[p], e.remove) for p, e in batch.ports.items()
@@ -302,7 +302,7 @@ class Nvue(SwitchSession):
 
 
 def _bridged(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """A port's settings in the bridge; None if it isn't in it."""
+    """A port's settings in the bridge; None if it isn't in the bridge."""
     domains = row.get("bridge", {}).get("domain", {})
     return dict(domains[BRIDGE]) if BRIDGE in domains else None
 

@@ -11,7 +11,8 @@ _RANGE = re.compile(r"([^\d,]\S*?)(\d{1,5})-(\d{1,5})")
 
 
 def _covered(key: str, ports: Iterable[str]) -> frozenset[str]:
-    """Which of these ports a key means: itself, or as NVUE writes several in one: `swp1-4`, `swp1s0-3`, `swp1,swp7`."""
+    """Which of these ports a key means: one by its name, or several as NVUE writes them: `swp1-4`, `swp1s0-3`,
+    `swp1,swp7`."""
     found: set[str] = set()
     for part in key.split(","):
         span = _RANGE.fullmatch(part.strip())
@@ -24,8 +25,8 @@ def _covered(key: str, ports: Iterable[str]) -> frozenset[str]:
 
 
 def singly(interfaces: Mapping[str, Any], ports: frozenset[str]) -> Mapping[str, Any]:
-    """Interfaces by their own names: those of the ports that a key with several names means, too. Raises ValueError
-    for a port that two keys mean: it may be in the VLANs of both."""
+    """Interfaces by single names, also for ports whose key in the tree means several. Raises ValueError for a port that
+    two keys mean: it may be in the VLANs of both."""
     found = dict(interfaces)
     for key, row in interfaces.items():
         for port in _covered(key, ports) - {key}:

@@ -95,8 +95,8 @@ def _profile(qos: Tree, own: Tree, kind: str) -> Tree:
 
 
 def _roce(roce: Tree) -> str:
-    """Its mode; empty: off. Raises ValueError for an unknown mode."""
-    on = roce.get("enable") == "on" or roce.get("state") == "enabled"  # the latter since 5.15
+    """Mode of RoCE; empty: off. Raises ValueError for an unknown mode."""
+    on = roce.get("enable") == "on" or roce.get("state") == "enabled"  # `state` since 5.15
     mode = str(roce.get("mode", LOSSLESS[0])) if on else ""
     if mode and mode not in (*LOSSLESS, LOSSY):
         raise ValueError(f"qos roce mode {mode[:40]} isn't known")

@@ -27,10 +27,9 @@ from weft.model.portcounters import PortCounters
 READ = "read the configuration"
 SECONDS = 20
 FOLLOW_SECONDS, FOLLOW_PAUSE = 5.0, 0.02
-"""How long vswitchd may lag behind its database before it is read again; changes of other bridges count,
-too."""
+"""Seconds that vswitchd may lag behind its database before that is read again; changes of other bridges count, too."""
 NOTHING = 4095
-"""No frame has this tag (IEEE 802.1Q, table 9-2): a trunk of nothing has it in its list."""
+"""A tag that no frame has (IEEE 802.1Q, table 9-2): the list of a trunk without VLANs contains it."""
 NAME = "weft-vlan-"
 """Key of a VLAN's name among the bridge's external_ids: Open vSwitch has no table of VLANs."""
 TABLES = ("bridge", "port", "open_vswitch")
@@ -90,7 +89,7 @@ class Ovs(SwitchSession):
         self._lists: dict[str, frozenset[int]] = {}
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Does nothing: no connection is kept open."""
 
     def point_at(self, address: str) -> None:
         """Use the database at another address from now on; for tests."""
@@ -211,7 +210,7 @@ class Ovs(SwitchSession):
             yield from ("--", "remove", "port", port, "trunks", str(number))
 
     def _keep(self) -> None:
-        """The database survives a restart."""
+        """Does nothing: the database survives a restart."""
 
     def _run(self, arguments: list[str], asked: str) -> str:
         return self._database.run(arguments, asked, f"switch {self.name}")

@@ -1,7 +1,7 @@
-"""VLANs of the site's own networks on switches: where weft has put them, and who else is in them. Pure.
-Unlike a pod's VLAN, which has exactly the members that weft gives it, such a VLAN may be on ports unknown to
-weft, of the cloud's own hosts or of routers. Those are left as they are. weft sets the ports that the site
-file names, the links on the paths between their switches, and the VLAN itself.
+"""VLANs of the site's own networks on switches: where weft has put them, and which other ports are in them. Pure.
+Unlike a pod's VLAN, which has exactly the members that weft gives it, such a VLAN may be on ports unknown to weft, of
+the cloud's own hosts or of routers. Those are left as they are. weft sets the ports that the site file names, the links
+on the paths between their switches, and the VLAN itself.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Own:
 
     @property
     def number(self) -> int:
-        """VLAN number."""
+        """The VLAN's number."""
         return self.spec.number
 
     @property
@@ -51,7 +51,7 @@ class Own:
 
 
 def in_use(own: Own, of: str, foreign: Sequence[str]) -> PermanentError:
-    """Why it isn't removed."""
+    """The error that says why the VLAN isn't removed: others' ports are in it."""
     listed = ", ".join(foreign[:SHOWN]) + (" …" if foreign[SHOWN:] else "")
     said = f"ports that aren't weft's are in it: {listed}"
     return PermanentError(
@@ -60,7 +60,7 @@ def in_use(own: Own, of: str, foreign: Sequence[str]) -> PermanentError:
 
 
 def own_ports_in(switch: str, state: SwitchState, own: Own) -> list[str]:
-    """Its own ports on a switch that are in it; ports that carry every VLAN count."""
+    """The VLAN's own ports on a switch that are in it; ports that carry every VLAN count."""
     ports = (e.partition("/")[2] for e in own.ends if switch_of(e) == switch)
     return sorted(p for p in ports if p in state.ports and is_in(state.ports[p], own.number))
 
@@ -71,14 +71,14 @@ def is_in(now: PortVlans, number: int) -> bool:
 
 
 def foreign_on(switch: str, state: SwitchState, own: Own, cabling: Cabling) -> list[str]:
-    """Ports in it that are neither its own nor ends of links."""
+    """Ports in the VLAN on a switch that are neither its own nor ends of links."""
     ends = {f"{switch}/{p}": now for p, now in state.ports.items()}
     known = own.ends | cabling.uplinks
     return sorted(e for e, now in ends.items() if e not in known and is_in(now, own.number))
 
 
 def foreign_ports(own: Own, seen: EthernetSnapshot) -> list[str]:
-    """Ports in it that are unknown to weft, on all switches where weft has put it."""
+    """Ports in the VLAN that are unknown to weft, on all switches where weft has put it."""
     ever = own.ever(seen.cabling)
     where = [
         s
@@ -89,7 +89,7 @@ def foreign_ports(own: Own, seen: EthernetSnapshot) -> list[str]:
 
 
 def is_needless(switch: str, there: str | None, own: Own, cabling: Cabling) -> bool:
-    """Whether a switch no longer needs it. Args: there: its name on the switch; None: the switch doesn't have
+    """Whether a switch no longer needs the VLAN. Args: there: its name on the switch; None: the switch doesn't have
     it."""
     if own.shared or switch in cabling.spread(own.spec.ports):
         return False
@@ -97,7 +97,7 @@ def is_needless(switch: str, there: str | None, own: Own, cabling: Cabling) -> b
 
 
 def needless_links(switch: str, own: Own, cabling: Cabling) -> list[str]:
-    """Ends of links that no longer need it, on a switch that does."""
+    """Ends of links that no longer need the VLAN, on a switch that does."""
     if own.shared:
         return []
     needed = cabling.spread(own.spec.ports).get(switch, frozenset[str]())
@@ -105,8 +105,7 @@ def needless_links(switch: str, own: Own, cabling: Cabling) -> list[str]:
 
 
 def concerned(own: Own, seen: EthernetSnapshot) -> frozenset[str]:
-    """Switches where it may have to be changed: where weft has put it, and those that have it under its
-    name."""
+    """Switches where the VLAN may have to be changed: where weft has put it, and those that have it under its name."""
     named = {s for s, state in seen.states.items() if state.vlans.get(own.number) == own.name != ""}
     there = {*map(switch_of, own.ends), *own.ever(seen.cabling), *named}
     return frozenset(there & {*seen.cabling.switches})

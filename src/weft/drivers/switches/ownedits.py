@@ -47,8 +47,8 @@ def edit_for_own(switch: str, state: SwitchState, own: Own, cabling: Cabling) ->
 
 
 def removal_of_own(switch: str, state: SwitchState, own: Own, cabling: Cabling) -> Batch:
-    """Removes the VLAN from the ports that weft has set, and from the switch. Raises `PermanentError` while
-    others' ports are in it, since they would lose their VLAN."""
+    """The batch that removes the VLAN from the ports that weft has set, and from the switch. Raises `PermanentError`
+    while others' ports are in it, since they would lose their VLAN."""
     number, there = own.number, state.vlans.get(own.number)
     if there not in (None, "", own.name) and not (own.ours and own_ports_in(switch, state, own)):
         return Batch()  # it is someone else's by now
@@ -92,7 +92,7 @@ def _off_links(switch: str, state: SwitchState, number: int, cabling: Cabling) -
 
 
 def _off(now: PortVlans, number: int) -> PortEdit:
-    """Removes the VLAN from an end of a link."""
+    """The edit that removes the VLAN from an end of a link."""
     return PortEdit(PARK if now.untagged == number else KEEP, remove=frozenset({number}), trunk=True)
 
 

@@ -29,7 +29,8 @@ from weft.model.specs import SegmentSpec
 
 
 def observe_own(own: Own, seen: EthernetSnapshot, leaving: bool) -> Observed:
-    """Settled: the switches that need it have it under weft's name, and its ports are as described.
+    """What is observed of the VLAN. Settled: the switches that need it have it under weft's name, and its ports are as
+    described.
 
     Raises `UnknownError` while a switch that needs it can't be read.
 
@@ -102,7 +103,7 @@ def _how(now: PortVlans, number: int) -> str:
 
 
 def check_own(spec: SegmentSpec, seen: EthernetSnapshot) -> SegmentCheck:
-    """What `observe_own` omits: ports in the VLAN that are unknown to weft, as notes, since they are
+    """What `observe_own` leaves out: ports in the VLAN that are unknown to weft. They are notes, since they are
     allowed."""
     own, notes = Own(spec, "", ours=True), list[Problem]()
     for end in foreign_ports(own, seen):
@@ -115,7 +116,8 @@ def check_own(spec: SegmentSpec, seen: EthernetSnapshot) -> SegmentCheck:
 
 
 def clean_own(spec: SegmentSpec, seen: EthernetSnapshot) -> Clean:
-    """Its ports are read without it, one by one; no switch defines it under weft's name, and no link carries it."""
+    """Evidence that each of the VLAN's ports was read without it, no switch defines it under weft's name, and no link
+    carries it."""
     own = Own(spec, "", ours=True)
     return Clean((_on_switches(own, seen), *_on_ports(own, seen), _on_links(own, seen)))
 
@@ -171,6 +173,6 @@ def _on_links(own: Own, seen: EthernetSnapshot) -> EvidenceItem:
 
 
 def _unsaved(own: Own, seen: EthernetSnapshot) -> list[str]:
-    """Switches where weft has put it that would lose weft's last change in a restart."""
+    """Switches where weft has put the VLAN and that would lose weft's last change in a restart."""
     unsaved = {s for s, state in seen.states.items() if state.unsaved}
     return sorted(unsaved & {*own.ever(seen.cabling), *map(switch_of, own.ends)}) if unsaved else []

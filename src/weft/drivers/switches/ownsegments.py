@@ -1,5 +1,5 @@
-"""The VLANs of a site's own networks on one fabric's switches: find, set and remove them, and what is in
-their way."""
+"""The VLANs of a site's own networks on one fabric's switches: finds, sets and removes them, and finds what is in their
+way."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class OwnSegments:
         return {key: _observed(one, seen, scope.leaving) for key, one in own.items()}
 
     def put(self, scope: Scope, own: Mapping[str, Own]) -> Mapping[str, Outcome]:
-        """Set them with one change of each switch; an obstacle for one, or a silent switch, doesn't delay the
+        """Set the VLANs with one change of each switch; an obstacle for one VLAN, or a silent switch, doesn't delay the
         others."""
         if not own:
             return {}
@@ -86,7 +86,7 @@ class OwnSegments:
         return {**refused, **self._change(scope, possible, edit_for_own, seen)}
 
     def take(self, scope: Scope, own: Mapping[str, Own]) -> Mapping[str, Outcome]:
-        """Remove them on switches that answer, except VLANs that others' ports are in."""
+        """Remove the VLANs on switches that answer, except VLANs that others' ports are in."""
         if not own:
             return {}
         seen, answers, blind, clear = self._snapshot(), dict[str, Outcome](), set[str](), dict[str, Own]()
@@ -146,7 +146,7 @@ class OwnSegments:
         )
 
     def _of(self, wanted: Sequence[Resource]) -> Mapping[str, Own]:
-        """The desired VLANs, as not created yet."""
+        """The desired VLANs, as if none had been created yet."""
         scope = Scope(self._site, _NOBODY, "", "")
         return {r.key: one for r in wanted if (one := own_of(scope, r, {})) is not None}
 
@@ -161,7 +161,7 @@ class OwnSegments:
     def _refusal(
         self, own: Own, seen: EthernetSnapshot, ours: Mapping[str, frozenset[int]]
     ) -> WeftError | None:
-        """Why it can't be set now; None if it can."""
+        """Why the VLAN can't be set now; None if it can."""
         try:
             way = next(iter(in_the_way(own, seen, ours)), None)
         except UnknownError as error:
@@ -174,8 +174,8 @@ class OwnSegments:
     def _change(
         self, scope: Scope, own: Mapping[str, Own], edits: OwnEdits, seen: EthernetSnapshot
     ) -> Mapping[str, Outcome]:
-        """Change all together on each switch; if that is refused, one by one, so that each gets its own
-        answer."""
+        """Change all VLANs together on each switch; if that is refused, one by one, so that each has its own
+        outcome."""
         if not own:
             return {}
 

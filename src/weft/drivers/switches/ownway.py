@@ -34,8 +34,8 @@ class InTheWay:
 
 
 def in_the_way(own: Own, seen: EthernetSnapshot, ours: Mapping[str, frozenset[int]]) -> Iterator[InTheWay]:
-    """What is in its way. Once it is weft's, only errors in the site count: others' changes are repaired
-    then. Raises `UnknownError`.
+    """What is in the VLAN's way. Once it is weft's, only errors in the site count: others' changes are repaired then.
+    Raises `UnknownError`.
 
     Args:
         ours: port -> VLANs of the site's own networks that weft has put it into, and removes it from.
@@ -97,7 +97,7 @@ def _others(now: PortVlans, number: int, mode: Mode | None, ours: frozenset[int]
 
 
 def all_carrying(own: Sequence[Own], seen: EthernetSnapshot) -> Sequence[str]:
-    """Ports that carry every VLAN, on switches that have these VLANs: they reach them without having been put
+    """Ports that carry every VLAN, on switches that have these VLANs: they are in these VLANs without having been put
     into any."""
     known = seen.cabling.uplinks.union(*(one.ends for one in own))
     found: dict[str, list[Own]] = {}

@@ -13,7 +13,8 @@ from weft.drivers.switches.vlans import Batch, SwitchState, joined
 from weft.model.errors import OutsideError, UnknownError
 
 YOUNG_SECONDS = 1.0
-"""Maximum age of the proof that a change may be made, when it is sent (`weft.engine.hold.fence`)."""
+"""Maximum age, in seconds, of the proof that a change may be made (`weft.engine.hold.fence`) when the change is
+sent."""
 
 
 class UndoneError(UnknownError):
@@ -37,7 +38,7 @@ class SwitchPart(Submission[Asked]):
     batch: Batch = field(default_factory=Batch)
 
     def fail(self, error: Exception, apart: bool = False) -> None:
-        """A part that changes nothing can't take effect later."""
+        """Fail this part. If it changes nothing, the error doesn't say that it may still take effect."""
         if self.error is None:
             self.error, self.apart = own_error(error), apart
             if isinstance(self.error, OutsideError) and not self.batch:
@@ -59,7 +60,7 @@ class ChangedTogether(ABC):
 
     @abstractmethod
     def _together(self, parts: Sequence[SwitchPart]) -> object:
-        """Make them in one change. Raises an error that concerned all before anything was sent."""
+        """Make the parts in one change. Raises an error that concerned all of them before anything was sent."""
 
     def change_all(self, asked: Sequence[Asked]) -> Sequence[Exception | None]:
         """See `SwitchDriver.change_all`."""
@@ -73,8 +74,8 @@ class ChangedTogether(ABC):
         return UndoneError("change VLANs", f"switch {self.name}", said)
 
     def _is_old(self, began: float, parts: Sequence[SwitchPart]) -> bool:
-        """Whether checking the fences took too long. Of several parts each is tried alone then; for a single
-        one the fence is checked again.
+        """Whether checking the fences took too long. If so, several parts are tried one by one; for a single one, the
+        fence is checked again.
         """
         self._making, self._proved = [p for p in parts if p.batch], began
         if len(parts) == 1:
@@ -88,7 +89,7 @@ class ChangedTogether(ABC):
         return True
 
     def _prove(self) -> None:
-        """Check all fences again, if they were checked a while ago. Raises a fence's error."""
+        """Check all fences again if the last check is too old. Raises a fence's error."""
         now = self._monotonic()
         if now - self._proved >= YOUNG_SECONDS:
             for part in self._making:

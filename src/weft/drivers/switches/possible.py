@@ -1,4 +1,5 @@
-"""Links that pods of an Ethernet fabric may use, by the site's cabling, and what ports carry, by switches' counters."""
+"""Links that pods of an Ethernet fabric may use, by the site's cabling, and the rates of ports, by switches'
+counters."""
 
 from __future__ import annotations
 
@@ -16,11 +17,11 @@ from weft.model.portcounters import PortCounters
 from weft.model.site import Site, SwitchLink
 
 MOST_PORTS = 255
-"""Cabled ports of a switch that are followed."""
+"""Most cabled ports of a switch that are followed."""
 FIRST = 2.0
-"""Seconds between two readings if there was none lately: counters alone say no rate."""
+"""Seconds between two readings if there was none lately: a rate needs two."""
 LEAST = 1.0
-"""Seconds that a rate is measured over at least."""
+"""Least number of seconds over which a rate is measured."""
 LATELY = 120.0
 """Seconds for which a reading counts."""
 SOON = 3.0
@@ -98,14 +99,14 @@ def _links(site: Site, fabric: str) -> tuple[SwitchLink, ...]:
 
 
 class _Reading(NamedTuple):
-    """The ports of a switch by their names. Attributes: at: when it answered."""
+    """A switch's answer: its ports by their names. Attributes: at: when it answered."""
 
     at: float
     ports: Mapping[str, PortCounters]
 
 
 class SwitchRates:
-    """What ports carry, by the last two answers of each switch and the time between them. Thread-safe.
+    """Rates of ports, by the last two answers of each switch and the time between them. Thread-safe.
 
     Args:
         read: asks all switches; ends within `SOON`.
@@ -120,9 +121,9 @@ class SwitchRates:
         self._read, self._monotonic, self._pause = read, monotonic, pause
         self._turn = threading.Lock()
         self._looked: float | None = None
-        """When the last look ended."""
+        """When the last reading ended."""
         self._readings: dict[str, tuple[_Reading, ...]] = {}
-        """Switch -> its last two, newest first."""
+        """Switch -> its last two answers, newest first."""
         self._silent: frozenset[str] = frozenset()
         """Switches that didn't answer when they were asked last."""
 
@@ -150,7 +151,8 @@ class SwitchRates:
         return TimedRates(ports, (max(lengths),) if lengths else (), age, unread)
 
     def _look(self) -> None:
-        """An answer that came less than `LEAST` after the one before, or is that one, gives no rate."""
+        """Ask all switches. An answer that is the one before, or came less than `LEAST` seconds after it, gives no
+        rate."""
         silent: set[str] = set()
         for name, (at, found) in self._read().items():
             if isinstance(found, str):
@@ -165,7 +167,7 @@ class SwitchRates:
 def _rates(
     routes: RouteReading, pairs: Mapping[str, tuple[_Reading, _Reading]]
 ) -> Iterator[tuple[tuple[int, int], PortRate]]:
-    """What a host sends is what its switch's port receives."""
+    """Rates of both ends of each link: what a host sends is what its switch's port receives."""
 
     def rate(end: tuple[int, int], *fields: str) -> list[float | None]:
         if (pair := pairs.get(routes.names[end[0]])) is None:
@@ -190,7 +192,7 @@ def _rates(
 
 
 def _grown(pair: tuple[PortCounters | None, PortCounters | None], field: str, seconds: float) -> float | None:
-    """A second; None: not counted, not read, or reset in between."""
+    """Growth of a counter per second; None: not counted, not read, or reset in between."""
     if pair[0] is None or pair[1] is None or seconds <= 0:
         return None
     now, before = getattr(pair[0], field), getattr(pair[1], field)

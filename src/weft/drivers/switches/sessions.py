@@ -21,14 +21,14 @@ AT_ONCE = 16
 MOST_TOGETHER = 64
 """Most changes of a switch that are made at once, since the size of a request is limited."""
 SAVE_SECONDS = 30.0
-"""Pause between attempts to save a configuration."""
+"""Seconds between attempts to save a configuration."""
 
 Edits = Callable[[str, SwitchState], Batch]
 """Makes the changes of a switch from its name and state."""
 
 
 class SwitchSessions:
-    """Thread-safe; opens no connection yet.
+    """The sessions of one fabric's switches. Thread-safe; opens no connection yet.
 
     Attributes:
         by_name: each switch's session; `lines`: its queue of changes.
@@ -130,5 +130,5 @@ def _line(switch: SwitchDriver, pool: Executor) -> Joined[Submission[Asked]]:
 
 
 def _is_nothing(error: BaseException) -> bool:
-    """Whether the change has had no effect, and can't have any."""
+    """Whether the error shows that the change has had no effect, and can't have any."""
     return isinstance(error, OutsideError) and not error.lands

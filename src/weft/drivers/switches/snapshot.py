@@ -135,7 +135,7 @@ class EthernetSnapshot(Snapshot):
         return ""
 
     def mode(self, member: Membership, number: int) -> str:
-        """Mode of a port in a VLAN; if its ends differ, it isn't a member."""
+        """Mode of a port in a VLAN; if its ends differ, that is said instead."""
         if self.why_unread(member.port):
             return "not readable"
         ends = self.cabling.ends(member.port)
@@ -159,12 +159,12 @@ class EthernetSnapshot(Snapshot):
         return frozenset().union(*read)
 
     def exposed(self, port: str) -> bool:
-        """Whether a port is parked where hosts reach each other, at any of its ends that could be read."""
+        """Whether a port, at any of its ends that could be read, is in a parking VLAN where hosts reach each other."""
         ends = (end.partition("/")[::2] for end in self.cabling.ends(port))
         return any(p in self.states[s].exposed for s, p in ends if s in self.states)
 
     def unsaved(self, port: str) -> list[str]:
-        """Switches of its ends that would lose weft's last change in a restart."""
+        """Switches at a port's ends that would lose weft's last change in a restart."""
         switches = {switch_of(end) for end in self.cabling.ends(port)}
         return sorted(s for s in switches & self.states.keys() if self.states[s].unsaved)
 

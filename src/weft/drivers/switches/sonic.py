@@ -1,8 +1,8 @@
 """SONiC through the management framework's RESTCONF: VLAN and VLAN_MEMBER of CONFIG_DB, as modeled by `sonic-vlan`.
 
 The same tree has VLAN_MEMBER_TABLE of APPL_DB: what was passed on to the daemon that programs the chip. It proves
-nothing of the chip, since a row goes before its removal is programmed, and RESTCONF has nothing of ASIC_DB.
-So a reading's level is the configuration; what was passed on but isn't configured counts as present.
+nothing about the chip, since a row disappears before its removal is programmed, and RESTCONF has nothing of ASIC_DB. So
+a reading's level is the configuration; what was passed on but isn't configured counts as present.
 
 There is no candidate configuration: each request is a transaction. So members are removed first (a port has one
 untagged VLAN at a time), one PATCH adds everything, and VLANs are removed last; a failure in between is rolled back.
@@ -47,8 +47,8 @@ TABLES = (("sonic-port:sonic-port", "PORT"), ("sonic-portchannel:sonic-portchann
 LAG_MEMBERS = "sonic-portchannel:sonic-portchannel/PORTCHANNEL_MEMBER"
 COPY = "/restconf/operations/sonic-config-mgmt:copy"
 PORTS_SECONDS = 60.0
-"""How long the list of ports is cached: a member of a VLAN is a port in any case, and SONiC refuses
-others."""
+"""Seconds for which the list of ports is cached: a VLAN's member counts as a port in any case, and SONiC refuses
+unknown ports."""
 Membership = tuple[int, str]
 
 
@@ -63,7 +63,7 @@ class Sonic(SwitchSession):
     media = MEDIA
 
     def _replaces(self, batch: Batch, state: SwitchState) -> bool:
-        """Each member is a row of its own."""
+        """Never: each member of a VLAN is a row of its own."""
         return False
 
     def __init__(self, name: str, api: Api, limits: SwitchLimits, confirm: float = CONFIRM_SECONDS) -> None:

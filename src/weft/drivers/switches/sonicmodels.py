@@ -1,4 +1,4 @@
-"""SONiC's YANG models of all ages, as served by RESTCONF; and the interpretation of its errors. Pure.
+"""SONiC's YANG models of all ages, as served by RESTCONF; and what its errors mean. Pure.
 
 The models of 2019, which vendors' images still have, call a port `ifname` wherever it is. Since the management
 framework takes sonic-buildimage's, it is `name` in its own row and `port` in one that refers to it; the tables of QoS
@@ -38,7 +38,7 @@ def member(row: Entry) -> str:
 
 
 def is_untagged(row: Entry) -> bool:
-    """Whether a row of VLAN_MEMBER has untagged frames. Raises KeyError, ValueError."""
+    """Whether a row of VLAN_MEMBER is for untagged frames. Raises KeyError, ValueError."""
     mode = str(row["tagging_mode"]).lower()
     if mode not in ("tagged", "untagged", "priority_tagged"):
         raise ValueError(f"tagging_mode {mode[:40]!r}")
@@ -46,7 +46,7 @@ def is_untagged(row: Entry) -> bool:
 
 
 def _text(name: object) -> str:
-    """Raises TypeError: null is no port's name."""
+    """A port's name. Raises TypeError for anything but a text."""
     if not isinstance(name, str) or not name:
         raise TypeError(f"{name!r} instead of a port's name")
     return name

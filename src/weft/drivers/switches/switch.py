@@ -27,12 +27,12 @@ from weft.planning.fabric.qos import SwitchQos
 from weft.planning.site.neighbours import LldpNeighbour
 
 CONFIRM_SECONDS = 10.0
-"""Longest time until a change is read back."""
+"""Seconds within which a change must be read back."""
 DOUBT_SECONDS = 30.0
-"""How long an answer that doesn't show an unconfirmed change is considered outdated."""
+"""Seconds for which an answer that doesn't show an unconfirmed change counts as outdated."""
 RECENT_SECONDS = 1.0
-"""Maximum age of the reading that a change starts from, if this process has changed nothing since: the same
-as that of the proof that the change may be made."""
+"""Maximum age, in seconds, of the reading that a change starts from, if this process has changed nothing since: the
+same as that of the proof that the change may be made."""
 
 
 def pauses() -> Iterator[float]:
@@ -60,7 +60,7 @@ class SwitchSession(ChangedTogether):
     serials_go_on = True
     """Whether the serials of its states are times."""
     lands_seconds = DOUBT_SECONDS
-    """How long an unconfirmed change may still take effect; the error tells other processes."""
+    """Seconds for which an unconfirmed change may still take effect; the error says so, for other processes."""
 
     def __init__(
         self,
@@ -87,7 +87,8 @@ class SwitchSession(ChangedTogether):
         """The switch's current state. Raises `UnknownError`."""
 
     def _read_since(self, since: float) -> SwitchState:
-        """The same; where several switches are read together, a reading that began after `since` suffices."""
+        """The switch's current state; where several switches are read together, a reading that began after `since`
+        suffices."""
         return self._read()
 
     @abstractmethod
@@ -136,7 +137,7 @@ class SwitchSession(ChangedTogether):
 
     def read(self, since: float | None = None) -> SwitchState:
         began, changes = self._monotonic(), self._changes
-        coming = self._coming()  # first: what ends meanwhile is in the reading
+        coming = self._coming()  # read first, so that a change that ends meanwhile is in the reading
         state = self._fresh(since)
         if self._doubted(state):
             said = "it may not show weft's last change yet"
@@ -187,7 +188,7 @@ class SwitchSession(ChangedTogether):
         self._apart = not undone and len(parts) > 1
 
     def _end(self, parts: Sequence[SwitchPart]) -> None:
-        """Save what was changed."""
+        """Save the configuration if something was changed; fail the parts if that fails."""
         mine = [p for p in parts if p.error is None and (p.batch or p.edit.save)]
         if mine:
             try:
@@ -234,7 +235,7 @@ class SwitchSession(ChangedTogether):
         return self._doubts.left(state)
 
     def _made(self, batch: Batch, before: SwitchState, parts: Sequence[Batch]) -> SwitchState:
-        """Send it and wait until it is read back.
+        """Send a batch and wait until it is read back.
 
         Args:
             parts: its parts; each is doubted separately.
@@ -312,7 +313,7 @@ class SwitchSession(ChangedTogether):
 
     @contextmanager
     def reading(self, asked: str) -> Generator[None]:
-        """Around what takes an answer apart: an answer of another shape leaves it unknown."""
+        """Raise `UnknownError` if parsing an answer fails: an answer of another shape says nothing."""
         try:
             yield
         except (LookupError, TypeError, ValueError, AttributeError) as error:

@@ -16,7 +16,7 @@ from typing import IO
 from weft.model.errors import PermanentError, UnknownError
 
 TURN_SECONDS = 60.0
-"""How long a change waits for those before it, in this process and then in others."""
+"""Seconds for which a change waits for those before it, in this process and then again for other processes."""
 _POLL_SECONDS = 0.05
 _UNDER_WAY, _LONGEST = "a change is under way", 100
 
@@ -34,12 +34,12 @@ class Turn:
         self.changed = float("-inf") if file is None else _changed(file)
 
     def begins(self) -> None:
-        """A change begins. If the process dies before it ends, no time is recorded, and every reading counts
-        as outdated."""
+        """Record that a change begins. If the process dies before it ends, no time is recorded, and every reading
+        counts as outdated."""
         self._note(_UNDER_WAY)
 
     def ends(self) -> None:
-        """The change has ended, or its outcome is unknown."""
+        """Record that the change has ended, or that its outcome is unknown."""
         self._note(repr(time.monotonic()))
 
     def _note(self, text: str) -> None:

@@ -65,7 +65,7 @@ class SwitchState:
     beyond: Mapping[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
 
     def forwards(self, number: int) -> bool:
-        """Whether a VLAN is defined, and active."""
+        """Whether a VLAN is defined and not suspended."""
         return number in self.vlans and number not in self.suspended
 
     def has(self, number: int) -> bool:
@@ -95,7 +95,7 @@ class PortEdit:
     trunk: bool = False
 
     def on(self, now: PortVlans) -> PortVlans:
-        """The port's VLANs afterwards."""
+        """The port's VLANs after this edit."""
         untagged = now.untagged if self.untagged == KEEP else self.untagged or None
         tagged = (now.tagged | self.add) - self.remove
         return PortVlans(untagged, tagged, self.trunk or bool(tagged))
@@ -134,7 +134,7 @@ class Batch:
         return bool(self.define or self.forget or self.ports)
 
     def on(self, state: SwitchState) -> SwitchState:
-        """The switch's state afterwards."""
+        """The switch's state after this batch."""
         vlans = {n: name for n, name in state.vlans.items() if n not in self.forget} | dict(self.define)
         ports = dict(state.ports) | {p: e.on(state.ports[p]) for p, e in self.ports.items()}
         return replace(

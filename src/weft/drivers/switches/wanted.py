@@ -45,7 +45,7 @@ class WantedSegment:
 
     @property
     def number(self) -> int:
-        """VLAN number."""
+        """The VLAN's number."""
         return self.spec.number
 
 
@@ -63,8 +63,8 @@ def refusal(order: WantedSegment, seen: EthernetSnapshot, site: str) -> str:
 
 
 def _foreign(now: PortVlans, mode: Mode, ours: Range) -> frozenset[int]:
-    """Externally set VLANs of a port that prevent it from becoming a member.
-    A trunk of every VLAN is a default, not a choice. A shared host may have other tagged VLANs.
+    """VLANs of a port that weft didn't set and that prevent it from becoming a member. A trunk of every VLAN is a
+    default, not a choice. A shared host may have other tagged VLANs.
     """
     tagged = now.tagged if mode is Mode.ACCESS and now.tagged != EVERY else frozenset[int]()
     untagged = {now.untagged} - {None, DEFAULT}
