@@ -149,7 +149,7 @@ class OpenSmChanger(Queued[_Asked]):
             else:
                 log.warning("the file of %s differed from what weft wants, and has been corrected", name)
         if master.name in stale:
-            self._tell(master.name, base)
+            self._report_losses(master.name, base)
         return files
 
     def _make(self, parts: Sequence[_Asked]) -> None:
@@ -199,7 +199,7 @@ class OpenSmChanger(Queued[_Asked]):
             except ConflictError:
                 time.sleep(0.01 * (attempt + 1))  # someone else changed it in between: read again
                 continue
-            self._tell(master.name, base)
+            self._report_losses(master.name, base)
             if result.process is None:
                 raise UnknownError(
                     "change partitions",
@@ -247,7 +247,7 @@ class OpenSmChanger(Queued[_Asked]):
             wait_seconds=wait_seconds,
         )
 
-    def _tell(self, master: str, base: Base) -> None:
+    def _report_losses(self, master: str, base: Base) -> None:
         """Record an event for each partition that was lost and restored; if that fails, the change stands all the
         same."""
         for text in lost(master, base):

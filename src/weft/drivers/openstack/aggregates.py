@@ -142,7 +142,7 @@ class Aggregates(KindDriver):
     def _end(self, own: Project, row: ListedResource) -> None:
         """Remove the hosts that weft added. Delete the aggregate if weft created it and it has no other
         hosts; otherwise restore its `instance_type`, and only then remove what is weft's."""
-        asked, made, there = f"give back host aggregate {row.name}", _is_made(row), _metadata(row)
+        asked, made, there = f"restore host aggregate {row.name}", _is_made(row), _metadata(row)
         if not made and not there.keys() & {BEFORE, NONE_BEFORE}:
             raise note_lost(asked, "Nova", BEFORE)
         put = _put_there(there)

@@ -132,7 +132,7 @@ def last_cleaning(
     if isinstance(ended, str):
         return ended
     start, end = ended
-    found = _cleaning(start, end, watched if _is_its(watched, changed) else None, node)
+    found = _cleaning(start, end, watched if _ended_it(watched, changed) else None, node)
     if isinstance(found, str):
         return found
     if found.spared and NO_RAID in demanded and NO_RAID in found.steps:
@@ -193,7 +193,7 @@ def _last_end(
     return found
 
 
-def _is_its(watched: WatchedCleaning | None, changed: str) -> bool:
+def _ended_it(watched: WatchedCleaning | None, changed: str) -> bool:
     """Whether the machine became available at the end of the watched cleaning, and hasn't changed its state since."""
     then, now = moment_of(watched.ended if watched else ""), moment_of(changed)
     return then is not None and then == now

@@ -111,7 +111,7 @@ class Flavors(KindDriver):
         if KEYS in fields or marks or row.mark is None:
             self._set(call.own, row.id, row.name, {**spec.extra_specs, **marks})
             note = _note(there, spec)
-            self._give_back(call.own, row, {k: note[k] for k in spec.former if k in note and k in there})
+            self._restore(call.own, row, {k: note[k] for k in spec.former if k in note and k in there})
         if "mark" in fields:
             self._describe(call.own, row, call.text(resource.key))
 
@@ -124,7 +124,7 @@ class Flavors(KindDriver):
     def _end(self, own: Project, row: ListedResource, spec: FlavorSpec | None = None) -> None:
         """Delete one that weft created; otherwise restore its own values, and only then remove what is
         weft's."""
-        there, asked = _specs(row), f"give back flavor {row.name}"
+        there, asked = _specs(row), f"restore flavor {row.name}"
         # A marked flavor that says neither was created, too: adoption writes its note before the mark.
         if there.get(MADE) or (row.mark is not None and _origin(there) is None):
             self.remove(own, row, unfenced)
@@ -134,7 +134,7 @@ class Flavors(KindDriver):
         if spec is None and _is_old(there):
             raise note_incomplete(asked, "Nova", BEFORE)
         note = _note(there, spec)
-        self._give_back(own, row, {k: v for k, v in note.items() if there.get(k) != v})
+        self._restore(own, row, {k: v for k, v in note.items() if there.get(k) != v})
         seen = self.one_row(own, row.id)
         if seen is None:
             return
@@ -143,7 +143,7 @@ class Flavors(KindDriver):
             self._describe(own, row, there.get(DESCRIPTION, "").strip() or None)
         # The note's first part goes last: while it exists, this is repeated.
         notes = [k for k in (DESCRIPTION, NOTED, *reversed(_parts(there))) if k in there]
-        self._give_back(own, row, dict.fromkeys(notes))
+        self._restore(own, row, dict.fromkeys(notes))
 
     def is_given_back(self, row: ListedResource) -> bool:
         return _origin(_specs(row)) is None
@@ -161,7 +161,7 @@ class Flavors(KindDriver):
         body, path = {"extra_specs": dict(specs)}, f"/flavors/{flavor}/os-extra_specs"
         own.compute.ask(f"set extra specs of flavor {name}", "POST", path, json=body)
 
-    def _give_back(self, own: Project, row: ListedResource, had: Note) -> None:
+    def _restore(self, own: Project, row: ListedResource, had: Note) -> None:
         """Restore the former values of keys; remove keys that had none."""
         if back := {k: v for k, v in had.items() if v is not None}:
             self._set(own, row.id, row.name, back)

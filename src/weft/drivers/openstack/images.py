@@ -109,7 +109,7 @@ class Images(KindDriver):
 
     def _end(self, project: Project, row: ListedResource, spec: ImagePropertiesSpec | None = None) -> None:
         """Restore all recorded values; once that is observed, remove weft's own properties."""
-        asked = f"give back image {row.name}"
+        asked = f"restore image {row.name}"
         if BEFORE not in _texts(row.raw):
             raise note_lost(asked, "Glance", BEFORE)
         if spec is None and _is_old(row.raw):

@@ -78,7 +78,7 @@ class Machines(KindDriver):
         mark = (row := _row(read_node(call.own, machine))).mark
         if mark is not None and (mark.site, mark.owner) == (call.scope.site, call.scope.owner):
             said = "it carries the mark that it didn't carry a moment ago"
-            raise UnknownError(f"prove machine {resource.node} given back", "Ironic", said)
+            raise UnknownError(f"prove machine {resource.node} free", "Ironic", said)
         cleaned = _cleaned(call.own, row.raw)
         how = cleaned.text() if isinstance(cleaned, Cleaning) else cleaned
         state = f"{row.raw['provision_state']}, {'with another mark' if mark else 'without a mark'}"
@@ -107,7 +107,7 @@ class Machines(KindDriver):
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
         def one(resource: Resource) -> str:
-            machine, asked = resource.spec_as(MachineSpec).machine, f"take machine {resource.node}"
+            machine, asked = resource.spec_as(MachineSpec).machine, f"claim machine {resource.node}"
             row = _row(read_node(call.own, machine))
             if row.mark is not None and row.mark == call.scope.mark(resource.key):
                 return row.id
@@ -138,7 +138,7 @@ class Machines(KindDriver):
 
         Raises `NotYetError` while it is deployed, deleted or cleaned; `TemporaryError` if a person must act.
         """
-        machine, asked = str(row.raw["uuid"]), f"give back machine {row.name}"
+        machine, asked = str(row.raw["uuid"]), f"free machine {row.name}"
         status, why = progress(row)
         if status is Status.PENDING or (row.raw.get("instance_uuid") and status is Status.SETTLED):
             raise NotYetError(asked, "Ironic", why or f"it is {row.raw['provision_state']} still")

@@ -60,7 +60,7 @@ class Shares(StorageKind):
         return {"display_name": name, "display_description": description}
 
     def one_row(self, project: Project, thing_id: str) -> ListedResource | None:
-        asked = f"look at share {thing_id}"
+        asked = f"read share {thing_id}"
         answer = project.share.ask(asked, "GET", f"/shares/{thing_id}", ok=(404,))
         if answer.status != 404:
             return self.row(project.share.part(asked, answer, "share"))
@@ -155,7 +155,7 @@ class ShareAccess(KindDriver):
         return []
 
     def one_row(self, project: Project, thing_id: str) -> ListedResource | None:
-        asked, path = f"look at access rule {thing_id}", f"/share-access-rules/{thing_id}"
+        asked, path = f"read access rule {thing_id}", f"/share-access-rules/{thing_id}"
         raw = project.share.item_or_absent(asked, path, "access", thing_id)
         return None if raw is None else rule_row(raw, raw["share_id"], project.project_id)
 

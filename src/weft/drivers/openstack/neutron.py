@@ -66,7 +66,7 @@ class NeutronKind(KindDriver):
         return [row for row in self._listed(own, {}) if row.mark is not None]
 
     def one_row(self, project: Project, thing_id: str) -> ListedResource | None:
-        asked, path = f"look at {self.item} {thing_id}", f"{self.path}/{thing_id}"
+        asked, path = f"read {self.item} {thing_id}", f"{self.path}/{thing_id}"
         raw = project.network.item_or_absent(asked, path, self.item, thing_id)
         return None if raw is None else self.row(raw)
 

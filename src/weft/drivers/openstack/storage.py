@@ -68,7 +68,7 @@ class StorageKind(KindDriver):
         return []  # `by_project`
 
     def one_row(self, project: Project, thing_id: str) -> ListedResource | None:
-        asked, path = f"look at {self.item} {thing_id}", f"/{self.collection}/{thing_id}"
+        asked, path = f"read {self.item} {thing_id}", f"/{self.collection}/{thing_id}"
         raw = self.service(project).item_or_absent(asked, path, self.item, thing_id)
         return None if raw is None else self.row(raw)
 

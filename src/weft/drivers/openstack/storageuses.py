@@ -29,7 +29,7 @@ def of_volume(project: Project, volume: str) -> list[Use]:
     """Attachments, snapshots, backups in progress, its group. Raises `UnknownError`."""
     mine = project.project_id or ""
     base = Use("snapshot", "", Kind.VOLUME, volume, project_id=mine)
-    raw = project.volume.item(f"look at volume {volume}", f"/volumes/{volume}", "volume", microversion=GROUPS)
+    raw = project.volume.item(f"read volume {volume}", f"/volumes/{volume}", "volume", microversion=GROUPS)
     # Each by its server: the pod's own are known by these ids, and weft detaches it from them itself.
     found = [
         replace(
@@ -51,7 +51,7 @@ def of_volume(project: Project, volume: str) -> list[Use]:
 def of_share(project: Project, share: str) -> list[Use]:
     """Snapshots, replicas, its group. Raises `UnknownError`."""
     base = Use("snapshot", "", Kind.SHARE, share, project_id=project.project_id or "")
-    raw = project.share.item(f"look at share {share}", f"/shares/{share}", "share")
+    raw = project.share.item(f"read share {share}", f"/shares/{share}", "share")
     found = _listed(project.share, base, "snapshots", "/snapshots/detail", {"share_id": share})
     if raw.get("has_replicas"):
         asked, params = f"list replicas of share {share}", {"share_id": share}

@@ -166,7 +166,7 @@ def end_use(project: Project, theirs: Project | None, use: Use) -> None:
         project: owner of the used resource.
         theirs: owner of the user; None: weft has no role there.
     """
-    asked = f"take {use.kind.replace('_', ' ')} {use.id} off {use.of.row.one} {use.on}"
+    asked = f"remove {use.kind.replace('_', ' ')} {use.id} from {use.of.row.one} {use.on}"
     subport = use.kind == "port" and use.owner == SUBPORT
     for one in (use.id, use.device) if subport or use.owner in ROUTER_INTERFACES else (use.id,):
         if not _ID.fullmatch(one):  # a port's owner may write anything as its device

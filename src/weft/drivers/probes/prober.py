@@ -73,7 +73,7 @@ class FrameProber:
 
     def begin(self, segment: SegmentSpec) -> Tried:
         seen = self._rounds(segment, {}, _doubtful)
-        tried = (*seen.known, *seen.answering) if _anybody(seen) else ()
+        tried = (*seen.known, *seen.answering) if _could_hear(seen) else ()
         problems, notes = self._weighed(segment, seen)
         return Tried(SegmentCheck(problems, self._looked(seen), notes), frozenset(e.port for e in tried))
 
@@ -133,7 +133,7 @@ class FrameProber:
             why = why if seen.known else "no former member could be tested"
             unread[self._fabric] = f"whether others hear former members was not tested: {why}"
         items, left = list[EvidenceItem](), set(unread)
-        if loud or (seen.known and (seen.apart or _anybody(seen))):
+        if loud or (seen.known and (seen.apart or _could_hear(seen))):
             items.append(self._heard_item(segment, seen, loud, tuple(unread.values())))
             left = set[str]()
         if self._traffic.policy == "refuse" and (missed := self._missed(seen)):
@@ -296,7 +296,7 @@ def _left_open(seen: Round) -> bool:
     return not sure and not any(seen.loud())
 
 
-def _anybody(seen: Round) -> bool:
+def _could_hear(seen: Round) -> bool:
     """Whether two or more ends could have heard each other."""
     return len(seen.known) + len(seen.listening) + len(seen.answering) > 1
 

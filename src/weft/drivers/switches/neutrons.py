@@ -64,7 +64,7 @@ class NeutronsFabric(EthernetFabric):
         self._accepted.pop(segment_of(resource).number, None)
 
     def _take_marked(self, thing: Marked) -> None:
-        asked, of = f"take VLAN {thing.id} off its ports", f"fabric {self._fabric}"
+        asked, of = f"remove VLAN {thing.id} from its ports", f"fabric {self._fabric}"
         then = "delete the Neutron port that has it, or correct the switch"
         raise PermanentError(asked, of, "Neutron sets the VLANs of this fabric, not weft", then)
 

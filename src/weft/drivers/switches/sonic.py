@@ -196,11 +196,11 @@ class Sonic(SwitchSession):
                 raise UndoneError.of_error(error) from error
             except (PermanentError, UndoneError) as error:
                 if made:
-                    self._take_back(batch, before, error)
+                    self._roll_back(batch, before, error)
                 raise
         return date
 
-    def _take_back(self, batch: Batch, before: SwitchState, error: OutsideError) -> None:
+    def _roll_back(self, batch: Batch, before: SwitchState, error: OutsideError) -> None:
         """Undo what was done of a batch before the part that failed."""
         back = inverse(batch, before)
         try:

@@ -48,7 +48,7 @@ class CertificateClient(AgentClient):
         named = self._asked("GET", "status", None, _Named)
         if named.name != self.name:
             correct = "correct the agent's url in the site"
-            raise PermanentError("look at its certificate", self._who, f"it is agent {named.name!r}", correct)
+            raise PermanentError("read its certificate", self._who, f"it is agent {named.name!r}", correct)
         return self._seen()
 
     def request(self) -> tuple[CertificateRequest, x509.Certificate]:
@@ -72,7 +72,7 @@ class CertificateClient(AgentClient):
 
     def _seen(self) -> x509.Certificate:
         if self._peer is None:
-            raise UnknownError("look at its certificate", self._who, "a connection without a certificate")
+            raise UnknownError("read its certificate", self._who, "a connection without a certificate")
         return self._peer
 
     def _exchange(
@@ -88,5 +88,5 @@ class CertificateClient(AgentClient):
             self._peer = x509.load_der_x509_certificate(found) if found else None
         except (ValueError, x509.InvalidVersion) as error:
             raise UnknownError(
-                "look at its certificate", self._who, f"one that can't be read: {error}"
+                "read its certificate", self._who, f"one that can't be read: {error}"
             ) from None
