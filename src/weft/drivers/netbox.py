@@ -68,7 +68,7 @@ class _Bounded(HTTPAdapter):
 
 
 def _origin(url: str) -> Origin:
-    """Raises ValueError if it isn't a URL."""
+    """Scheme, host and port of a URL. Raises ValueError if it isn't one."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or {"https": 443, "http": 80}.get(parts.scheme)
 

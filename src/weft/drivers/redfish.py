@@ -134,7 +134,8 @@ def _members(owner: Any) -> list[Any]:
 
 
 def _all(collection: Any, what: str) -> list[Any]:
-    """Raises `PartialListError` if it isn't whole: what is missing would be left out silently."""
+    """All members of a collection. Raises `PartialListError` if some can't be read, which would be left out
+    silently."""
     found = members_of(collection)
     if found.missing:
         raise PartialListError(f"{what}: {found.missing}")

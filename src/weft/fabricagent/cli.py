@@ -108,7 +108,7 @@ def read_settings_and_start_log(args: argparse.Namespace, kind: type[D], section
 
 
 def _start_log(file: Path | TomlFile, args: argparse.Namespace) -> None:
-    """As `[logs]` of `weft.toml` and the options say. Raises `InputErrors`."""
+    """Start logging as `[logs]` of `weft.toml` and the options say. Raises `InputErrors`."""
     read = file if isinstance(file, TomlFile) else None
     logs = resolve(read, os.environ, given_options(args), ("logs",))
     handler = logging.StreamHandler()

@@ -137,7 +137,7 @@ class OpenSmProcess:
         self._settings = settings
 
     def pid(self) -> int | None:
-        """Its PID, or None if it doesn't run: a stale PID file must never hit another program."""
+        """opensm's PID, or None if it doesn't run: a stale PID file must never hit another program."""
         text = ""
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             if self._settings.pid_file is not None:

@@ -22,5 +22,5 @@ def c_number(text: str) -> int | None:
 
 
 def wrapped(number: int) -> int:
-    """As an unsigned number of 64 bits: negative numbers wrap around, larger ones saturate."""
+    """A number as an unsigned one of 64 bits: negative numbers wrap around, larger ones saturate."""
     return MOST if abs(number) > MOST else number % (MOST + 1)

@@ -96,7 +96,7 @@ def states_diagram() -> str:
 
 
 def states_table() -> str:
-    """The same as a Markdown table."""
+    """The phases of a pod, and what leads from one to the next, as a Markdown table."""
     rows = ["| from | to | when |", "|---|---|---|"]
     for phase, following in TRANSITIONS.items():
         rows += [f"| {phase} | {after} | {why} |" for after, why in following.items()]

@@ -27,5 +27,5 @@ def written(x: int, y: int, text: str, size: int) -> str:
 
 
 def shortened(text: str, longest: int) -> str:
-    """A text of at most so many letters; one that is cut ends with an ellipsis."""
+    """A text of at most `longest` letters; one that is cut ends with an ellipsis."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"

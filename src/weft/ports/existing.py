@@ -171,7 +171,7 @@ class HasExisting(Protocol):
     """A fabric on which something may be in the way of the site's own segments."""
 
     def alike(self, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Sequence[Existing]]:
-        """As `ExistingThings.alike`. Raises `UnknownError`."""
+        """As `ExistingThings.alike`, on the fabric. Raises `UnknownError`."""
         ...
 
     def beside(self, wanted: Sequence[Resource]) -> Sequence[str]:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 
 Fence = Callable[[], None]
-"""Raises if another worker holds the owner by now."""
+"""The proof that this worker still holds the owner: raises if another worker holds it by now."""
 
 
 def unfenced() -> None:

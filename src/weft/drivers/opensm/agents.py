@@ -54,7 +54,7 @@ class FabricAgents:
     def each(
         self, ask: Callable[[RemoteFabricAgent], T], agents: Sequence[RemoteFabricAgent] | None = None
     ) -> dict[str, T | WeftError]:
-        """Query several concurrently; a `WeftError` is that agent's result."""
+        """Ask several agents concurrently; an agent's result may be a `WeftError`."""
 
         def one(agent: RemoteFabricAgent) -> T | WeftError:
             try:

@@ -81,7 +81,7 @@ class Base:
 
     @cached_property
     def foreign(self) -> Mapping[int, str]:
-        """See `foreign_keys`."""
+        """P_Keys that others define; see `foreign_keys`."""
         return foreign_keys(self.files)
 
 
@@ -99,7 +99,8 @@ def marks_of(files: Files) -> set[Mark]:
 def base_section(
     files: Files, master: str, wanted: Mapping[Mark, SegmentSpec], known: Mapping[Mark, bool]
 ) -> Base:
-    """See the module's docstring; `wanted` and `known` are those of `SegmentLedger`, read after the files were."""
+    """What weft's section must contain before a change, by the rules in the module's docstring; `wanted` and `known`
+    are those of `SegmentLedger`, read after the files were."""
     over = {m.text() for m, ended in known.items() if ended}
     asked = {m.text(): spec for m, spec in wanted.items()}
     mine = section_of(files.read[master])

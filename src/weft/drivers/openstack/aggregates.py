@@ -173,7 +173,7 @@ class Aggregates(KindDriver):
     def _set(
         self, own: Project, row: ListedResource, there: Metadata, news: Mapping[str, str | None]
     ) -> None:
-        """Set only what differs; None removes the key."""
+        """Set the metadata that differs; None removes a key."""
         changed = {k: v for k, v in news.items() if there.get(k) != v}
         if changed:
             asked = f"set metadata of host aggregate {row.name}"

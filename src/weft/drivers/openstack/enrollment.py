@@ -75,14 +75,14 @@ class Enrollment:
             raise self._ironic.error(asked, answer)
 
     def set_traits(self, machine: str, traits: Sequence[str]) -> None:
-        """Raises `TemporaryError` while a conductor works on it."""
+        """Set the traits of a node. Raises `TemporaryError` while a conductor works on it."""
         asked, body = f"set the traits of machine {machine}", {"traits": sorted(traits)}
         answer = self._ironic.ask(asked, "PUT", f"/v1/nodes/{machine}/traits", json=body, ok=(409,))
         if not answer.fine:
             raise TemporaryError(asked, "Ironic", answer.sentence())
 
     def set_target_raid(self, machine: str, target: Json) -> None:
-        """Raises `TemporaryError` while a conductor works on it."""
+        """Set the RAID that a node shall get. Raises `TemporaryError` while a conductor works on it."""
         asked, path = f"set the RAID of machine {machine}", f"/v1/nodes/{machine}/states/raid"
         answer = self._ironic.ask(asked, "PUT", path, json=target, ok=(409,))
         if not answer.fine:

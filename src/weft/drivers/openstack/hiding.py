@@ -22,7 +22,7 @@ def without_secrets(answer: CloudAnswer, sent: object, token: str | bytes | None
 
     Args:
         sent: the request's body.
-        token: the request's.
+        token: that of the request.
     """
     mine = token.decode() if isinstance(token, bytes) else token
     secrets = sorted({*_secrets(sent), mine or ""}, key=len, reverse=True)

@@ -284,8 +284,8 @@ class KeyPairs(KindDriver):
 
 
 def _check_machine(call: Call, asked: str, resource: Resource) -> None:
-    """Raises `NotYetError` if Nova doesn't have the machine yet; `PermanentError` if it would boot an
-    unchecked image."""
+    """Check that Nova can deploy the machine. Raises `NotYetError` if Nova doesn't have the machine yet;
+    `PermanentError` if it would boot an unchecked image."""
     spec = resource.spec_as(ServerSpec)
     if why := unoffered(call.own, spec.host):
         raise NotYetError(asked, "Nova", why)

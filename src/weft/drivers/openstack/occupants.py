@@ -39,8 +39,8 @@ FRESH = 30.0
 STALE = 300.0
 """Seconds after which a listing is no longer used while a new one is read."""
 AT_ONCE = 3
-"""All hosts of a cloud are listed if at least one of so many is asked about: a host costs Nova about 9 ms in a listing,
-and 30 ms in a request of its own."""
+"""All hosts of a cloud are listed if at least one in this many of them is asked about: a host costs Nova about 9 ms in
+a listing, and 30 ms in a request of its own."""
 UNREADABLE = (OutsideError, KeyError, TypeError, ValueError, AttributeError)
 """Errors of a missing answer, or of one that isn't Nova's or Placement's."""
 

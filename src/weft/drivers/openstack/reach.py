@@ -162,7 +162,7 @@ def _version(body: bytes) -> tuple[str, str]:
 
 
 def _ahead(date: str | None, before: datetime) -> float | None:
-    """`Date` has whole seconds, which began up to one ago."""
+    """Seconds that a clock is ahead by an answer's `Date`, which is cut to whole seconds; None: it can't be read."""
     try:
         said = parsedate_to_datetime(date or "")
         return _outside(said, before - timedelta(seconds=1), datetime.now(UTC))

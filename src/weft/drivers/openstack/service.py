@@ -235,7 +235,7 @@ class CloudService:
         ok: Collection[int] = (),
         microversion: str | None = None,
     ) -> CloudAnswer:
-        """One request.
+        """Send one request.
 
         Args:
             asked: the request in words, for the error, such as `create port weft-1a2b-port-gpu01`.

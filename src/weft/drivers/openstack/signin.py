@@ -137,7 +137,7 @@ class KeystoneSignIn:
         body: object = None,
         fails: int | None = None,
     ) -> requests.Response:
-        """One request, which is never logged: there are secrets in it. Raises `UnknownError` without an answer.
+        """Send one request, which is never logged: there are secrets in it. Raises `UnknownError` without an answer.
 
         Args:
             fails: a status of failures that is an answer here.

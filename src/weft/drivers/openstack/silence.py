@@ -114,7 +114,7 @@ class RequestInProgress:
 
 
 class Silences:
-    """Thread-safe.
+    """Which services are silent. Thread-safe.
 
     Args:
         now: monotonic seconds.

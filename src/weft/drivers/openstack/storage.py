@@ -161,7 +161,8 @@ class StorageKind(KindDriver):
 
 
 def types_seen(service: CloudService, item: str) -> str:
-    """See the service's types: every project sees at least one. Raises `UnknownError`."""
+    """Observe the service's types, as proof that the token sees anything: every project sees at least one. Raises
+    `UnknownError`."""
     asked, collection = f"list {item} types", "share_types" if item == "share" else "volume_types"
     types = service.listing(asked, "/types", collection)
     if not types:

@@ -16,7 +16,7 @@ A = TypeVar("A", ProbeStatus, RoundResult)
 
 
 class RemoteProbeAgent(Protocol):
-    """Raises `UnknownError` or `PermanentError`."""
+    """A probe agent. Its calls may raise `UnknownError` or `PermanentError`."""
 
     @property
     def name(self) -> str:

@@ -293,7 +293,8 @@ class Nvue(SwitchSession):
         return {"bridge": {"domain": {BRIDGE: mine}}}
 
     def _ask(self, method: str, path: str, body: object, asked: str) -> Reply:
-        """Raises `PermanentError` for what NVUE rejects (400, 404, 409, 422), `UnknownError` for everything else."""
+        """Send one request. Raises `PermanentError` for what NVUE rejects (400, 404, 409, 422), `UnknownError` for
+        everything else."""
         reply = self._api.ask(method, ROOT + path, body, asked)
         if reply.status in (200, 201) and isinstance(reply.body, dict):
             return reply

@@ -23,7 +23,7 @@ class UndoneError(UnknownError):
 
     @classmethod
     def of_error(cls, error: UnknownError, more: str = "") -> UndoneError:
-        """The same error, of a change that is known not to be in effect. Args: more: appended to the answer."""
+        """The error as that of a change that is known not to be in effect. Args: more: appended to the answer."""
         return cls(error.asked, error.of, error.answer + more, alarming=error.alarming)
 
 

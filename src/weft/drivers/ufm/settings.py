@@ -55,7 +55,7 @@ def read_settings(rest: Rest, changer: UfmChanger, eyes: Eyes) -> Settings:
     sources = [*_by_agents(eyes, problems), *_by_ufm(rest, changer, problems)]
     if unread := sorted(NAMES - frozenset[str]().union(*(t.names for t in sources))):
         problems.append(
-            f"UFM's REST doesn't tell {', '.join(unread)}: check gv.cfg and opensm.conf on UFM's host, or run an agent"
+            f"UFM's REST doesn't show {', '.join(unread)}: check gv.cfg and opensm.conf on UFM's host, or run an agent"
             " there that reads opensm.conf"
         )
     return Settings(tuple(sources), tuple(problems))

@@ -27,7 +27,7 @@ class UfmSignIn:
         self._cookies: dict[str, str] = {}
 
     def headers(self, address: str, credentials: UfmCredentials, ask: Exchange) -> Mapping[str, str] | None:
-        """None: the login is refused."""
+        """Headers that authenticate a request to the address; signs in first if needed. None: the login is refused."""
         match self._authentication:
             case "token":
                 # The raw token, not base64 of a user and a password.

@@ -17,7 +17,8 @@ Read = Callable[[Collection[int]], Mapping[int, PortTable]]
 
 
 def tight_ports(site: Site, fabric: str, listing: PartitionListing, read: Read) -> tuple[TightPort, ...]:
-    """Those whose size could be read; without an agent, none: UFM doesn't say."""
+    """The nearly full ports among those whose tables' size could be read; none without an agent, since UFM doesn't show
+    sizes."""
     partitions = {n: Partition(n, p.name, p.members) for n, p in listing.partitions.items()}
     suspects = crowded(site, fabric, partitions)
     try:

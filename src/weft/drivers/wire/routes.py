@@ -34,7 +34,7 @@ class RouteKeeper:
         self._tables: dict[int, tuple[str, bytes]] = {}
 
     def read(self, max_age: float) -> TimedRoutes:
-        """Tables that were read at most so many seconds ago. Raises `UnknownError` and `PermanentError`."""
+        """Forwarding tables, read at most `max_age` seconds ago. Raises `UnknownError` and `PermanentError`."""
         with self._lock:
             now = self._monotonic()
             if self._last is None or now - self._last[0] >= max_age:

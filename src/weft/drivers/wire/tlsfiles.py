@@ -35,7 +35,7 @@ class Certificates(Protocol):
 
 
 class RenewedTls:
-    """Thread-safe.
+    """A TLS context that is recreated when its files are replaced. Thread-safe.
 
     Args:
         then: what to do about files that can't be used, for the error.
@@ -49,7 +49,7 @@ class RenewedTls:
         self._said = ""
 
     def newest(self) -> ssl.SSLContext:
-        """The same object until the files are replaced by others that can be used.
+        """The context; the same object until the files are replaced by others that can be used.
 
         Raises `PermanentError` if there are none yet: a half of a pair must not stop what works.
         """
