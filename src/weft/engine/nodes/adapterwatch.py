@@ -1,7 +1,7 @@
-"""Notes adapters of pods' nodes that their fabric doesn't show: a broken adapter, cable or leaf port.
+"""Records adapters of pods' nodes that their fabric doesn't show: a broken adapter, cable or leaf port.
 
 Unknown is never gone: only whole readings count, of fabrics whose adapters can be listed, and not the first one alone.
-Where switches say of each port whether its link is up, one counts that was up while the pod had the node.
+Where switches report links, a link that is down counts if it was up while the pod had the node.
 Many that are gone at once are taken for a fabric that fell apart. What follows is decided in
 `weft.engine.nodes.failures`.
 """
@@ -62,7 +62,7 @@ def read_adapters(site: Site, fabric: str, driver: FabricDriver) -> UnseenAdapte
 
 
 class AdapterWatch(Periodic):
-    """Any number may run: the database decides who reads a fabric, and the latest reading counts."""
+    """Watches adapters. Any number may run: the database decides which one reads; the latest reading counts."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class AdapterWatch(Periodic):
                 log.warning("adapters of fabric %s aren't watched: %s", name, error)
 
     def _write(self, site: Site, fabric: str, at: datetime, found: UnseenAdapters) -> None:
-        """Args: at: before the fabric was asked."""
+        """Write a reading. Args: at: a time before the fabric was asked."""
         gone = [one._asdict() for one in found.unseen]
         with self._database.transaction() as tx:
             tx.run("lock_failures")

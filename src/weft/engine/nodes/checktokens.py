@@ -1,4 +1,4 @@
-"""Tokens with which nodes report their checks, each bound to one. Of their secrets the database has the SHA-256 alone.
+"""Tokens with which nodes report their checks, each bound to one. The database has only the SHA-256 of their secrets.
 
 A token is `wct_ID_SECRET`: its row is found by the id, which isn't secret, and the secret's digest is compared in
 constant time.
@@ -18,7 +18,7 @@ from weft.model.errors import ConflictError, NotFoundError, UnauthenticatedError
 from weft.model.messages import hostchecks
 
 MOST_TOKENS = 5
-"""Most tokens of one node, with those that have ended: a new one is made before the old one is revoked."""
+"""Most tokens of one node, including those that have ended: a new one is made before the old one is revoked."""
 _TOKEN = re.compile(r"wct_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 _NO_DIGEST = bytes(32)
 _UNUSED = "no such token, or it has ended: make one with `weft node check-token NODE`"

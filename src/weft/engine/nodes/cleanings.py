@@ -32,7 +32,7 @@ class CleaningsOf:
 
 
 def write_down(tx: Tx, cloud: str, seen: Mapping[str, SeenMachine], asked: datetime, now: datetime) -> None:
-    """Record what a look at a cloud's machines shows of their cleaning and use. Args: as for `follow`."""
+    """Record what a reading of a cloud's machines shows of their cleaning and use. Args: as for `follow`."""
     used = sorted(m for m, one in seen.items() if one.state not in ("", "available"))
     if used:
         tx.run("use_machines", cloud=cloud, machines=used, asked=asked)

@@ -33,7 +33,7 @@ class DrainTerms:
     """What an operator asks for.
 
     Attributes:
-        until: when the nodes should be empty; None: not said.
+        until: when the nodes should be empty; None: no time.
         reason: for operators.
         public: what projects with pods there read.
         waits: nodes of pods aren't replaced at the time.
@@ -201,10 +201,10 @@ class _Mine:
 
 
 def _notify(tx: Tx, nodes: Collection[str], text: Callable[[_Mine], Message | None]) -> None:
-    """Events of the pods there, whose rows are locked in one order; of hosts of weft's own servers apart.
+    """Write events of the pods there, whose rows are locked in one order; hosts of weft's own servers have others.
 
     Args:
-        text: None: no event.
+        text: makes the event's message; None: no event.
     """
     pods: dict[tuple[UUID, bool], list[Row]] = {}
     for row in tx.rows("pods_of_nodes", nodes=sorted(nodes)) if nodes else ():
@@ -249,7 +249,7 @@ def _undrained(mine: _Mine) -> Message:
 
 
 def pods_drained(order: Order, rows: Iterable[Mapping[str, Any]]) -> list[Message]:
-    """The same of a pod's drained nodes, one message for those that are drained alike; the earliest time first."""
+    """Messages about a pod's drained nodes, one for those that are drained alike; the earliest time first."""
     groups: dict[tuple[str, str, str, bool, bool], list[Mapping[str, Any]]] = {}
     for row in sorted(rows, key=lambda r: (r["until_at"] is None, r["until_at"] or r["since"], r["node"])):
         alike = str(row["until_at"]), row["reason"], row["public"], row["waits"], row["inner_host"]

@@ -17,13 +17,13 @@ from weft.model.site import Site
 
 
 def failing_checks(tx: Tx, site: Site) -> list[dict[str, str]]:
-    """Node, code and since when, one for each node: its first check that failed for so long that it counts."""
+    """`node`, `code` and `since` of each failing node's first check that has failed for long enough to count."""
     codes = sorted(code for code, action in site.checks.codes.items() if action == "replace")
     return judged(tx.rows("checks_failing", codes=codes), site, tx.now()) if codes else []
 
 
 def judged(rows: Sequence[Mapping[str, Any]], site: Site, now: datetime) -> list[dict[str, str]]:
-    """The same of rows of `checks_failing`, the earliest first of each node. Pure."""
+    """As `failing_checks`, from rows of `checks_failing`, of each node the earliest first. Pure."""
     rows = [row for row in rows if row["node"] in site.node_by_name]
     fresh: dict[str, dict[str, datetime]] = {}
     for row in rows:
@@ -36,7 +36,7 @@ def judged(rows: Sequence[Mapping[str, Any]], site: Site, now: datetime) -> list
         if old or not row["confirmed"] or row["since"] > now - span(site.repair.check_failed):
             continue
         if site.node_by_name[row["node"]].maintenance is not None:
-            continue  # someone works on it
+            continue  # people work on it
         if row["judged"] == "mistake":
             continue
         if row["code"] in many and row["since"] > now - OUTAGE and row["judged"] == "open":

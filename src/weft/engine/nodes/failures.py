@@ -28,9 +28,9 @@ from weft.model.pod import Aspect, Phase, is_true
 from weft.model.site import Site
 
 HELD = timedelta(minutes=5)
-"""How long another turn leaves a failure alone that one is trying to mend; it may have died."""
+"""How long a failure is left to the turn that handles it, which may have died."""
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(minutes=10)
-"""Between two attempts; each is twice as long as the one before."""
+"""Pauses between two attempts; each is twice as long as the one before."""
 HOUR = timedelta(hours=1)
 RESET_LASTS = timedelta(hours=1)
 """Longest time that a server gets to run again after its reset: as long as one in an error, but not longer."""
@@ -45,11 +45,11 @@ _CAUSES: Mapping[str, Code] = {
     "report": repairs.REPORTED_BY_PROJECT,
     "drain": repairs.DRAINED_BY_THEN,
 }
-"""Kind -> what is said of it, with the time since when."""
+"""Kind -> code of its message, which has the time since when."""
 _BY_TENANTS = frozenset({"server", "adapter", "check", "report"})
 """Kinds that a project can bring about: its limit of replaced nodes counts."""
 _NEWS = frozenset({"server", "adapter"})
-"""Kinds that are reported here; of others, those who observe or do them write events."""
+"""Kinds whose events are written here; those of others are written where they are observed or done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Failure:
 
     Attributes:
         what: which check failed, if that is its kind.
-        tried: attempts to replace it, with the one under way.
+        tried: attempts to replace it, including the one under way.
         why: of the last attempt: why it wasn't replaced; empty: there was none.
     """
 
@@ -93,7 +93,7 @@ class Failure:
 
 
 def cause_of(kind: str, since: datetime, what: str = "") -> Message:
-    """What is said of a kind of failure. Args: what: which check failed, if that is its kind."""
+    """The message about a kind of failure. Args: what: which check failed, if that is its kind."""
     return _CAUSES[kind](since=since, **({"check": what} if kind == "check" else {}))
 
 
@@ -109,7 +109,7 @@ def refresh_failures(database: Database, site: Site) -> None:
 
 
 def _values(tx: Tx, site: Site) -> dict[str, Any]:
-    """What tells failures apart from what doesn't last, or isn't known."""
+    """Parameters that separate failures from what doesn't last, or isn't known."""
     limits = site.repair
     return {
         "checks": Jsonb(failing_checks(tx, site)),
@@ -127,7 +127,7 @@ def _report(tx: Tx, pod_id: UUID, node: str, cause: Message) -> None:
 
 
 def claim_failure(database: Database) -> Failure | None:
-    """One that is due to be replaced, for some minutes this caller's alone; None: there is none."""
+    """A failure that is due, claimed for `HELD`; None if there is none."""
     with database.transaction() as tx:
         row = tx.row("claim_failure", at=tx.now(), until=tx.now() + HELD)
     return None if row is None else Failure.of(row)

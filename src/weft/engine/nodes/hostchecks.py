@@ -1,4 +1,4 @@
-"""Results of nodes' own checks: each node's last document, since when which check fails, and what of it changed."""
+"""Results of nodes' own checks: each node's last document, which checks fail since when, and what changed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from weft.model.site import Site
 EVERY = timedelta(seconds=10)
 """Shortest time between two reports of a node."""
 MOST_CHANGES = 20
-"""Changes of one report that are entries of the node's history; the others are counted in one."""
+"""Most changes of one report with entries of their own in the node's history; one entry counts the rest."""
 
 _UNKNOWN = datetime.min.replace(tzinfo=UTC)
 
@@ -108,7 +108,7 @@ def _known(row: Row) -> KnownMachine:
 
 
 def _made(row: Row) -> datetime:
-    """When the last document was made; unknown if its clock was ahead then, or if it is of another version of weft."""
+    """When the last document was made; `_UNKNOWN` if its clock was ahead then, or another version of weft wrote it."""
     try:
         when = datetime.fromisoformat(row["document"]["when"])
         return when if when <= row["at"] + AHEAD else _UNKNOWN
@@ -124,7 +124,7 @@ def _compared(row: Row) -> ComparedWith:
 
 
 def _machine(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What a stored document says of the machine."""
+    """The fields of a stored document that describe the machine."""
     return {"host": document["host"], "parts": document.get("parts", ())}
 
 
@@ -147,7 +147,7 @@ class StoredReport:
 
 
 def last_report(database: Database, node: str) -> StoredReport | None:
-    """Of a node; None: it has never reported."""
+    """What a node reported last; None if it has never reported."""
     row = database.row("node_check", node=node)
     return None if row is None else StoredReport(row["at"], row["document"], row["problems"])
 
@@ -165,10 +165,10 @@ def forget_report(database: Database, node: str, by: str) -> None:
 
 
 def judge_check(database: Database, nodes: Collection[str], code: str, judged: Judged, by: str) -> list[str]:
-    """Write what operators say of a check, on all nodes where it fails now; returns these.
+    """Write operators' judgement of a check on all nodes where it fails now; returns these.
 
     Args:
-        nodes: of the site: of one that left it nothing is shown, so nothing is said.
+        nodes: those of the site: for one that left it nothing is shown, so nothing is judged.
         by: the user.
 
     Raises `ConflictError` if it fails nowhere.
@@ -193,18 +193,18 @@ def checks_failed(rows: Sequence[Mapping[str, Any]]) -> list[Message]:
 
 
 def _failed_in_pod(node: str, inner: bool, checks: list[str]) -> Message:
-    """Args: inner: only servers of weft's own for the pod are there."""
+    """The message for a pod. Args: inner: only servers of weft's own for the pod are there."""
     return (hostchecks.INNER_FAILED_IN_POD if inner else hostchecks.FAILED_IN_POD)(node=node, checks=checks)
 
 
 def _new(before: Problems, after: Problems) -> list[CheckProblem]:
-    """What turned failed."""
+    """The problems that are failed now and weren't before."""
     failed = [one for one in after.values() if one.status == "failed"]
     return [one for one in failed if one.key not in before or before[one.key].status != "failed"]
 
 
 def _tell_pods(tx: Tx, node: str, before: Problems, after: Problems, counts: Callable[[str], bool]) -> None:
-    """An event of each pod there, if something turned failed that counts."""
+    """Write an event of each pod there, if a check newly failed that counts."""
     codes = sorted({one.code for one in _new(before, after) if counts(one.code)})
     if not codes:
         return
@@ -213,7 +213,7 @@ def _tell_pods(tx: Tx, node: str, before: Problems, after: Problems, counts: Cal
 
 
 def _note(tx: Tx, node: str, now: datetime, before: Problems, after: Problems) -> bool:
-    """What turned failed, or is no longer, in the node's history; whether there was room for it."""
+    """Note in the node's history what newly failed, or no longer fails; whether there was room for it."""
     said: list[Message] = [
         hostchecks.FAILED(check=one.code, subject=one.subject, reason=one.reason)
         for one in _new(before, after)

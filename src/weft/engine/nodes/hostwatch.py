@@ -33,17 +33,16 @@ OUTAGE = timedelta(days=1)
 """How long many hosts that went down may be an outage of what watches them; and how long a host that isn't read is
 remembered as down."""
 GAP = timedelta(minutes=5)
-"""Longest time between two readings after which a host still counts as down in between; an answer that took longer is
-none."""
+"""Longest time between two readings for a host to count as down in between; an answer that took longer is discarded."""
 _INNER = {
     nodes.HOSTS_DOWN.name: nodes.INNER_HOSTS_DOWN,
     nodes.HOSTS_UP.name: nodes.INNER_HOSTS_UP,
 }
-"""Events of hosts that have only servers of weft's own."""
+"""Code -> code of the event for hosts that have only servers of weft's own."""
 
 
 class HostWatch(Periodic):
-    """Any number may run: the database decides who reports a host."""
+    """Watches hosts. Any number may run: the database decides which one reports a host."""
 
     def __init__(
         self,
@@ -87,7 +86,7 @@ class HostWatch(Periodic):
         up: Sequence[str],
         unknown: Sequence[str],
     ) -> None:
-        """Args: now: before the cloud was asked; others may have asked later, and written earlier."""
+        """Write an answer. Args: now: before the cloud was asked; others may have asked later, and written earlier."""
         most = site.repair.outage
         with self._database.transaction() as tx:
             tx.run("lock_hosts")
@@ -114,7 +113,7 @@ class HostWatch(Periodic):
             log.warning("the host of node %s is down for more than %s", node, site.repair.host_down)
 
     def _notify(self, tx: Tx, changed: Sequence[str], code: Code, now: datetime) -> None:
-        """An event for each pod there; of hosts with weft's own servers one for operators."""
+        """Write an event for each pod there; for hosts with weft's own servers, one for operators."""
         pods: dict[tuple[UUID, Code], list[str]] = {}
         for row in tx.rows("pods_of_nodes", nodes=list(changed)) if changed else ():
             said = _INNER[code.name] if row["inner_host"] else code

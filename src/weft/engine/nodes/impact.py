@@ -54,7 +54,7 @@ class TouchedPod:
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What weft's records have on some nodes, at one moment.
+    """What is on some nodes by weft's records, at one moment.
 
     Attributes:
         pods: those with most of these nodes first, then by name and project.
@@ -69,11 +69,11 @@ class Touched:
 
 @dataclass(frozen=True, slots=True)
 class PodRoom:
-    """Whether a pod would have room.
+    """Whether a pod would have room elsewhere.
 
     Attributes:
         fits: None: it isn't known, and `why` says why.
-        found: where it would be.
+        found: the nodes where it would be.
     """
 
     fits: bool | None
@@ -104,7 +104,7 @@ def read_touched(database: Database, site: Site, nodes: Collection[str]) -> Touc
             on_drain="release" if rows[pod]["on_drain"] == "release" else None,
         )
         for pod, mine in on.items()
-        if pod in rows  # otherwise released since
+        if pod in rows  # otherwise it was released since
     ]
     pods.sort(key=lambda p: (-len(p.nodes), p.name, p.project_id, str(p.id)))
     return Touched(now, capacity, tuple(pods), promises)
@@ -179,7 +179,7 @@ def _room(site: Site, touched: Touched, book: Book, pod: PodRecord, nodes: froze
 
 
 def _with(book: Book, pod: PodRecord, found: Elsewhere) -> Book:
-    """The book once this pod has what was found for it, besides what it has."""
+    """The book in which this pod also has what was found for it."""
     lease: Keep | None = book.leases.get(str(pod.id))
     if lease is None:
         return book

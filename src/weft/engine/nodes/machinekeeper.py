@@ -1,4 +1,4 @@
-"""Checks every second what is done with machines, and every few seconds with which steps they are cleaned.
+"""Observes every second which machines change, and every few seconds with which steps machines are cleaned.
 
 A tenant's rebuild of its server deploys the machine again, and an operator may have it cleaned or rescued: meanwhile
 the machine doesn't run the pod's server, and its adapters must be out of the pod's segment before it boots something
@@ -36,8 +36,8 @@ BRIEFLY = 1.0
 EVERY = 5.0
 """Seconds between listings of all machines of a cloud."""
 WATCHING = 2.0
-"""The same while a machine is cleaned. Even the shortest step is shown for five seconds: it begins and ends with an
-agent's heartbeats, which are at least that far apart (ironic-python-agent 11, `min_heartbeat_interval`)."""
+"""Seconds between listings while a machine is cleaned. Even the shortest step is shown for five seconds: it begins
+and ends with an agent's heartbeats, at least that far apart (ironic-python-agent 11, `min_heartbeat_interval`)."""
 SOONEST = 0.9
 """Share of that after which any worker may ask again."""
 ANSWER = 15.0
@@ -47,7 +47,7 @@ LIMIT = 300.0
 
 
 class MachineKeeper(Periodic):
-    """Any number may run: at worst a pod is visited twice."""
+    """Observes machines. Any number may run: at worst a pod is visited twice."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class MachineKeeper(Periodic):
         )
 
     def _ask(self, facts: Occupants, row: Row, names: Mapping[str, str]) -> None:
-        """Args: names: machine -> its node's name, of this cloud."""
+        """Ask one cloud. Args: names: machine -> its node's name, of this cloud."""
         cloud, listing = row["cloud"], row["listing"]
         try:
             seen = self._listed(facts, cloud) if listing else self._changed(facts, cloud, names)

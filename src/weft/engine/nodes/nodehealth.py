@@ -25,14 +25,14 @@ from weft.model.views import HealthGroup, HealthReason, HealthValue, NodeHealth
 from weft.planning.kept import Latest, kept
 
 FABRIC_GAP = timedelta(minutes=10)
-"""Age from which on what was read of a fabric's managers doesn't count."""
+"""Age beyond which a reading of a fabric's managers doesn't count."""
 WORST: tuple[HealthValue, ...] = ("failed", "unknown", "warning", "ok")
-"""The first of these that several reasons have counts: broken before unknown."""
+"""Of several reasons' values the first in this order counts: broken before unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostReading:
-    """What a cloud said of its hosts. Attributes: unknown: nodes whose state it doesn't say."""
+    """A cloud's last answer about its hosts. Attributes: unknown: nodes whose state it doesn't report."""
 
     cloud: str
     at: datetime
@@ -54,7 +54,7 @@ class Signs:
     """What workers read last.
 
     Attributes:
-        at: when this was so.
+        at: the time of these readings.
         clouds, down, fabrics: by cloud, by node, by fabric.
         failures: node -> failures of pods' nodes there: kind, since when, which check.
     """
@@ -92,7 +92,7 @@ def health_of_nodes(
     """Health of nodes and IPU-Machines, in the site's order.
 
     Args:
-        names: of these alone; None: of all.
+        names: of these nodes alone; None: of all.
     """
     known = _Known.of(site, capacity, signs)
     types, parts = _types(site), {hold.node: hold for hold in capacity.shared}
@@ -231,8 +231,7 @@ def _sorted(reasons: Sequence[HealthReason]) -> Sequence[HealthReason]:
 
 
 def _passed(site: Site, stops: Mapping[str, Stops], now: datetime) -> frozenset[str]:
-    """Nodes known only by their own checks, which are ok. A node that has reported nothing since isn't
-    judged again."""
+    """Nodes about which only their own checks are known, and these are ok. Judges only those with new reports."""
     judged, found = _judged(site), set[str]()
     for name, one in stops.items():
         last = judged.get(name)
@@ -250,7 +249,7 @@ def _judged(site: Site) -> dict[str, tuple[Stops, datetime | None]]:
 
 
 def _passes_until(site: Site, name: str, stops: Stops) -> datetime | None:
-    """None: not at all."""
+    """Until when a node passes by its own checks; None if it doesn't pass."""
     checks = stops.checks
     if checks is None or stops.drain or stops.holds or stops.reports or name not in site.units:
         return None
@@ -260,7 +259,7 @@ def _passes_until(site: Site, name: str, stops: Stops) -> datetime | None:
 
 @kept
 def _likes(site: Site) -> Mapping[str, Hashable]:
-    """Node -> what its reasons follow from as long as nothing is known of itself: most nodes of a site are alike."""
+    """Node -> key of what its reasons depend on while nothing special is known about it: most nodes are alike."""
     fabrics = _fabrics_of(site)
     return {
         name: (unit.cloud, unit.role, unit.maintenance, fabrics.get(name, ()))
@@ -272,7 +271,7 @@ def _likes(site: Site) -> Mapping[str, Hashable]:
 
 @kept
 def _alike(site: Site) -> Mapping[Hashable, Set[str]]:
-    """What reasons follow from, as in `_likes` -> the nodes."""
+    """Key, as in `_likes` -> the nodes that have it."""
     found: dict[Hashable, set[str]] = {}
     for name, like in _likes(site).items():
         found.setdefault(like, set()).add(name)

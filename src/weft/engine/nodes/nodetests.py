@@ -28,9 +28,9 @@ from weft.model.site import ChecksPolicy, Site
 AHEAD = timedelta(minutes=1)
 """How far a test's clock may be ahead of the database's."""
 MOST_SAID = 50
-"""Nodes that an audit names."""
+"""Most nodes that an audit names."""
 MOST_A_DAY = 200
-"""Entries of a node's history within a day that come from its own checks and from tests."""
+"""Most entries of a node's history within a day that come from its own checks and from tests."""
 _SAID = {
     "passed": hostchecks.TEST_PASSED,
     "failed": hostchecks.TEST_FAILED,
@@ -90,7 +90,7 @@ def record_own_checks(
     problems: Mapping[Any, CheckProblem],
     current: bool,
 ) -> bool:
-    """The same for the node's own checks, if they are one of the site's tests and count for a hold; whether it ended.
+    """As `record_test`, for the node's own checks if they are one of the site's tests; whether a hold ended.
 
     Args:
         problems: what failed or is unknown now, also what failed before and wasn't judged again.
@@ -115,8 +115,8 @@ def record_own_checks(
 def record_bandwidth(
     database: Database, site: Site, results: Mapping[str, str], began: datetime, by: str
 ) -> None:
-    """The same for operators' bandwidth test of nodes, of those that are held for it. Raises nothing of a test: what
-    doesn't count is left out.
+    """As `record_test`, for operators' bandwidth test, on the nodes that are held for it. A result that doesn't count
+        is left out instead of raising.
 
     Args:
         results: node -> passed, failed, or incomplete.
@@ -135,7 +135,7 @@ def record_bandwidth(
 def outcome(
     document: CheckDocument, problems: Iterable[CheckProblem], policy: ChecksPolicy
 ) -> tuple[TestOutcome, str]:
-    """What own checks say as a test: failed for what keeps a node from orders; unknown unless all that was judged."""
+    """Own checks' result as a test: failed if one keeps a node from orders; unknown unless all such were judged."""
     excluding = [one for one in problems if policy.excludes(one.code)]
     for status in ("failed", "unknown"):
         if codes := sorted({one.code for one in excluding if one.status == status}):
@@ -145,7 +145,7 @@ def outcome(
 
 
 def tests_said(stops: Mapping[str, Stops]) -> list[str]:
-    """What the audit says of held nodes whose tests didn't pass, one sentence each."""
+    """What the audit reports of held nodes whose tests didn't pass, one sentence each."""
     said = [
         f"node {node} is held for {hold.what}: {_names(failed)} didn't pass"
         for node, one in sorted(stops.items())
@@ -169,7 +169,7 @@ def _names(tests: list[str]) -> str:
 
 
 def _last_run(hold: Hold, name: str) -> datetime:
-    """When the run of a test began whose result the hold has: that of an earlier one, which arrives later, is over."""
+    """When the run began whose result the hold has: results of earlier runs, which may arrive later, don't count."""
     known = hold.tests.get(name)
     return hold.since if known is None else datetime.fromisoformat(known["started"])
 
@@ -177,7 +177,7 @@ def _last_run(hold: Hold, name: str) -> datetime:
 def _record(
     tx: Tx, site: Site, hold: Hold, name: str, status: TestOutcome, started: datetime, reason: str, by: str
 ) -> tuple[bool, tuple[NodeTest, ...]]:
-    """Whether the hold ended, and all its tests."""
+    """Store a result; whether the hold ended, and names of all its tests."""
     node, what, now = hold.node, hold.what, tx.now()
     given = {
         "status": status,

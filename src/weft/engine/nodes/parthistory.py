@@ -15,13 +15,13 @@ from weft.model.hostchecks import CheckDocument, CheckedPart, CheckProblem
 from weft.model.views import PartFailure, PartHistory, PartStay
 
 MOST = 1000
-"""Stays, and failures, of one answer."""
+"""Most stays, and most failures, in one answer."""
 
 
 def note_parts(
     tx: Tx, node: str, now: datetime, document: CheckDocument, failed: Iterable[CheckProblem]
 ) -> None:
-    """Where the parts of a document are now, and what turned failed of them."""
+    """Note where the parts of a document are now, and which of their checks newly failed."""
     if not document.parts:
         return
     parts = list({(one.kind, one.serial): one for one in document.parts}.values())
@@ -49,7 +49,7 @@ def _is_of(subject: str, part: CheckedPart) -> bool:
 
 
 def part_history(database: Database, serial: str) -> PartHistory | None:
-    """The newest first; None: no node has reported such a part."""
+    """A part's stays and failures, the newest first; None if no node has reported such a part."""
     with database.statement() as tx:
         stays = tx.rows("stays_of_part", serial=serial, limit=MOST)
         failures = tx.rows("failures_of_part", serial=serial, limit=MOST)

@@ -62,14 +62,14 @@ SELECT p.id
 ORDER BY p.id, d.node FOR UPDATE OF p SKIP LOCKED FOR SHARE OF d SKIP LOCKED;
 
 -- name: pods_to_empty
--- Of those that are locked, as they are now: a change may have been committed right before.
+-- Of the locked pods, as they are now: a change may have been committed right before.
 SELECT p.id AS pod_id, p.name, h.node, d.until_at,
     @inner_host AS inner_host
 @to_empty
 AND p.id = ANY(%(ids)s) ORDER BY p.id, h.node;
 
 -- name: end_pod
--- As end_leases, of one whose row is locked.
+-- As end_leases, for one pod, whose row is locked.
 UPDATE pod SET wanted = 'absent', woken = woken + 1, next_at = now() WHERE id = %(id)s;
 
 -- name: report_of
@@ -127,7 +127,7 @@ DELETE FROM node_check WHERE node = %(node)s;
 SELECT count(*) AS number FROM node_history WHERE node = %(node)s AND type = 'check' AND at > %(since)s;
 
 -- name: judge_check
--- What operators say of a check on all nodes of the site where it fails now, with an entry in each one's history.
+-- Operators' judgement of a check on all nodes of the site where it fails now, with an entry in each one's history.
 WITH those AS MATERIALIZED (
     SELECT node FROM node_check WHERE problems @> jsonb_build_array(jsonb_build_object('code', %(code)s::text, 'status', 'failed'))
         AND node = ANY(%(nodes)s)
@@ -186,7 +186,7 @@ ON CONFLICT (node) DO UPDATE SET seen_at = %(at)s, cloud = %(cloud)s, since = CA
 WHERE NOT (host_down.seen_at > %(at)s AND host_down.seen_at <= %(at)s + %(gap)s::interval);
 
 -- name: hosts_seen_up
--- The same of those that are up.
+-- As hosts_seen_down, for those that are up.
 WITH up AS (
     DELETE FROM host_down WHERE node = ANY(%(nodes)s) AND NOT (seen_at > %(at)s AND seen_at <= %(at)s + %(gap)s::interval)
     RETURNING node, since, reported_at
@@ -198,7 +198,7 @@ WITH up AS (
 SELECT node FROM up WHERE reported_at IS NOT NULL ORDER BY node;
 
 -- name: host_reading
--- A reading that began earlier than the last one is none.
+-- A reading that began earlier than the last one changes nothing.
 INSERT INTO host_reading AS known (cloud, at, unknown) VALUES (%(cloud)s, %(at)s, %(unknown)s)
 ON CONFLICT (cloud) DO UPDATE SET at = excluded.at, unknown = excluded.unknown
 WHERE NOT (known.at > excluded.at AND known.at <= excluded.at + %(gap)s::interval);
@@ -213,11 +213,11 @@ SELECT node, since, seen_at, reported_at IS NOT NULL AS reported FROM host_down;
 SELECT DISTINCT node, kind, since, what FROM node_failure ORDER BY node, kind;
 
 -- name: count_hosts_down
--- Of a cloud, those that aren't reported yet.
+-- Hosts of a cloud that aren't reported yet.
 SELECT count(*) AS number FROM host_down WHERE cloud = %(cloud)s AND reported_at IS NULL AND seen_at >= %(at)s;
 
 -- name: hosts_down_too_long
--- Those of a cloud that were read as down for so long, once each.
+-- Hosts of a cloud that were read as down for so long, once each.
 WITH late AS (
     UPDATE host_down SET reported_at = %(at)s
     WHERE cloud = %(cloud)s AND reported_at IS NULL AND seen_at = %(at)s AND since <= %(at)s - %(limit)s::interval
@@ -393,7 +393,7 @@ WITH old AS (DELETE FROM own_reset WHERE at < %(before)s AND server_id <> %(serv
 INSERT INTO own_reset (server_id, at) VALUES (%(server)s, %(at)s) ON CONFLICT (server_id) DO UPDATE SET at = excluded.at;
 
 -- name: claim_failure
--- One that would be due in hours was written before the clock was set back.
+-- A failure that would be due in hours was written before the clock was set back.
 UPDATE node_failure f SET next_at = %(until)s, tried = tried + 1
 FROM (
     SELECT pod_id, node FROM node_failure WHERE replaces AND (next_at <= %(at)s OR next_at > %(at)s + interval '1 hour')

@@ -14,7 +14,7 @@ from weft.model.messages import nodes
 
 
 def report_node(database: Database, node: str, pod: PodRecord, reason: str, by: str, most: int) -> Report:
-    """Report a node that a pod holds; returns the report. The same again changes nothing.
+    """Report a node that a pod holds; returns the report. An equal report changes nothing.
 
     Args:
         by: the user.

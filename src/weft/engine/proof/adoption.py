@@ -57,7 +57,7 @@ def not_to_change(
 
 
 def _used(world: World, record: ResourceRecord, known: Callable[[], Collection[str]]) -> str:
-    """Which use the change would end; empty: none.
+    """The use that the change would end, as text; empty if there is none.
 
     Args:
         known: looks up some of weft's own ports, which only security groups need.
@@ -75,7 +75,7 @@ def _used(world: World, record: ResourceRecord, known: Callable[[], Collection[s
 
 
 def _own_ports(world: World, scope: Scope, where: str, records: Collection[ResourceRecord]) -> list[str]:
-    """Ids of some of weft's own that exist now, whatever their rows say."""
+    """Ids of some of weft's own ports that exist now, whatever their rows say."""
     some = [r for r in records if is_port_in(r, where) and r.outside_id][:SOME]
     ids = {r.key: str(r.outside_id) for r in some}
     seen = world.driver(where).find(scope, [r.resource for r in some], ids) if some else {}

@@ -108,7 +108,7 @@ def _own_ports(one: Beside, records: Mapping[str, ResourceRecord]) -> frozenset[
 
 
 def _ports_at(facts: CloudFacts, project_id: str, hosts: Sequence[str]) -> Sequence[TenantPort]:
-    """Nothing if it can't be read: no adapter is kept without its port."""
+    """Ports on these hosts; empty if they can't be read, since no adapter is kept without its port."""
     try:
         return facts.ports_at(project_id, hosts=hosts) if hosts else ()
     except WeftError:

@@ -88,7 +88,7 @@ def proofs(project_id: str, records: Sequence[ResourceRecord], world: World) -> 
 
 
 def ended(record: ResourceRecord, proof: str) -> Change:
-    """Add the proof to the row that what it describes, until a successor is created, isn't running any more."""
+    """Add to a row the proof that its server isn't running any more; it counts until a successor is created."""
     facts = {**record.facts, ENDED: proof}
     return Change(
         record.key,
@@ -105,7 +105,7 @@ def ended(record: ResourceRecord, proof: str) -> Change:
 def read_endings(
     project_id: str, records: Sequence[ResourceRecord], world: World
 ) -> Iterator[tuple[ResourceRecord, Ending]]:
-    """How each of these ended, by one request per cloud and project. Records without an id are left out."""
+    """How each of these servers ended, by one request per cloud and project. Records without an id are left out."""
     groups: dict[tuple[str, str], dict[str, ResourceRecord]] = {}
     for record in records:
         owner = project_id if record.resource.owner == "tenant" else ""

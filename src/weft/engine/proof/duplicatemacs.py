@@ -47,7 +47,7 @@ class DuplicateMacs:
         out: ids of members that aren't unique.
         unknown: ids of members for which that is unknown: they stay as they are.
         problems: what keeps the pod from being READY.
-        notes: the same where the address isn't the function's identity, as on Ethernet: only reported.
+        notes: duplicates that are only reported, where the address isn't the function's identity, as on Ethernet.
     """
 
     out: frozenset[str] = frozenset()
@@ -116,7 +116,7 @@ def same_address(
 def same_among(
     pod: PodRecord, records: Mapping[str, ResourceRecord], ports: Collection[TenantPort]
 ) -> tuple[DuplicateMac, ...] | UnknownError:
-    """As `same_address`, of the ports with the pod's addresses."""
+    """As `same_address`, from a listing of the ports with the pod's addresses."""
     own, ids = ports_by_mac(records), {r.outside_id for r in records.values() if r.outside_id}
     there = {r.outside_id for r in own.values() if r.state is RowState.SETTLED}
     if there and not there.intersection(p.id for p in ports):
@@ -156,7 +156,7 @@ def _is_its_own(port: TenantPort, own: Mapping[str, ResourceRecord], ids: Contai
 def duplicate_mac(
     port: TenantPort, mac: str, own: Mapping[str, ResourceRecord], pod: PodRecord, how: str = ""
 ) -> DuplicateMac:
-    """Args: mac: what it shares with a port of the pod. how: the way, if it isn't the port's own address."""
+    """A port as a duplicate. Args: mac: that it shares with the pod's port. how: the way, unless it is its own."""
     record = own.get(mac.lower())
     subject = f"port {record.resource.name}" if record else f"MAC address {mac.lower()}"
     node = record.resource.node if record else None

@@ -1,5 +1,5 @@
-"""What others have on a pod's resources: ports, subnets and shares on its networks, and what uses its groups, ports
-and routers. Its tenant, or others, put it there.
+"""Intruders on a pod's resources: ports, subnets and shares on its networks, and uses of its groups, ports and routers
+that weft didn't create.
 
 What is decided for each, and why: docs/decisions/what-tenants-may-do-to-their-networks.md.
 """
@@ -70,7 +70,7 @@ class Intruder:
 
 
 def intruders(pod: PodRecord, records: Sequence[ResourceRecord], world: World) -> list[Intruder]:
-    """Those on its networks. Raises `UnknownError` or `PermanentError` if the cloud can't be asked."""
+    """The intruders on its networks. Raises `UnknownError` or `PermanentError` if the cloud can't be asked."""
     networks, facts = networks_there(records), world.clouds.get(pod.plan.cloud)
     if not networks or facts is None:
         return []
@@ -97,7 +97,7 @@ def among_uses(records: Sequence[ResourceRecord], on_networks: Iterable[Use]) ->
 
 
 def users(pod: PodRecord, records: Sequence[ResourceRecord], world: World) -> list[Intruder]:
-    """Those of its groups, ports and routers. Raises like `intruders`."""
+    """The intruders that use its groups, ports and routers. Raises like `intruders`."""
     used, facts = used_there(records), world.clouds.get(pod.plan.cloud)
     if not used or facts is None:
         return []
@@ -166,16 +166,16 @@ def clear(world: World, cloud: str, project_id: str, things: Iterable[Use], fenc
 def clear_pod(
     pod: PodRecord, records: Sequence[ResourceRecord], world: World, ids: Collection[str], fence: Fence
 ) -> dict[str, str]:
-    """Remove those of these intruders that still exist and may be removed; id -> why one could not be. Args: fence: as
-    of `clear`."""
+    """Remove the intruders with these ids that still exist and may be removed; id -> why one could not be. Args: fence:
+    as for `clear`."""
     there = [*intruders(pod, records, world), *users(pod, records, world)]
     found = [i.thing for i in there if i.thing.id in ids and i.removable(pod)]
     return clear(world, pod.plan.cloud, pod.project_id, found, fence)
 
 
 def clear_strays(world: World, strays: Sequence[Stray], fence: Fence) -> dict[str, str]:
-    """End what others have on things that are about to be removed; id -> why one could not be. Args: fence: as of
-    `clear`.
+    """End other projects' uses of things that are about to be removed; id -> why one could not be. Args: fence: as for
+        `clear`.
 
     Tenants are meant to be on a site's networks, with servers that no pod owns: nothing of theirs is removed there.
     """

@@ -47,7 +47,7 @@ class WatchedNodes:
     Attributes:
         cloud: the nodes' cloud.
         withheld: node -> why its adapters are out; shown to the tenant, too.
-        foreign: those of them with occupants that aren't the pod's.
+        foreign: nodes among these with occupants that aren't the pod's.
         short: node with only some of its adapters in -> why: a server of a shared node is away, or something else is on
             a node whose server doesn't have all of its adapters.
         beside: node -> harmless occupants, shown to the tenant, too; its adapters are in.
@@ -291,7 +291,7 @@ def _members(
     unknown: Mapping[str, str],
     alone: Collection[str],
 ) -> Resource | None:
-    """The segment with the adapters that are in now; None: unchanged.
+    """The segment with the adapters that should be in it now; None if that is unchanged.
 
     Args:
         out: nodes whose adapters are out.

@@ -1,5 +1,5 @@
-"""What others have on the site's own networks: ports, which may be of running servers, and subnets. weft reports them,
-and removes neither them nor what they are on.
+"""Other projects' things on the site's own networks: ports, which may be of running servers, and subnets. weft reports
+them, and removes neither them nor what they are on.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class OwnResources:
         ids: of all of them.
         ports: those that are known to exist, on the networks in question; a listing that shows none of them may hide
             others' as well.
-        subnets: the same.
+        subnets: likewise for subnets.
     """
 
     ids: frozenset[str]
@@ -45,7 +45,7 @@ class OwnResources:
 
 
 def at_rest(records: Iterable[ResourceRecord], kind: Kind) -> frozenset[str]:
-    """Ids of those of a kind that are known to exist."""
+    """Ids of resources of a kind that are known to exist."""
     settled = (r for r in records if r.kind is kind and r.state is RowState.SETTLED)
     return frozenset(r.outside_id for r in settled if r.outside_id)
 
@@ -66,7 +66,7 @@ def seen_on(
 
 
 def _believed(found: Sequence[OthersUse], known: Collection[str], what: str, on: str, where: str) -> None:
-    """Raise `UnknownError` for a listing without any of these."""
+    """Raise `UnknownError` for a listing that has none of weft's own things, if some are known to exist."""
     if known and not {one.id for one in found}.intersection(known):
         said = f"{len(found)} {what}, and none of the {len(known)} of weft's own"
         raise UnknownError(f"list {what} {on}", where, said, "ask again")
@@ -75,7 +75,7 @@ def _believed(found: Sequence[OthersUse], known: Collection[str], what: str, on:
 def others_on(
     world: World, where: str, networks: Collection[str], own: OwnResources
 ) -> dict[str, list[OthersUse]]:
-    """Id of a network -> what others have there that keeps it from being deleted; networks without any are left out.
+    """Id of a network -> other projects' things there that keep it from being deleted, if there are any.
 
     Raises `UnknownError`.
     """
@@ -127,8 +127,8 @@ def keeping(
     records: Mapping[str, ResourceRecord],
     there: Mapping[str, str],
 ) -> Iterator[tuple[str, list[OthersUse]]]:
-    """What others have on networks and subnets that would be deleted; if a network goes with its subnets, only the
-    network is reported.
+    """Other projects' things on networks and subnets that would be deleted; if a network is deleted with its subnets,
+        only the network is reported.
 
     Args:
         going: keys of networks and subnets.

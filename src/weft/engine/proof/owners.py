@@ -100,7 +100,7 @@ class Owners:
         return cls(rows, owners, held, tx.rows("things_to_adopt", ids=ids), listed_at, at)
 
     def of(self, thing: Marked) -> Ownership:
-        """Which owner an object belongs to, and why; to none if neither id nor mark says so."""
+        """Which owner an object belongs to, and why; none if neither its id nor its mark names one."""
         if (row := self._adopted.get((thing.where, thing.id))) is not None:
             # Its mark, and its former owner, no longer count; the first visit of its owner rewrites the mark.
             why = f"{_named(row)} adopts it as {row['key']}"

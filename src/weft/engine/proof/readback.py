@@ -25,7 +25,7 @@ OFF_THE_WIRE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ReadBack:
-    """What was read.
+    """Result of reading an owner back.
 
     Attributes:
         items: one per resource or place, clean or not.

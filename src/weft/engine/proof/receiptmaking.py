@@ -55,6 +55,6 @@ def make_receipt(
 
 
 def _without_details(item: ReceiptItem) -> ReceiptItem:
-    """Its project reads the receipt; other occupants of a host, and answers of services, are in operators' events."""
+    """The item as its project may read it, without a host's other occupants and services' answers."""
     texts = {"not clean": "it still exists, or isn't the pod's alone", "unknown": "it could not be read"}
     return item if item.result in OVER else item.model_copy(update={"seen": texts[item.result]})

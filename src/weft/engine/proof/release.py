@@ -1,4 +1,5 @@
-"""The proof: read every plane back after everything was deleted, for the receipt; what isn't clean keeps its nodes."""
+"""The proof of a release: reads every plane back after everything was deleted, for the receipt. What isn't clean keeps
+its nodes."""
 
 from __future__ import annotations
 

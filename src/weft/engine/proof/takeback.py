@@ -89,7 +89,7 @@ class TakeBack:
         self._store, self._world, self._clock = store, world, clock
         self._listed_at, self._confirmed, self._pause = listed_at, confirmed, pause
         self.left: dict[tuple[AnyKind, str], str] = {}
-        """What was to be removed and wasn't seen gone -> why."""
+        """Thing that was to be removed and wasn't seen gone -> why."""
 
     def remove(self, strays: Iterable[Stray]) -> None:
         """Remove strays; where one kind isn't seen gone, its dependencies stay. Raises if nothing may be changed
@@ -185,7 +185,7 @@ class TakeBack:
         return again
 
     def _still_ours(self, things: list[Marked]) -> list[Marked]:
-        """Those that still have no owner, read again."""
+        """The things that still have no owner, by another reading."""
         if not things:
             return []
         with self._store.database.transaction() as tx:

@@ -25,7 +25,7 @@ TRIED = "tried"
 
 @dataclass(frozen=True, slots=True)
 class OfFabric:
-    """A request to a fabric, whatever the batch is about: it takes long."""
+    """Marks a request as one to a fabric, which takes long, whatever the batch is about."""
 
     ask: Callable[[], Any]
 

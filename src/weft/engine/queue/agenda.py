@@ -113,7 +113,7 @@ def _asked(
     found: Agenda,
     reported: Mapping[str, Mapping[str, str]],
 ) -> dict[UUID, WaitingOrder]:
-    """What each order asks of its line; those that can't be resolved go to `found.impossible`.
+    """The waiting orders as the queue sees them; those that can't be resolved go to `found.impossible`.
 
     Args:
         reported: project -> node that it has reported -> why.

@@ -1,4 +1,4 @@
-"""Writes a pod's next generation as rows: what is newly wanted, what no longer, which nodes are added and removed.
+"""Writes a pod's next generation as rows: what is newly wanted, what isn't any more, which nodes are added and removed.
 
 All in the caller's transaction, under the claim lock. Nothing external is changed here: the loop deletes what is no
 longer wanted, and its rows stay until it is seen gone; nodes are freed after that.
@@ -33,7 +33,7 @@ from weft.model.specs import SegmentSpec
 from weft.planning.shapes.resolve import shape_of
 
 _CHANGED = pods.ORDER_CHANGED()
-"""Why a FAILED pod is retried."""
+"""Reason for which a FAILED pod is retried."""
 
 
 def write_change(
@@ -160,7 +160,7 @@ def _nodes(tx: Tx, pod: PodRecord, plan: Plan, site: Site, change: PodChange) ->
 
 
 def _parts(tx: Tx, pod: PodRecord, plan: Plan, site: Site) -> None:
-    """The same for servers on shared nodes: each has its part, and a node is left with the last of them."""
+    """Hold and leave parts of shared nodes, one for each server; the pod leaves a node with its last server there."""
     pod_id, were, numbers = pod.id, by_server(pod.plan.placement.nodes), pod.plan.server_numbers
     servers = by_server(plan.placement.nodes)
     added = servers.keys() - were.keys()

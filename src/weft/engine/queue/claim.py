@@ -62,7 +62,7 @@ def claim_now(
 
 
 def _looked_at(store: Store, given: PlanningInput, plan: Plan) -> PlanningInput | None:
-    """None: the plan is fine; otherwise the input without the nodes that are in use by others."""
+    """None if the plan's nodes are free; otherwise the input without the nodes that are in use by others."""
     without = given.without_occupied(plan, store.pods.servers_on)
     if without is None:
         given.check_quotas(plan.project, plan)

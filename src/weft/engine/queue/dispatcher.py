@@ -161,7 +161,7 @@ class Dispatcher:
         return _RunInput(record, inputs, {i: why for i, why in denied.items() if why}, used)
 
     def _guarded(self, run: _RunInput, chosen: Waiter, seen: Capacity) -> bool:
-        """A bug triggered by one order must not block the others."""
+        """As `_try`; a defect of weft that one order triggers denies that order, and doesn't block the others."""
         try:
             return self._try(run, chosen, seen)
         except WeftError:
@@ -230,7 +230,7 @@ class Dispatcher:
         return True
 
     def _look(self, tx: Tx, run: _RunInput, forecast: bool = False) -> _QueueState:
-        """Raises `SiteChangedError` if the active site isn't the run's."""
+        """Read the queue's state. Raises `SiteChangedError` if the active site isn't the run's."""
         now, waiting, site = tx.now(), self._list.read(tx), run.site.site
         capacity = read_capacity(tx)
         check_active(run.site.generation, capacity.site)

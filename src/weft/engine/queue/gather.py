@@ -1,5 +1,5 @@
-"""The input for planning an order: the site, the current state of cloud and fabric, and the database's view of now and
-later."""
+"""The input for planning an order: the site, the current state of cloud and fabric, and what the database says of the
+present and the future."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ class PlanningInput:
 
 
 def _leaving(plan: Plan, capacity: Capacity, pod: str) -> list[str]:
-    """Nodes, and servers on shared nodes, that a pod doesn't want any more and still holds."""
+    """Nodes, and servers on shared nodes, that a pod is leaving and still holds."""
     numbers = {part.server for part in capacity.parts if part.leaving and str(part.pod_id) == pod}
     return [
         *_left(capacity, pod),
@@ -219,7 +219,7 @@ def _leaving(plan: Plan, capacity: Capacity, pod: str) -> list[str]:
 
 
 def _left(capacity: Capacity, pod: str) -> Iterator[str]:
-    """Whole nodes that a pod doesn't want any more and still holds."""
+    """Whole nodes that a pod is leaving and still holds."""
     return (node for node, hold in capacity.holds.items() if hold.leaving and str(hold.pod.id) == pod)
 
 

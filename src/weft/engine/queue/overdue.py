@@ -28,13 +28,13 @@ def check_overdue(tx: Tx, project: str, site: Site) -> None:
 
 
 def why_not_started(tx: Tx, project: str, site: Site) -> str:
-    """The same for an order that waits, as its reason; empty: it may start."""
+    """Why a waiting order can't start because of that limit; empty if it may."""
     many = _too_many(tx, project, site)
     return orders.WAITS_FOR_RELEASES(**many) if many else ""
 
 
 def _too_many(tx: Tx, project: str, site: Site) -> dict[str, Any]:
-    """How many of how many, and which; empty: not too many."""
+    """Values of the message: how many, the limit, and which releases; empty if there aren't too many."""
     rows = tx.rows("overdue_of_project", project_id=project, seconds=LIMIT)
     most = site.queue.overdue_releases
     if len(rows) < most:

@@ -98,7 +98,7 @@ WHERE owner_id = %(owner_id)s AND key = %(key)s AND state IN ('absent', 'wanted'
 UPDATE pod SET plan = %(plan)s, taken = NULL WHERE id = %(id)s;
 
 -- name: bump_epoch
--- Counts one more claim.
+-- Counts one more claim in a cloud.
 INSERT INTO epoch (cloud, life, number) VALUES (%(cloud)s, gen_random_uuid(), 1)
 ON CONFLICT (cloud) DO UPDATE SET number = epoch.number + 1;
 
@@ -174,11 +174,11 @@ UPDATE resource SET expunged = %(generation)s WHERE owner_id = %(owner_id)s AND 
 UPDATE node_hold SET leaving = %(generation)s, leaving_ports = %(ports)s, cleared = false WHERE node = %(node)s AND pod_id = %(pod_id)s;
 
 -- name: leave_part
--- The same for a server's part of a shared node; the pod may keep others there.
+-- As leave_node, for a server's part of a shared node; the pod may keep others there.
 UPDATE part_hold SET leaving = true WHERE node = %(node)s AND pod_id = %(pod_id)s AND server = %(server)s;
 
 -- name: hold_shared_node
--- For a part of it; it is held already if the pod has another.
+-- Holds a node for a part of it; it is held already if the pod has another part there.
 INSERT INTO node_hold (node, pod_id, since, spare, whole) VALUES (%(node)s, %(pod_id)s, %(at)s, false, false)
 ON CONFLICT (node, pod_id) DO NOTHING;
 

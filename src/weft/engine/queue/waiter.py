@@ -27,7 +27,7 @@ class Resolving:
         self._last: Resolved | None = None
 
     def __call__(self, order: Order, project: str, site: Site) -> Resolved:
-        """Raises `InputError`."""
+        """The resolved order, cached for the last site. Raises `InputError`."""
         last = self._last
         if last is None or last.site is not site or last.order is not order:
             last = self._last = resolve(order, project, site)
@@ -74,11 +74,11 @@ class Waiter:
         )
 
     def resolved(self, site: Site) -> Resolved:
-        """Raises `InputError` for what the site no longer has."""
+        """The order resolved for a site. Raises `InputError` for what the site no longer has."""
         return self.resolving(self.order, self.project, site)
 
     def asks(self, site: Site, now: float, reported: Mapping[str, str]) -> WaitingOrder:
-        """What it asks of its line now. Raises `InputError` as `resolved`.
+        """The order as the queue sees it now. Raises `InputError` as `resolved`.
 
         Args:
             reported: nodes that its project has reported -> why.
@@ -102,12 +102,12 @@ class Waiter:
         return QueuedOrder(str(self.id), self.project, self.created_at.timestamp(), self.fixed)
 
     def window(self, now: float) -> Window:
-        """Its window if it starts now."""
+        """The order's window if it starts now."""
         return replace(window_of(self.order, now, now, str(self.id)), came=self.created_at.timestamp())
 
 
 def window_of(order: Order, now: float, start: float, pod: str = "") -> Window:
-    """Its window from `start`."""
+    """The window of an order that starts at `start`."""
     lease = order.lease
     until = seconds_of(lease.end)
     end = start + span(lease.duration).total_seconds() if lease.duration else until

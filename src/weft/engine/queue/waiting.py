@@ -43,7 +43,7 @@ EPOCH = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
 
 
 def time_of(seconds: float) -> datetime | None:
-    """A time of the book; never is None."""
+    """A time of the book, in POSIX time, as a datetime; None for never."""
     return None if seconds == FOREVER else moment(seconds)
 
 
@@ -188,7 +188,7 @@ def change_waiting(
 
 
 def _booking(tx: Tx, given: PlanningInput, pod_id: str, order: Resolved, window: Window) -> Keep | None:
-    """What is booked for an order from the start of its window; None: nothing, it waits in the queue.
+    """The booking of an order from the start of its window; None if it waits in the queue without one.
 
     Raises `SiteChangedError` if another site was activated since the input was read.
     """

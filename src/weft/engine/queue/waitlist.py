@@ -14,7 +14,7 @@ from weft.model.order import Order
 
 @dataclass(slots=True)
 class Waitlist:
-    """Caches what it has read: a look at the queue reads all waiting orders several times.
+    """Reads waiting orders, and caches them: processing the queue reads all of them several times.
 
     Attributes:
         unreadable: orders of the last reading whose rows can't be read, with version and reason: they must not block

@@ -15,7 +15,7 @@ from weft.model.site import Node, Site
 
 
 def follow_site(tx: Tx, before: Site | None, site: Site) -> None:
-    """In the transaction that activates a site. Args: before: the last one; None: there was none."""
+    """Hold the nodes that a new site wants held; in the transaction that activates it. Args: before: the last site."""
     known = before.node_by_name if before is not None else {}
     changed = [n for n in site.nodes if n.name in known and known[n.name] is not n]
     other = {n.name for n in changed if is_other_machine(_host(known[n.name]), _host(n))}
@@ -26,7 +26,8 @@ def follow_site(tx: Tx, before: Site | None, site: Site) -> None:
 
 
 def follow_report(tx: Tx, site: Site, node: str, before: KnownMachine, after: CheckDocument) -> None:
-    """In the transaction that stores what a node reports of itself, before its tests are judged."""
+    """Hold a node, and forget its tests, if it reports another machine or new firmware; in the transaction that stores
+    the report, before its tests are judged."""
     if is_other_machine(before.host, after.host):
         _forget(tx, [node])
         _hold(tx, site, "new", [node], maintenance.HELD_NEW)
@@ -41,7 +42,7 @@ def _host(node: Node) -> CheckedHost:
 
 
 def _forget(tx: Tx, nodes: Collection[str]) -> None:
-    """All tests of these nodes run again: their results are another machine's."""
+    """Forget the results of all tests of these nodes, which are another machine's."""
     if nodes:
         tx.run("forget_tests_of_nodes", nodes=sorted(nodes), at=tx.now())
 
@@ -53,7 +54,7 @@ def _hold(tx: Tx, site: Site, why: str, nodes: Collection[str], code: Code) -> N
 
 
 def _end_tested(tx: Tx, site: Site) -> None:
-    """End the site's holds whose tests have all passed, now that others aren't named any more."""
+    """End the site's holds whose tests have all passed, since the site may name fewer tests now."""
     policy = site.acceptance
     if tx.row("is_behind") is not None:
         return  # tests in a backup don't count

@@ -42,10 +42,10 @@ def _generation(tx: Tx) -> int | None:
 
 
 def check_revision(what: str, now: int, given: int | None) -> None:
-    """Raise `PreconditionError` unless it is of the revision that was given; None: any will do.
+    """Raise `PreconditionError` unless a row has the revision that was given; None: any will do.
 
     Args:
-        what: that is changed, for the error.
+        what: the thing that is changed, for the error.
         now: the revision of its row, which is locked.
     """
     if given not in (None, now):

@@ -25,6 +25,6 @@ def insert_event(
 def announce(
     tx: Tx, owner_id: UUID | str, kind: str, message: str, key: str | None = None, at: datetime | None = None
 ) -> None:
-    """The same, and notify the owner's followers once the transaction is committed."""
+    """As `insert_event`, and notify the owner's followers once the transaction is committed."""
     insert_event(tx, owner_id, kind, message, key, at)
     tx.run("notify", owner_id=str(owner_id))

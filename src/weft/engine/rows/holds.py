@@ -15,11 +15,11 @@ from weft.model.nodetests import tests_of
 from weft.model.site import AcceptancePolicy, Site
 
 MOST_HOLDS = 20
-"""Holds of one node."""
+"""Most holds of one node."""
 REPAIR = "repair"
 """What a replaced node must be accepted for."""
 BANDWIDTH = "bandwidth"
-"""A test in `acceptance.tests` of the site."""
+"""Name of the bandwidth test in `acceptance.tests` of the site."""
 NO_TESTS = AcceptancePolicy()
 BY_WEFT = "weft"
 """Who holds a node that was replaced."""
@@ -28,7 +28,7 @@ BY_WEFT = "weft"
 def hold_node(database: Database, node: str, what: str, by: str) -> None:
     """Keep a node from being assigned until it is accepted for this; again: the first hold stays as it is.
 
-    Once this returns, no order gets the node: it waits for the claim that is being written.
+    Once this returns, no order gets the node: it waits for a claim that is being written.
     """
     database.gate.foretell()
     with database.placing() as tx:
@@ -86,15 +86,15 @@ def accept_node(
     """End a node's holds; returns those that ended, and those that are left.
 
     Args:
-        what: the hold that ends; None: the only one.
+        what: what the node is accepted for; None: its only hold.
         every: all of them.
         by: the user.
         policy: tests that must have passed before holds of weft's own end.
         without: why they end without.
-        revision: the highest of those that end.
+        revision: the expected highest revision of the holds that end; None: any.
 
     Raises:
-        PreconditionError: it is another one.
+        PreconditionError: they have another revision.
         ConflictError: there is no such hold, or there are several and none is named; a test hasn't passed.
     """
     with database.transaction() as tx:

@@ -9,7 +9,7 @@ from psycopg.types.json import Jsonb
 from weft.engine.base.database import Tx
 
 Parts = Sequence[tuple[str, str, str]]
-"""What identifies a machine: sort of the identifier, where it is unique, and its value."""
+"""Identifiers of a machine: sort, where it is unique, and value of each."""
 
 
 def kept_machines(tx: Tx) -> Mapping[str, Parts]:

@@ -47,7 +47,7 @@ class FabricLedger:
             try:
                 made[text] = self._made.get(text) or _made(row)
             except READING as error:
-                # What is configured under its mark stays there: only what is known to be over is dropped.
+                # What a manager has under its mark is kept there: only what is known to be over is removed.
                 log.error(
                     "%s", unreadable(f"segment {row['key']} of {row['owner_kind']} {row['owner_id']}", error)
                 )

@@ -16,7 +16,7 @@ from weft.model.messages.orders import instead
 from weft.model.order import Order
 
 KEPT_FOR = timedelta(days=1)
-"""A key used again later is a new one."""
+"""How long a key is remembered; used again later, it counts as a new one."""
 UNMADE_KEPT_FOR = timedelta(hours=1)
 """How long the key of an order that made no pod is kept, since it was refused or its process ended: longer than orders
 take, and a caller has no more rows than it can write in that time."""
@@ -25,7 +25,7 @@ FIELD = "Idempotency-Key"
 
 @dataclass(frozen=True, slots=True)
 class OrderKey:
-    """Args: key: as the client sent it; users' keys don't meet."""
+    """A key of one user and project. Args: key: as the client sent it."""
 
     project_id: str
     user_id: str

@@ -33,7 +33,7 @@ class Abandonment:
 
 @dataclass(frozen=True, slots=True)
 class TakenNumber:
-    """Which answer said that someone else uses a number, with the fields of a `TakenError`."""
+    """A number that someone else uses, by which resource's answer; the fields of a `TakenError`."""
 
     asked: str
     of: str
@@ -56,10 +56,10 @@ class OwnerRecord:
             is closed); `worked_by` says which of them, and by which process.
         swept_at: when the sweep last looked for every single resource of it.
         watched_at: of a pod: when the occupants of its nodes were last read.
-        taken: someone else uses a number of it: everything is removed, and recreated with another number.
+        taken: a number of it that someone else uses: everything is removed, and recreated with another number.
         generation: of what is wanted of it.
         retries: how often a person had it retried after it FAILED.
-        ready_generation: the newest that was observed to be true, at `ready_at`; 0: none yet.
+        ready_generation: the newest generation that was observed to be fulfilled, at `ready_at`; 0: none yet.
         changed_at: since when a change is under way; None: there is none.
     """
 
@@ -115,7 +115,7 @@ class OwnerRecord:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> OwnerRecord:
-        """Raises `UnreadableError`."""
+        """From a row. Raises `UnreadableError`."""
         try:
             return cls(**owner_fields(row))
         except READING as error:

@@ -157,7 +157,7 @@ SELECT * FROM (
 ) newest ORDER BY sequence;
 
 -- name: split_use
--- What goes on at nodes whose accelerators change counts with the old ones until now, and with others from now on.
+-- Holds that go on at nodes whose accelerators change: counted with the old ones until now, and with the new ones after.
 WITH ended AS (
     UPDATE use_span u SET until = greatest(u.since, now()), type = g.type, accelerators = g.accelerators
     FROM unnest(%(nodes)s::text[], %(types)s::text[], %(counts)s::integer[]) g (node, type, accelerators)
@@ -167,7 +167,7 @@ INSERT INTO use_span (node, pod_id, pod, project_id, server, devices, spare, sin
 SELECT node, pod_id, pod, project_id, server, devices, spare, until FROM ended ORDER BY node, pod_id;
 
 -- name: describe_use
--- What has ended at such nodes keeps the accelerators that they had.
+-- Holds that ended at such nodes keep the accelerators that the nodes had.
 UPDATE use_span u SET type = g.type, accelerators = g.accelerators
 FROM unnest(%(nodes)s::text[], %(types)s::text[], %(counts)s::integer[]) g (node, type, accelerators)
 WHERE u.node = g.node AND u.type IS NULL AND u.until IS NOT NULL;
@@ -239,7 +239,7 @@ SELECT r.owner_id, r.key, p.kind AS owner_kind, p.wanted = 'absent' AND (p.state
 FROM resource r JOIN owner p ON p.id = r.owner_id WHERE r.kind = 'segment' AND p.id = ANY(ARRAY(SELECT unnest(%(owners)s::uuid[])));
 
 -- name: pods_released_since
--- Those that had something outside, the last released first; the next ones after one (`at`, `last`: time and id).
+-- Released pods that had something outside, the last released first; a page after one (`at`, `last`: time and id).
 SELECT * FROM pod WHERE state = 'RELEASED' AND plan IS NOT NULL AND released_at >= %(since)s
     AND (released_at, id) < (%(at)s::timestamptz, %(last)s::uuid)
 ORDER BY released_at DESC, id DESC LIMIT %(limit)s;
@@ -263,13 +263,13 @@ RETURNING id;
 UPDATE trace SET gone_at = %(at)s WHERE id = %(id)s AND gone_at IS NULL;
 
 -- name: traces
--- Those that still exist, and those found since.
+-- Traces that still exist, and those found since.
 SELECT t.id, t.owner_id, t.kind, t.place, t.subject, t.what, t.others, t.found_at, t.gone_at, p.name AS pod, p.kind AS owner_kind
 FROM trace t JOIN owner p ON p.id = t.owner_id WHERE t.gone_at IS NULL OR t.found_at >= %(since)s
 ORDER BY t.gone_at IS NOT NULL, t.id DESC LIMIT %(limit)s;
 
 -- name: open_traces
--- The next page of those that still exist, after an id.
+-- The next page of traces that still exist, after an id.
 SELECT id, owner_id, kind, place, subject, what, others, found_at, gone_at FROM trace
 WHERE gone_at IS NULL AND id > %(after)s ORDER BY id LIMIT %(limit)s;
 
@@ -282,12 +282,12 @@ WHERE owner_id = %(owner_id)s AND NOT others ORDER BY id LIMIT 1000;
 SELECT WHERE EXISTS (SELECT FROM restored) OR EXISTS (SELECT FROM epoch_behind);
 
 -- name: served_networks
--- Documents of all that aren't being released.
+-- Documents of all tenants' networks that aren't being released.
 SELECT t.document FROM tenant_network t JOIN ONLY owner o ON o.id = t.owner_id
 WHERE o.state <> 'RELEASED' AND o.wanted = 'present' ORDER BY t.network_id;
 
 -- name: list_tenant_networks
--- Live ones, by id; all projects' if the project is null.
+-- Live networks, by id; all projects' if the project is null.
 SELECT o.id, o.project_id, o.state, o.reason, o.since, t.cloud, t.fabric, t.network_id, t.read_at, t.ports_in, t.waiting,
     t.out, t.document ->> 'name' AS network_name, (t.document ->> 'number')::integer AS number
 FROM tenant_network t JOIN ONLY owner o ON o.id = t.owner_id
@@ -301,7 +301,7 @@ WHERE o.state = 'RELEASED' AND (t.network_id = %(name)s OR t.document ->> 'name'
 ORDER BY t.network_id = %(name)s DESC, o.released_at DESC, o.id LIMIT 1;
 
 -- name: find_tenant_networks
--- Live ones of that id or name.
+-- Live networks of that id or name.
 SELECT o.id, o.project_id, o.state, o.reason, o.since, t.*
 FROM tenant_network t JOIN ONLY owner o ON o.id = t.owner_id
 WHERE o.state <> 'RELEASED' AND (%(project_id)s::text IS NULL OR o.project_id = %(project_id)s)
@@ -334,5 +334,5 @@ SELECT node, parts FROM kept_machine;
 INSERT INTO kept_machine (node, parts) VALUES (%(node)s, %(parts)s) ON CONFLICT (node) DO UPDATE SET parts = excluded.parts;
 
 -- name: forget_machines
--- All but these: the others are in the site, or may be assigned.
+-- Deletes all but these: the others are in the site, or may be assigned.
 DELETE FROM kept_machine WHERE node <> ALL(%(nodes)s);

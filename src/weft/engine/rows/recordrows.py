@@ -14,7 +14,7 @@ from weft.model.views import MOST_EVENTS, AuditLogEntry, AuditLogSearch, EventVi
 
 
 class RecordRows:
-    """Reads and writes them."""
+    """Reads and writes records."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -23,7 +23,7 @@ class RecordRows:
         """Events with a sequence above `after`, by sequence, `MOST_EVENTS` at most.
 
         Args:
-            newest: of these only the last so many; None: the first ones.
+            newest: only the last so many of them; None: the first ones.
         """
         query = "events_of" if newest is None else "newest_events_of"
         limit = MOST_EVENTS if newest is None else min(newest, MOST_EVENTS)

@@ -73,7 +73,7 @@ class ResourceRecord:
 
     @property
     def is_nowhere(self) -> bool:
-        """Never requested, or observed gone: nothing of it is outside."""
+        """Whether nothing of it is outside: it was never requested, or was observed gone."""
         return self.state in (RowState.WANTED, RowState.ABSENT)
 
     @property
@@ -153,7 +153,7 @@ class ResourceRecord:
         )
 
     def moved(self, at: datetime) -> ResourceRecord:
-        """The same, in its state since then."""
+        """The record, in its state since `at`."""
         return ResourceRecord(
             self.resource,
             self.state,

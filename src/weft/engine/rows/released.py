@@ -42,7 +42,7 @@ def released_owners_with_numbers(database: Database) -> Iterator[OwnerRecord]:
 def _pages(
     database: Database, name: str, read: Callable[[Row], R], at: datetime, last: UUID, **values: object
 ) -> Iterator[R]:
-    """Args: at, last: time and id of the row before the first one."""
+    """All rows, page by page. Args: at, last: time and id of the row before the first one."""
     while True:
         rows = database.rows(name, at=at, last=last, limit=PAGE, **values)
         for row in rows:

@@ -11,7 +11,7 @@ class SeenFabric:
     """The last answer of a fabric's managers.
 
     Attributes:
-        age: its, in seconds.
+        age: age of the answer in seconds.
     """
 
     fabric: str

@@ -40,7 +40,7 @@ class ShownResource:
 
     @property
     def is_over(self) -> bool:
-        """Seen gone, or no longer wanted before it was requested."""
+        """Whether it was seen gone, or was no longer wanted before it was requested."""
         return self.state is RowState.ABSENT or (self.state is RowState.WANTED and not self.wanted)
 
     @property

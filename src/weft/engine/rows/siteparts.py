@@ -34,7 +34,7 @@ KEPT_FOR = timedelta(days=1)
 """How long a part that no generation uses is kept after it was last sent or asked about."""
 MOST_LOOSE = 50_000
 MOST_LOOSE_BYTES = 512 << 20
-"""Most parts, and bytes of them, that may wait for a generation to use them."""
+"""Most parts, and most bytes of parts, that may wait for a generation to use them."""
 _PRUNED_AT_ONCE = 1000
 _READ_AT_ONCE = 16
 _Parts = dict[str, tuple[str, Rows]]
@@ -51,7 +51,7 @@ class SiteRecord:
 
     @property
     def stamp(self) -> tuple[int, datetime]:
-        """Equal for the same document alone: after a restore of an older dump, its number can be used again."""
+        """Equal only for the same document: after a restore of an older dump, a generation's number may be reused."""
         return self.generation, self.activated_at
 
     @cached_property
@@ -124,7 +124,7 @@ class Sites:
             _name(tx, made, generation)
             if before is not None:
                 _keep_kinds(tx, kinds_changed(before, site))
-            if before is not None or not now:  # of one that can't be read nothing follows
+            if before is not None or not now:  # one that can't be read has no effect
                 follow_site(tx, before, site)
             tx.run("touch_queue", at=tx.now())
         with self._loading:
@@ -255,7 +255,7 @@ def _name(tx: Tx, made: Cut, generation: int) -> None:
 
 
 def _keep_kinds(tx: Tx, kinds: Mapping[str, Kind]) -> None:
-    """Have what was counted of these nodes keep the accelerators that they had."""
+    """Keep the accelerators that these nodes had, for the hours that were counted with them."""
     if not kinds:
         return
     given = {

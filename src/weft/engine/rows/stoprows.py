@@ -16,7 +16,7 @@ class Hold:
     """What a node is held for.
 
     Attributes:
-        cause: why weft wants it, as a message in JSON; an empty text: a user wants it.
+        cause: why weft holds it, as a message in JSON; an empty text: a user holds it.
         tests: name -> its result, as `weft.model.nodetests.tests_of` reads them.
         tests_from: since when results count; None: since the hold began.
     """
@@ -32,8 +32,7 @@ class Hold:
 
     @property
     def is_own(self) -> bool:
-        """Whether weft itself wants it: it always says why. A user of any name, or a hold that people set before, may
-        have the same text."""
+        """Whether weft itself holds it: such a hold has a cause. Names and texts prove nothing: users choose them."""
         return self.cause != ""
 
     @property
@@ -49,10 +48,10 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """A node that gets no new orders, and shall be empty.
+    """A drained node: it gets no new orders, and is to be emptied.
 
     Attributes:
-        until_at: when; None: no time was given.
+        until_at: when it should be empty; None: no time was given.
         waits: whether pods stay then.
         public: what projects with pods there read.
     """

@@ -17,13 +17,13 @@ from weft.model.views import NetworkPortView, NetworkSearch, NetworkSummary, Net
 
 
 class TenantViews:
-    """Args: site: its fabrics define how numbers are written."""
+    """Reads networks for people. Args: site: its fabrics define how numbers are written."""
 
     def __init__(self, database: Database, site: Site) -> None:
         self._database, self._site = database, site
 
     def summaries(self, search: NetworkSearch, project_id: str | None) -> list[NetworkSummary]:
-        """Live ones of a project, or of all (None), by id."""
+        """Live networks of a project, or of all (None), by id."""
         rows = self._database.rows(
             "list_tenant_networks", project_id=project_id, after=search.marker or "", limit=search.limit
         )

@@ -16,7 +16,7 @@ from weft.model.resources import Kind
 log = logging.getLogger(__name__)
 
 SHOWN = timedelta(days=1)
-"""How long the audit shows a trace that is gone."""
+"""How long the audit shows a trace after it is gone."""
 MOST = 1000
 """Most traces that the audit shows, existing ones first, and that one query reads."""
 MOST_OF_MARKS = 100
@@ -61,14 +61,14 @@ class FoundTrace:
 
 @dataclass(frozen=True, slots=True)
 class NamedTrace(FoundTrace):
-    """The same with its owner's name and kind, for the audit."""
+    """A trace that was recorded, with its owner's name and kind, for the audit."""
 
     pod: str
     owner_kind: OwnerKind
 
 
 class Traces:
-    """Each trace is written once, with an alarm among its owner's events; and so is its end."""
+    """Records traces: each once, with an alarm among its owner's events, and its end likewise."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -95,12 +95,12 @@ class Traces:
                 announce(tx, owner_id, "release", message)
 
     def lately(self) -> list[NamedTrace]:
-        """Those that still exist, and those found in the last day."""
+        """Traces that still exist, and those found in the last day."""
         with self._database.transaction() as tx:
             return tx.all(NamedTrace, "traces", since=tx.now() - SHOWN, limit=MOST)
 
     def open(self) -> list[FoundTrace]:
-        """All that still exist, in the order in which they were found."""
+        """All traces that still exist, in the order in which they were found."""
         found: list[FoundTrace] = []
         while not found or len(found) % MOST == 0:
             after = found[-1].id if found else 0

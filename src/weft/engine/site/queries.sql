@@ -1,8 +1,8 @@
 -- Statements of weft.engine.site, by name. `%(x)s` are psycopg parameters.
 
 -- name: leave_owner
--- Ends an owner other than a pod, and leaves everything of it outside to another manager: weft forgets it, so that none
--- of it counts as remains of a release. A worker that holds it is refused from here on.
+-- Ends an owner other than a pod, and leaves everything it has outside to another manager: weft forgets it, so that
+-- nothing of it counts as remains of a release. A worker that holds it is refused from here on.
 WITH ended AS (
     UPDATE ONLY owner SET wanted = 'absent', state = 'RELEASED', phase = 'released', conditions = '[]', reason = '""',
         since = %(at)s, released_at = %(at)s, token = token + 1, worker = NULL, held_until = NULL, woken = woken + 1
@@ -29,7 +29,7 @@ SELECT t.*, o.wanted, o.name, o.project_id FROM tenant_network t JOIN ONLY owner
 WHERE t.cloud = %(cloud)s AND t.fabric = %(fabric)s AND o.state <> 'RELEASED' ORDER BY t.network_id;
 
 -- name: tenant_network_places
--- Places of live ones that aren't being released.
+-- Places of tenants' live networks that aren't being released.
 SELECT DISTINCT t.cloud, t.fabric FROM tenant_network t JOIN ONLY owner o ON o.id = t.owner_id
 WHERE o.state <> 'RELEASED' AND o.wanted = 'present';
 
@@ -42,13 +42,13 @@ VALUES (%(owner_id)s, %(cloud)s, %(fabric)s, %(network_id)s, %(document)s, %(at)
     %(waits_since)s);
 
 -- name: set_tenant_network
--- Unless another worker's reading began later; no row then.
+-- Writes a reading, unless another worker's reading began later; no row then.
 UPDATE tenant_network SET document = %(document)s, read_at = %(at)s, ports_in = %(in)s, waiting = %(waiting)s,
     out = %(out)s, waits_since = %(waits_since)s
 WHERE owner_id = %(owner_id)s AND read_at < %(at)s RETURNING owner_id;
 
 -- name: read_tenant_networks
--- They were seen unchanged. Skips locked rows: another worker is reading them, too.
+-- Notes that these networks were seen unchanged. Skips locked rows: another worker is reading them, too.
 WITH mine AS (SELECT owner_id FROM tenant_network WHERE owner_id = ANY(%(owners)s) FOR UPDATE SKIP LOCKED)
 UPDATE tenant_network t SET read_at = greatest(t.read_at, %(at)s) FROM mine WHERE t.owner_id = mine.owner_id;
 
@@ -71,7 +71,7 @@ ORDER BY state = 'RELEASED', created_at DESC, released_at DESC, id LIMIT 1;
 SELECT * FROM site_desired WHERE owner_id = %(owner_id)s;
 
 -- name: set_site_desired
--- Unless a newer generation of the site was applied meanwhile; no row then. Adoptions stay, except those that are done
+-- Writes what was applied, unless a newer generation of the site was applied meanwhile; no row then. Adoptions stay, except those that are done
 -- or being removed (`again`: if it comes back, then as another thing), and those that aren't wanted any more.
 INSERT INTO site_desired (owner_id, generation, graph, adopted, going, applied_at, applied_by)
 VALUES (%(owner_id)s, %(generation)s, %(graph)s, %(adopted)s, %(going)s, %(at)s, %(by)s)

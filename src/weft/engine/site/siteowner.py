@@ -32,7 +32,7 @@ from weft.planning.owners.follow import ResourceRow, follow
 from weft.planning.site.changes import with_former
 
 NO_PROJECT = ""
-"""The site's own resources are in the project of weft's service user, whose id each cloud knows."""
+"""Stands for the project of the site's own resources: that of weft's service user, whose id each cloud knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class DesiredSite:
 
     @classmethod
     def of(cls, row: Row) -> DesiredSite:
-        """Raises `UnreadableError`."""
+        """From a row. Raises `UnreadableError`."""
         try:
             graph = read(Graph, row["graph"])
         except READING as error:
@@ -127,19 +127,19 @@ def set_desired(
 
 
 def known_rows(records: Iterable[ResourceRecord]) -> dict[str, ResourceRow]:
-    """Rows for a plan, which says what to do but not when: what was removed doesn't count as pending."""
+    """The rows that a plan compares with; what was removed doesn't count as pending."""
     return {r.key: ResourceRow(r.resource, r.wanted, r.is_nowhere) for r in records}
 
 
 def live_of(tx: Tx, owners: Collection[Owner]) -> set[Owner]:
-    """Those of these that the database knows and that aren't released."""
+    """The owners among these that the database knows and that aren't released."""
     ids = sorted({id_ for o in owners if (id_ := uuid_of(o.id)) is not None})
     rows = tx.rows("known_owners", owners=ids) if ids else []
     return {Owner(row["kind"], str(row["id"])) for row in rows if row["state"] != "RELEASED"}
 
 
 def _going(records: Mapping[str, ResourceRecord], graph: Graph) -> list[ResourceRecord]:
-    """What exists, and isn't in this graph, or only after it was removed."""
+    """Resources that exist and will be removed: they aren't in this graph, or only in another form."""
     known = known_rows(records.values())
     removed = set(follow(known, with_former(graph, known)).removed)
     return [r for r in records.values() if not r.is_nowhere and (r.key in removed or not r.wanted)]

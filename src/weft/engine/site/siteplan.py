@@ -1,4 +1,4 @@
-"""Compares the active site with its clouds: reads everything it has there, and what of others is in the way."""
+"""Compares the active site with its clouds: reads everything it has there, and other projects' things in the way."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PlannedSite:
 
     Attributes:
         adopted: key -> id of what it adopts.
-        former: owners whose marks are on that.
+        former: owners whose marks are on what it adopts.
     """
 
     plan: SitePlan
@@ -65,7 +65,7 @@ class SitePlanner:
         self._store, self._world, self._record = store, world, record
 
     def plan(self, adopt: bool = False) -> PlannedSite:
-        """Args: adopt: use what exists already, by MAC address, name or CIDR, instead of creating it.
+        """Plan the site. Args: adopt: use what exists already, by MAC address, name or CIDR, instead of creating it.
 
         Raises `ConflictError` while the site's resources are being destroyed, `UnknownError`, `PermanentError`.
         """
@@ -102,7 +102,7 @@ class SitePlanner:
     def _adopted(
         self, graph: Graph, records: Mapping[str, ResourceRecord], could: Mapping[str, str]
     ) -> dict[str, str]:
-        """Without what is on something that is removed first: it would go with it, or block that."""
+        """What is adopted, without things on something that is removed first: they would block that, or go with it."""
         later = follow(known_rows(records.values()), graph).later
         return {key: id_ for key, id_ in could.items() if key not in later}
 
@@ -200,7 +200,7 @@ class SitePlanner:
         records: Mapping[str, ResourceRecord],
         seen: Mapping[str, Observed],
     ) -> list[str]:
-        """Ports of others in it."""
+        """Other projects' ports in a security group."""
         known = {
             str(one.id)
             for key, one in seen.items()
@@ -227,12 +227,12 @@ class SitePlanner:
         return (*shared, *reached_from_outside(self._record.site), *self._beside(graph))
 
     def _projects(self, graph: Graph) -> dict[str, Mapping[str, str]]:
-        """Projects of clouds where something is shared."""
+        """Cloud -> its projects, of clouds where something is shared."""
         places = {r.where for r in graph.resources if isinstance(r.spec, NetworkSpec) and r.spec.shared_with}
         return {where: self._world.clouds[where].projects() for where in sorted(places)}
 
     def _beside(self, graph: Graph) -> Iterator[str]:
-        """What else reaches the site's segments on fabrics."""
+        """Sentences on what else reaches the site's segments on fabrics."""
         for where in sorted({r.where for r in graph.resources} - self._world.clouds.keys()):
             fabric = self._world.fabric(where)
             if isinstance(fabric, HasExisting):

@@ -39,11 +39,11 @@ STALE = 300.0
 
 @dataclass(frozen=True, slots=True)
 class TenantSettings:
-    """In seconds.
+    """Pauses in seconds.
 
     Attributes:
         every: between two looks without a hint.
-        soon: the same while a port is about to become a member.
+        soon: between two looks while a port is about to become a member.
         pause: between two looks at least, however many hints there are.
     """
 

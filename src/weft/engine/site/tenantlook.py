@@ -110,8 +110,8 @@ class TenantLook:
         return not mine and (network.mark is None or network.mark.site != self._site.name)
 
     def _those_still_there(self, unlisted: Mapping[str, _KnownNetwork]) -> list[TenantNetwork]:
-        """Those that the cloud has all the same, such as one with a second segment, without ports: members that have
-        left must not stay in. They don't count as read. Releases those that are gone."""
+        """Unlisted networks that the cloud still has, such as one with a second segment, without ports: members that
+        have left must not stay in. They don't count as read. Releases the networks that are gone."""
         there: list[TenantNetwork] = []
         for network, one in sorted(unlisted.items()):
             try:
@@ -150,7 +150,7 @@ class TenantLook:
             self._silent = f"fabric {self._fabric} can't be read: {error}"
 
     def _doubted(self, planned: Planned, around: KnownPorts) -> KnownPorts | None:
-        """With functions that aren't only where they belong; None: there are none."""
+        """What is known, with functions that aren't only where they belong; None if there are none."""
         members = [m for ports in planned.values() for m in members_of(ports)]
         try:
             elsewhere = self._snapshot.elsewhere(members) if self._snapshot else {}

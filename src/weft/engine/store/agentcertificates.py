@@ -16,24 +16,24 @@ from weft.engine.base.documents import message_json, message_text
 from weft.model.messages.message import message
 
 LEAST = timedelta(hours=1)
-"""Between two certificates for the same agent."""
+"""Shortest time between two certificates for the same agent."""
 HOLD = timedelta(minutes=10)
-"""For which a claim keeps others away: longer than looking at a whole batch takes."""
+"""How long a claim keeps others away: longer than looking at a whole batch takes."""
 
 LATE = timedelta(days=30)
-"""What isn't renewed counts as late with less left, or with less than half of a shorter life."""
+"""A certificate is late with less of its life left than this, or than half of a shorter life."""
 
 Kind = Literal["agent", "own"]
 
 
 @dataclass(frozen=True, slots=True)
 class SeenCertificate:
-    """A row.
+    """A row: one certificate as it was seen last.
 
     Attributes:
         fabric: of the site.
         kind: `agent`, or `own`: weft's own.
-        agent: its name; of weft's own the host and the file.
+        agent: name of the agent; for weft's own, host and file.
         serial: in hexadecimal; None, as the times: it was never seen.
         issued_at: when weft signed one for it last.
         message: its state.
@@ -74,7 +74,7 @@ def is_late(begin: datetime, end: datetime, now: datetime) -> bool:
 
 
 class AgentCertificates:
-    """The rows."""
+    """Reads and writes the rows."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -141,11 +141,11 @@ class AgentCertificates:
         )
 
     def list(self) -> list[SeenCertificate]:
-        """All, by fabric and name."""
+        """All rows, by fabric and name."""
         return [SeenCertificate.of(row) for row in self._database.rows("agent_certificates")]
 
     def trim(self) -> None:
-        """Remove what is of no use any more."""
+        """Remove rows that are no longer needed."""
         with self._database.transaction() as tx:
             tx.run("trim_issued_certificates")
             tx.run("trim_own_certificates")

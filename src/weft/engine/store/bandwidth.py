@@ -24,10 +24,10 @@ EVERY = timedelta(seconds=10)
 TRIES = 5
 """How often a certificate is made if another of the same nodes is stored meanwhile, which it must be compared with."""
 MOST_OF_POD = 5
-"""Certificates that a pod keeps: its own project writes them."""
+"""Most certificates that are kept of a pod, since its own project writes them."""
 
 Make = Callable[[str, datetime, BandwidthCertificate | None], BandwidthCertificate]
-"""Id, time and the last certificate -> the new one."""
+"""Makes a new certificate from its id, the time and the last certificate."""
 
 
 def store_certificate(
@@ -92,13 +92,13 @@ def _store(
 
 
 def certificate_of_pod(database: Database, pod_id: UUID) -> SignedCertificate | None:
-    """The newest one. Raises `UnreadableError`."""
+    """The newest certificate of a pod. Raises `UnreadableError`."""
     row = database.row("bandwidth_of_pod", pod_id=pod_id)
     return None if row is None else _certificate(row)
 
 
 def certificate_of_node(database: Database, node: str) -> SignedCertificate | None:
-    """The newest one that operators reported of a node. Raises `UnreadableError`."""
+    """The newest certificate that operators reported of a node. Raises `UnreadableError`."""
     row = database.row("bandwidth_of_node", node=node)
     return None if row is None else _certificate(row)
 
@@ -110,7 +110,7 @@ def _last(tx: Tx, pod_id: UUID | None, nodes: Sequence[str]) -> Row | None:
 
 
 def _comparable(row: Row | None) -> BandwidthCertificate | None:
-    """One that can't be read, as of a later version of weft, must not keep new ones from being stored."""
+    """The certificate to compare with; None if it can't be read, which must not keep new ones from being stored."""
     try:
         return None if row is None else _certificate(row).certificate
     except UnreadableError:

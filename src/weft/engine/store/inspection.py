@@ -1,4 +1,4 @@
-"""What a database says of itself, without weft's pool, and without migrating or writing anything."""
+"""Inspects a database for the doctor, without weft's pool, and without migrating or writing anything."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Inspection(Statements):
         return at - (before + (after - before) / 2), (after - before) / 2
 
     def schema(self) -> State | None:
-        """How far it is; None: it has no tables of weft's."""
+        """How far the schema is; None if it has no tables of weft's."""
         if self._row("SELECT to_regclass('migration') AS it")["it"] is None:
             return None
         if not self.has_versions():
@@ -79,7 +79,7 @@ class Inspection(Statements):
         return self._row("SELECT to_regclass('version_seen') AS it")["it"] is not None
 
     def processes(self) -> list[WeftProcess]:
-        """Those of weft at work, by their heartbeats."""
+        """weft's processes at work, by their heartbeats."""
         try:
             return processes(self._connection)
         except psycopg.Error as error:
@@ -102,25 +102,25 @@ class Inspection(Statements):
             raise outside_error(self._url, error) from error
 
     def restored(self) -> Restore | None:
-        """None: every restore was accepted."""
+        """The restore that no operator has accepted; None if there is none."""
         return next(
             (Restore(**row) for row in self._rows("SELECT at, taken_at, restored_by FROM restored")), None
         )
 
     def site(self) -> Site | None:
-        """The active one; None: there is none."""
+        """The active site; None if there is none."""
         try:
             return Sites(cast(Any, self)).current().site
         except NotFoundError:
             return None
 
     def impossible(self, units: Collection[str] | None) -> list[ImpossibleState]:
-        """Args: units: what the active site has; None: not known."""
+        """Impossible states that some rows are in. Args: units: names in the active site; None: not known."""
         return self.all(ImpossibleState, "impossible_states", units=None if units is None else sorted(units))
 
     @contextmanager
     def statement(self) -> Generator[Tx]:
-        """As of `Database`."""
+        """As `Database.statement`."""
         try:
             yield Tx(self._connection)
         except psycopg.Error as error:

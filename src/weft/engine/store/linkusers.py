@@ -1,4 +1,4 @@
-"""What has adapters on a fabric by weft's records: pods, and tenants' own networks, with their segments' ports."""
+"""Users of a fabric by weft's records: pods, and tenants' own networks, with their segments' ports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FabricUser:
 
 
 def read_fabric_users(database: Database, fabric: str) -> tuple[FabricUser, ...]:
-    """All of a fabric, by id. One that is being released is among them while it has a segment."""
+    """All users of a fabric, by id; one that is being released counts while it has a segment."""
     rows = database.rows("link_users", fabric=fabric)
     found: dict[str, FabricUser] = {}
     for row in rows:

@@ -24,7 +24,7 @@ from weft.model.views import PodSearch, PodSummary
 from weft.ports.fences import Fence
 
 TOGETHER = 200
-"""Owners whose resources are read with one statement."""
+"""Most owners whose resources are read with one statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class PodRows:
 
     @staticmethod
     def homes(tx: Tx) -> list[PodHome]:
-        """Where every pod is with, or possibly with, external resources."""
+        """Where each pod is that has, or may have, external resources."""
         return tx.all(PodHome, "homes")
 
     def note_event(self, pod_id: UUID, kind: str, message: str, key: str | None) -> None:

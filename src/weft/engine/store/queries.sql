@@ -36,7 +36,7 @@ WHERE id = %(id)s AND token = %(token)s
 RETURNING (SELECT old.parked IS DISTINCT FROM %(why)s FROM owner old WHERE old.id = %(id)s) AS news;
 
 -- name: park_waiting
--- The same for a waiting order. No row: it has changed since it was read.
+-- As park_held, for a waiting order. No row: it has changed since it was read.
 UPDATE pod SET parked = %(why)s, alarmed = true, next_at = now() + %(delay)s * interval '1 second'
 WHERE id = %(id)s AND xmin::text = %(version)s
 RETURNING (SELECT old.parked IS DISTINCT FROM %(why)s FROM pod old WHERE old.id = %(id)s) AS news;
@@ -54,7 +54,7 @@ WHERE id = %(id)s AND token = %(token)s
 RETURNING (SELECT old.left_by IS NULL FROM owner old WHERE old.id = %(id)s) AS news;
 
 -- name: leave_waiting
--- The same for a waiting order.
+-- As leave_held, for a waiting order.
 UPDATE pod SET left_by = coalesce(left_by, '{}') || jsonb_build_object(current_setting('weft.reader'),
     woken ||
     @left_until
@@ -274,11 +274,11 @@ SELECT id, project_id, state, changed_at IS NOT NULL AS changing,
 FROM pod WHERE name = %(name)s ORDER BY (state <> 'RELEASED') DESC, created_at DESC LIMIT 2;
 
 -- name: live_pods
--- Those that have, or may have, something outside: not the waiting ones.
+-- Pods that have, or may have, something outside: not the waiting ones.
 SELECT * FROM pod WHERE state <> 'RELEASED' AND plan IS NOT NULL ORDER BY created_at, id;
 
 -- name: homes
--- Where everything is that has, or may have, something outside.
+-- Where each pod is that has, or may have, something outside.
 SELECT name, fabric, cloud, plan ->> 'flavor' AS flavor FROM pod WHERE state <> 'RELEASED' AND plan IS NOT NULL;
 
 -- name: count_pods
@@ -538,7 +538,7 @@ DELETE FROM web_session WHERE digest IN (
 SELECT sealed, expires_at FROM web_session WHERE digest = %(digest)s AND expires_at > coalesce(%(at)s, now());
 
 -- name: web_sessions_there
--- Of streams that go on.
+-- Which sessions of streams haven't ended.
 SELECT digest FROM web_session WHERE digest = ANY(%(digests)s) AND expires_at > coalesce(%(at)s, now());
 
 -- name: delete_web_session

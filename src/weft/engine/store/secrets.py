@@ -7,7 +7,7 @@ from weft.engine.base.sealing import Seal
 
 
 class Secrets:
-    """By name."""
+    """Reads and writes secrets by name."""
 
     def __init__(self, database: Database, seal: Seal) -> None:
         self._database, self._seal = database, seal
@@ -19,7 +19,7 @@ class Secrets:
             return self.of_in(tx, name, first)
 
     def of_in(self, tx: Tx, name: str, first: bytes) -> bytes:
-        """The same in a transaction of the caller."""
+        """As `of`, in a transaction of the caller."""
         if (row := tx.row("secret", name=name)) is None:
             seal = self._seal.newest()  # the process's first key may be gone from the file by now
             tx.run("insert_secret", name=name, value=seal.close(name, first), sealed=seal.seals)

@@ -51,7 +51,7 @@ PARKED_FOR = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Periodic work.
+    """Periodic work that is due.
 
     Attributes:
         leases: whether any lease has ended, or ends soon, without having been dealt with.
@@ -114,7 +114,7 @@ class Store:
 
         Args:
             by: the user.
-            revision: `PreconditionError` unless it is of this one.
+            revision: `PreconditionError` unless it has this one.
         """
         with self.database.transaction() as tx:
             row = tx.row("lock_quarantine", node=node)
@@ -153,7 +153,7 @@ class Store:
         return row is not None and row["yes"]
 
     def park_waiting(self, pod_id: UUID, version: str, error: UnreadableError) -> None:
-        """The same for a waiting order, unless its row has another version by now."""
+        """Set aside a waiting order whose row can't be read, unless the row has another version by now."""
         if self._for_newer(error) is None:
             self._park("park_waiting", pod_id, error, version=version)
         else:
@@ -311,7 +311,7 @@ class Store:
         self.database.run("worker_ends", name=name)
 
     def ping(self) -> None:
-        """Raises if the database is unusable."""
+        """Raise if the database is unusable."""
         self.database.row("time")
 
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from weft.engine.base.database import Database
 
 MOST = 50
-"""Sessions of one user; beyond that the oldest end."""
+"""Most sessions of one user; beyond that the oldest end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,7 @@ def _not_begun(held: HeldPod, records: Sequence[ResourceRecord]) -> DoubtError |
 
 
 def _there(held: HeldPod, records: Sequence[ResourceRecord]) -> Iterator[ResourceRecord]:
-    """Those that exist, by their ids, or by their marks if no id is known."""
+    """The records whose resources exist, by their ids, or by their marks if no id is known."""
     for where, kind in sorted({(r.resource.where, r.kind) for r in records}):
         batch = [r for r in records if (r.resource.where, r.kind) == (where, kind)]
         ids = {r.key: r.outside_id for r in batch if r.outside_id}

@@ -25,16 +25,16 @@ from weft.model.messages import pods
 from weft.model.pod import PodState
 
 _CLEANED = frozenset(str(kind) for kind in Kind if kind.row.cleaned)
-"""Planes of what is cleaned before it goes."""
+"""Planes of machines, which are cleaned before they are free."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    """What isn't gone yet.
+    """What a removal has left.
 
     Attributes:
         wait: why, and when to try again.
-        kept: only quarantined nodes are left: the change counts as done all the same.
+        kept: only quarantined nodes are left: the change counts as done.
     """
 
     wait: Wait
@@ -121,7 +121,8 @@ def _note_ended(held: HeldPod, records: Iterable[ResourceRecord], proofs: Mappin
 
 
 def _retire(held: HeldPod, walker: Walker, settings: LoopSettings) -> tuple[Wait | None, dict[str, str]]:
-    """Errors become the rows' reasons and the pod's events: they block neither clean nodes nor the pod."""
+    """Remove what is unwanted. Errors become reasons of rows and events of the pod: they block neither clean nodes nor
+    the pod."""
     try:
         return walker.retire(), {}
     except WeftError as error:

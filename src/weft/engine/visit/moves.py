@@ -36,7 +36,7 @@ COMING_SECONDS = 30.0
 MANY = 8
 """Servers of one batch that aren't observed right after their creation."""
 Guard = Callable[[Batch], Iterable[tuple[str, WeftError]]]
-"""Keys of resources that differ but must not be changed, and why; it asks outside, like an `Ask`."""
+"""Returns keys of resources that differ but must not be changed, with why; it asks outside, like an `Ask`."""
 
 
 @dataclass
@@ -100,8 +100,8 @@ class Moves:
         return self._wait(batch, RowState.SETTLED, "to settle")
 
     def _may_be_made(self, record: ResourceRecord) -> bool:
-        """Whether to create it now; what broke waits: to Nova a host is full for a moment after its last server
-        went."""
+        """Whether to create it now; what broke waits, since to Nova a host is full for a moment after its last server
+        was deleted."""
         if record.state is RowState.WANTED and record.attempts:
             return self._age(record) >= self._settings.delay(record.attempts)
         return record.state in (RowState.WANTED, RowState.CREATING)
@@ -267,7 +267,7 @@ class Moves:
             self._held.remember_kept(kept)
 
     def _seen(self, batch: Batch, seen: Mapping[str, Observed]) -> None:
-        """Note what one listing of the batch showed."""
+        """Note what a listing of the batch showed."""
         enough = not batch[0].kind.row.settles
         changes = [observed_change(r, seen[r.key], self._held.at) for r in batch]
         changes = [
@@ -365,7 +365,7 @@ def _stays(record: ResourceRecord) -> bool:
 
 
 def _answer_of(outcome: Outcome | None) -> str:
-    """Why it wasn't removed."""
+    """Why a resource wasn't removed, by the service's answer."""
     return "" if outcome is None or outcome.error is None else outcome.error.message
 
 
@@ -390,7 +390,7 @@ def _is_real(error: WeftError | None) -> bool:
 
 
 def worst(errors: Iterable[WeftError]) -> WeftError:
-    """What a person must change comes before what will be retried."""
+    """The worst of these errors: what a person must change comes before what will be retried."""
     ordered = sorted(errors, key=lambda e: isinstance(e, TemporaryError) and 2 - e.alarming)
     return (
         ordered[0]

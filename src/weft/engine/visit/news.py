@@ -1,4 +1,4 @@
-"""What readings and verdicts say that an owner's rows don't say yet."""
+"""What readings and verdicts mean for an owner's rows: the changes and news that the rows lack."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class OwnerVisitor:
         return doubt_of_numbers(held, frozenset[str]().union(*ports))
 
     def only_observe(self, held: Held, closed: TemporaryError) -> None:
-        """Nothing is done then."""
+        """Do nothing: only pods are observed while the gate is closed."""
 
     # -- present ------------------------------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ class OwnerVisitor:
     def _onward(
         self, held: Held, adopted: Mapping[str, str], left: Wait | None, trouble: WeftError | None
     ) -> NextVisit:
-        """Args: left: what still waits to be removed. trouble: why what is wanted now is unknown or impossible."""
+        """Build and judge. Args: left: what waits to be removed. trouble: why the graph is unknown or impossible."""
         wait = self._build(held, adopted)
         if wait is not None:
             return NextVisit(wait.delay)
@@ -206,7 +206,7 @@ class OwnerVisitor:
         return {r.key: adopted[r.key] for r in replaced if r.key not in again or r.key in back}
 
     def _write(self, held: Held, news: Follow, wanted: DesiredResources, taken: Mapping[str, str]) -> None:
-        """Args: taken: key of an existing row -> id of the resource to adopt for it."""
+        """Write a new generation's rows. Args: taken: key of an existing row -> id of the resource to adopt for it."""
         graph = wanted.graph
         position = {r.key: i for i, r in enumerate(graph.resources)}
         site, owner_id = held.site, held.owner.id
@@ -287,10 +287,10 @@ class OwnerVisitor:
         return read.unclean
 
     def free_clean(self, held: Held, read: ReadBack) -> None:
-        """It holds no nodes."""
+        """Do nothing: it holds no nodes."""
 
     def ends(self, held: Held) -> float | None:
-        """A site's resources are removed by an operator, who is there to abandon the release (`weft site abandon`)."""
+        """None for a site's resources: an operator removes them, and may abandon that (`weft site abandon`)."""
         return self._settings.ends if held.owner.kind == "network" else None
 
     # -- errors -------------------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ class OwnerVisitor:
 
 
 def _there(held: Held, rows: Sequence[ResourceRecord], ids: Mapping[str, str]) -> set[str]:
-    """Keys of those that exist under these ids; rows without an id aren't looked for. One query per place."""
+    """Keys of rows whose resources exist under these ids; rows without an id aren't looked for. One query per place."""
     found: set[str] = set()
     for where in sorted({r.resource.where for r in rows if r.key in ids}):
         batch = [r for r in rows if r.key in ids and r.resource.where == where]

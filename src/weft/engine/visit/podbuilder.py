@@ -31,7 +31,7 @@ _ON_ITS_WAY = frozenset({RowState.SETTLED, RowState.PENDING})
 
 
 class PodBuilder:
-    """The steps; `weft.engine.visit.podvisitor` decides which are due.
+    """Steps of a visit to a pod; `weft.engine.visit.podvisitor` decides which are due.
 
     Args:
         pool: for requests that can go at the same time.
@@ -134,7 +134,7 @@ class PodBuilder:
         return any(r.resource.node not in awaiting for r in to_ask)
 
     def watch_is_due(self, held: HeldPod) -> bool:
-        """Whether the nodes weren't looked at for so long that this visit does, whatever else it has to do."""
+        """Whether the nodes were checked so long ago that this visit checks them, whatever else it has to do."""
         last = held.pod.watched_at
         return last is None or (held.at - last).total_seconds() >= self._settings.watch_every
 
@@ -147,7 +147,7 @@ class PodBuilder:
         """Check the nodes' occupants, which decide what the segment must be; then verify.
 
         Args:
-            waited_for: someone waits for the result; otherwise it may take longer, and uses fewer threads.
+            waited_for: whether anything waits for the result; otherwise it may take longer, and uses fewer threads.
         """
         held.about_to_ask()  # a reading may take long
         watched = self.watch_nodes(held, held.pod.repair, max_age)
@@ -160,7 +160,7 @@ class PodBuilder:
         return self._tried(held, verdict) if verdict.fine else verdict
 
     def _tried(self, held: HeldPod, verdict: Verdict) -> Verdict:
-        """Once everything is set as wanted, test it, before the pod is called READY or its change done."""
+        """The verdict, with a test of frames if the pod isn't READY yet, or is being changed."""
         changing = held.pod.ready_generation < held.pod.generation
         if not held.world.probers or (is_true(held.status.conditions, Aspect.READY) and not changing):
             return verdict
@@ -180,7 +180,7 @@ class PodBuilder:
         return None
 
     def until_left(self, held: HeldPod) -> Wait | None:
-        """None: everyone who must be out of the segment is out; a member that is missing in it delays nothing."""
+        """None once every port that must be out of the segment is out; a missing member delays nothing."""
         error: TemporaryError | None = None
         try:
             wait = self.renew_segment(held)

@@ -58,6 +58,6 @@ class PodEnding:
         return {n: why for n, why in read.unclean.items() if n in mine}
 
     def free_clean(self, held: HeldPod, read: ReadBack) -> None:
-        """One bad node must not strand a hundred."""
+        """Free the nodes that were read back clean: one bad node must not keep a hundred."""
         clean = [n for n in sorted(held.holdings.nodes()) if n not in read.unclean]
         held.nodes.give_back(clean, [item for n in clean for item in read.of_nodes.get(n, ())])

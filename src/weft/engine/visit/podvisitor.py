@@ -58,7 +58,7 @@ class PodVisitor:
         return self._releasing.release(held)
 
     def permanent(self, held: HeldPod, error: PermanentError) -> None:
-        """What is being built can't go on; what serves, or goes, is worked on as before."""
+        """Fail a pod that is being built; a pod that serves, or is released, is worked on as before."""
         if held.status.phase is Phase.BUILDING and held.status.state is not PodState.FAILED:
             held.become(News(Aspect.FAILED, "true", Cause.PERSON_NEEDED, error.message))
             held.alarm(pods.STATE(state="FAILED", why=error.message))
@@ -66,7 +66,7 @@ class PodVisitor:
             held.explain(error.message, Cause.PERSON_NEEDED)
 
     def _is_doubted(self, held: HeldPod) -> bool:
-        """Whether there is a doubt, or the cloud doesn't answer to the end: a cloud that is gone must not block it."""
+        """Whether there is a doubt, or the cloud can't tell: a cloud that is gone must not block the end."""
         try:
             return doubt(held) is not None
         except WeftError:
@@ -89,7 +89,7 @@ class PodVisitor:
         return replace(look, delay=min(look.delay, left.wait.delay)) if left and not left.kept else look
 
     def _onward(self, held: HeldPod, left: Remaining | None) -> NextVisit:
-        """Args: left: what still waits to be removed."""
+        """Go on with a pod that is wanted. Args: left: what still waits to be removed."""
         if held.status.phase is Phase.SERVING:
             changing = held.pod.ready_generation < held.pod.generation
             return self._change(held, left) if changing else self._observe(held, left)
@@ -172,7 +172,7 @@ class PodVisitor:
         return self._judge(held, verdict, left)
 
     def _changing(self, held: HeldPod, why: str, *news: News) -> None:
-        """A repair that was under way becomes part of the change, and isn't resumed after it."""
+        """Note that the pod is being changed. A repair under way becomes part of the change, and isn't resumed."""
         changing = News(Aspect.CHANGING, "true", Cause.UNDER_WAY, why)
         held.become(changing, *news, without=(Aspect.REPAIRING,))
 
@@ -290,7 +290,7 @@ class PodVisitor:
         return NextVisit(self._settings.observe_every)
 
     def _prove(self, held: HeldPod) -> None:
-        """Where a pod can be tried out as its tenant would, it isn't READY before that succeeds."""
+        """Try the pod out as its tenant would, where that is possible: it isn't READY before that succeeds."""
         resources = [r.resource for r in held.resources()]
         world, scope = held.world, replace(held.pod.scope, fence=held.fence)
         for where in sorted({r.where for r in resources}):

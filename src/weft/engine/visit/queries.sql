@@ -1,7 +1,7 @@
 -- Statements of weft.engine.visit, by name. `%(x)s` are psycopg parameters.
 
 -- name: renumber_node
--- Seen absent or never requested, to be created under another number of its pod. No row: it was requested.
+-- For a resource seen absent or never requested, to be created under another number of its pod. No row: it was asked for.
 UPDATE resource SET document = %(document)s
 WHERE owner_id = %(owner_id)s AND key = %(key)s AND state IN ('absent', 'wanted') AND expunged IS NULL
 RETURNING key;

@@ -62,7 +62,7 @@ class Reconciler:
         return self._others.visit(held, self._current)
 
     def _current(self, held: Held) -> tuple[World, Site]:
-        """Drivers and site of the generation that was the newest when the owner was claimed, or of a newer one."""
+        """Drivers and site of the site's generation that was active when the owner was claimed, or of a newer one."""
         known, stamp = self._known, held.site_stamp
         if known is not None and known[0] == stamp:
             return known[1:]

@@ -28,7 +28,7 @@ TRIES = 3
 
 
 class OwnersEnding(Protocol[H_contra]):
-    """What the end of an owner has of its own."""
+    """How owners of one kind end."""
 
     def read_back(self, held: H_contra) -> ReadBack:
         """Read everything it ever had, on every plane."""
@@ -157,7 +157,7 @@ class Releasing(Generic[H]):
 
 
 def wait_for_late(held: Held) -> None:
-    """A request with an unknown outcome may take effect after everything was removed: read back only after that."""
+    """Raise while a request with an unknown outcome may still take effect: the release is read back only after that."""
     left = held.notes.late()
     if left > 0:
         raise TemporaryError(
@@ -175,8 +175,8 @@ def give_back_numbers(
     numbers: Collection[tuple[str, int]],
     items: Sequence[ReceiptItem] = (),
 ) -> None:
-    """Return those that nothing of the owner uses any more, except numbers of rows that still have to be removed: a
-    request for these could affect another owner's.
+    """Return numbers that nothing of the owner uses any more, except those of rows that still have to be removed: a
+        request for these could affect another owner's.
 
     Args:
         items: readings that go into the receipt, if other than the fabric's.

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class PlaceAwaitedError(TemporaryError):
-    """All that is left to be made are successors whose places aren't free yet."""
+    """Only successors are left to be created, and their places aren't free yet."""
 
 
 def waiting_successors(held: HeldPod) -> dict[str, str]:
@@ -45,7 +45,7 @@ def waiting_successors(held: HeldPod) -> dict[str, str]:
 
 
 def only_cleaned(records: Collection[ResourceRecord]) -> bool:
-    """Whether of these resources, of one node, only what is being cleaned is left."""
+    """Whether all that is left of these resources of one node is a machine that is being cleaned."""
     left = [r for r in records if not r.is_nowhere]
     return bool(left) and all(r.kind.row.cleaned for r in left)
 
@@ -136,6 +136,6 @@ def _never_made(held: HeldPod, records: Collection[ResourceRecord]) -> bool:
 
 
 def _readdressed(resource: Resource, new: dict[str, Resource]) -> Resource:
-    """The resource with what its number decides; needs stay as they are."""
+    """The resource with the name and specification that follow from its new number; its needs stay as they are."""
     made = new.get(resource.key)
     return resource if made is None else resource.model_copy(update={"name": made.name, "spec": made.spec})

@@ -103,8 +103,8 @@ def verify(
         max_age: how many seconds ago the reading of a fabric may have begun; 0: it begins now.
         lane: the visit's, which waits for fabric and cloud.
         only: keys of those to verify; None: all.
-        others: whether to look for what others have on a pod's networks, too.
-        known: what the same visit has seen of some a moment ago (`just_seen`), which isn't asked again.
+        others: whether to look for other projects' things on a pod's networks, too.
+        known: observations that the same visit made a moment ago (`just_seen`), which aren't repeated.
     """
     places: dict[str, dict[AnyKind, list[ResourceRecord]]] = {}
     for record in (r for r in records if r.wanted and (only is None or r.key in only)):
@@ -175,7 +175,7 @@ def _begin(pool: Executor | None, look: Callable[P, T], *args: P.args, **kwargs:
 def _look_at_fabric(
     owner: OwnerRecord, kinds: Mapping[AnyKind, list[ResourceRecord]], world: World, max_age: float
 ) -> _Looks:
-    """Rows and evidence from one and the same reading."""
+    """Observe resources and evidence of a fabric by one and the same reading."""
     seen: dict[str, Observed] = {}
     problems: list[Problem] = []
     notes: list[Problem] = []

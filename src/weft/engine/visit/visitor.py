@@ -29,7 +29,7 @@ _NO_REASON = "no reason known"
 
 
 class Visits(Protocol[H_contra]):
-    """What is done with owners of one kind."""
+    """What a visit does with owners of one kind."""
 
     def doubt(self, held: H_contra) -> TemporaryError | None:
         """Why its rows may not be acted on, although the gate is open; None: they may."""
@@ -44,7 +44,7 @@ class Visits(Protocol[H_contra]):
         ...
 
     def only_observe(self, held: H_contra, closed: TemporaryError) -> None:
-        """What is done although nothing may be changed."""
+        """Observe, while nothing may be changed."""
         ...
 
     def permanent(self, held: H_contra, error: PermanentError) -> None:
@@ -129,7 +129,7 @@ class Visitor(Generic[H]):
         return NextVisit(self._settings.delay(failures), failures)
 
     def _watch(self, held: H) -> None:
-        """A state that outlasts its limit raises an alarm, once."""
+        """Raise an alarm, once, for a state that outlasts its limit."""
         changed = held.owner.changed_at
         if changed is not None and held.status.phase is Phase.SERVING:
             most = self._settings.limits.get(PodState.BOOTING, self._settings.patience_servers)

@@ -19,5 +19,5 @@ class Wait:
 
 
 def soonest(waits: Iterable[Wait]) -> Wait | None:
-    """The one that ends first; None if there is none."""
+    """The wait that ends first; None if there is none."""
     return min(waits, key=lambda w: w.delay, default=None)

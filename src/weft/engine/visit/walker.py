@@ -26,7 +26,7 @@ from weft.model.errors import NotYetError, WeftError
 from weft.model.kindrow import Home
 
 AT_ONCE = Wait("what is wanted of it has changed", 0.0)
-"""What is wanted changed a moment ago, or the worker should hand back, or what was left for later is due."""
+"""Why a walk ends early: what is wanted changed, the worker should hand back, or what was left for later is due."""
 
 _Asked = tuple[Batch, Move, Ask]
 
@@ -65,7 +65,7 @@ class Walker:
     # -- the two directions -------------------------------------------------------------------------------------
 
     def build(self, later: Collection[str] = (), without: Collection[str] = ()) -> Wait | None:
-        """None once everything is settled. Raises the worst error, after everything else has advanced.
+        """Create what is wanted; None once everything is settled. Raises the worst error, after all else has advanced.
 
         Args:
             later: keys not requested in this walk; if they are ready at its end, another one follows at once.
@@ -92,12 +92,11 @@ class Walker:
         return (yield from self._moves.advance(batch))
 
     def retire(self) -> Wait | None:
-        """None once everything that the newest generation doesn't want is seen absent; the order is that of a
-        release."""
+        """Remove what the newest generation doesn't want, as a release would; None once all of it is seen absent."""
         return self._take_away({key for key, r in self.records.items() if r.wanted}, frozenset(), "present")
 
     def tear_down(self, at_once: frozenset[Home] = frozenset(), wanted: str = "absent") -> Wait | None:
-        """None once everything that was ever requested is seen absent; dependents go before what they need.
+        """Remove everything that was ever requested, dependents first; None once all of it is seen absent.
 
         Args:
             at_once: homes whose resources don't wait for their dependents: a release that lasts too long takes the
@@ -227,8 +226,7 @@ class _Round:
         return self.ended()
 
     def _place(self, asked: Iterable[_Asked]) -> AbstractContextManager[None]:
-        """Frees the visit's place while it waits: at once if a fabric is among those asked, else if no answer comes for
-        long."""
+        """Free the visit's place within the block: at once if a fabric is asked, else once an answer takes long."""
         return self._held.lane.aside() if any(map(_is_of_fabric, asked)) else self._held.lane.outside()
 
     def _goes_here(self, asked: _Asked) -> bool:

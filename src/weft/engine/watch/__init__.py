@@ -1,1 +1,1 @@
-"""Threads that look after everything: workers, keepers, retention, streams of events, webhooks."""
+"""Threads that run all the time: workers, keepers, retention, streams of events, webhooks."""

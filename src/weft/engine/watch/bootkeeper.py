@@ -1,8 +1,8 @@
-"""Checks every second which servers have booted or failed, and has their pods visited at once.
+"""Asks every second which servers have booted or failed, and makes their pods due at once.
 
 A server takes half a minute to ten minutes to boot, and thousands boot at a time: one query for everything that changed
-costs a cloud and weft less than polling each, and is faster. Of all workers on all machines one asks: the first whose
-turn comes takes it, in the database. An answer is only a hint: whether a server runs is read by its pod's visit.
+costs a cloud and weft less than polling each, and is faster. Of all workers on all machines one asks: the first
+that claims the turn in the database. An answer is only a hint: whether a server runs is read by its pod's visit.
 Without an answer these visits come at their own time, half a minute after the server was requested and then once a
 minute, and report why nothing is known.
 """
@@ -38,7 +38,7 @@ OVERLAP = timedelta(seconds=30)
 """How far before its last query a cloud is asked for changes: clocks differ, its database may be behind, and the
 pod's visit may have read the server before."""
 LATEST = timedelta(seconds=60)
-"""What changed earlier has had a visit of its own since."""
+"""Longest time that is asked about: what changed earlier has had a visit since."""
 LONGEST = 900.0
 """Seconds after which a booting server is left to its pod's visits, so that one that never boots isn't asked about
 without a limit."""
@@ -95,8 +95,8 @@ class BootKeeper(Periodic):
             log.exception("cloud %s: defect in weft", cloud)
 
     def _built(self, facts: ServerActions, cloud: str, since: datetime) -> Collection[str] | None:
-        """None: no answer. weft isn't unhealthy for that, as pods' own visits report what is unknown, and another
-        worker may get an answer; so it is logged once."""
+        """Ids of servers that changed, or None without an answer. That is logged once, and isn't unhealthy: pods' own
+        visits report what is unknown, and another worker may get an answer."""
         try:
             built = facts.built(since, partial(self._awaited, cloud))
         except WeftError as error:

@@ -22,11 +22,11 @@ from weft.model.errors import WeftError
 log = logging.getLogger(__name__)
 
 GATHER = 0.2
-"""Seconds between two questions: events that come meanwhile share one."""
+"""Seconds between two queries: events that come meanwhile share one."""
 LOOK_EVERY = 5.0
-"""Seconds after which is asked whatever notifications came."""
+"""Seconds after which it queries, whatever notifications came."""
 LIMIT = 60.0
-"""Seconds without a turn after which it counts as stuck."""
+"""Seconds without a turn after which the thread counts as stuck."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -39,7 +39,7 @@ class Watch:
 
 
 class EventLookout:
-    """The thread starts with the first wait and ends with the listener."""
+    """Reports events to waiting streams; its thread starts with the first wait and ends with the listener."""
 
     def __init__(self, database: Database, listener: Listener, pulse: Pulse | None = None) -> None:
         self._database, self._pulse = database, pulse or Pulse()
@@ -109,7 +109,7 @@ class EventLookout:
             self._stop.wait(GATHER)
 
     def _report(self, waiting: list[Watch]) -> bool:
-        """Call those with events; returns whether there are some that can't be delivered yet."""
+        """Call `seen` of streams with events; returns whether there are events that can't be delivered yet."""
         row = self._database.row(
             "news_of_streams",
             projects=[w.project for w in waiting],

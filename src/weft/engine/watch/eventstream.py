@@ -49,7 +49,7 @@ class Position:
 
     @classmethod
     def read(cls, text: str, field: str = "after") -> Self:
-        """Raises `InputError` for a text that no answer of weft has."""
+        """From its text. Raises `InputError` for a text that no answer of weft has."""
         found = _POSITION.fullmatch(text)
         if found is None or int(found[3]) >= 1 << 63:
             allowed = instead("must be `position` of an earlier answer, such as 3f9ac01e-1-1043-2201")
@@ -58,7 +58,7 @@ class Position:
 
     @property
     def values(self) -> dict[str, Any]:
-        """As the queries want it."""
+        """The position as parameters of queries."""
         return {"life": self.life, "xact": str(self.xact), "sequence": self.sequence}
 
 
@@ -71,17 +71,17 @@ class Life:
 
     @property
     def begin(self) -> Position:
-        """Before everything that is kept."""
+        """The position before everything that is kept."""
         return Position(self.mark, 0, 0, 0)
 
     @property
     def now(self) -> Position:
-        """Before everything of this life."""
+        """The position before everything of this life."""
         return Position(self.mark, self.number, 0, 0)
 
 
 class EventStream:
-    """Reads the stream; any number of processes may."""
+    """Reads the stream; any number of processes may do so."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -27,7 +27,7 @@ LIMIT = 900.0
 
 
 class FabricKeeper(Periodic):
-    """Any number may run: a file is only changed if it still is the one that was read."""
+    """Keeps the managers in sync. Any number may run: a file is only changed if it still is the one that was read."""
 
     def __init__(
         self,

@@ -35,7 +35,7 @@ PodCallback = Callable[[FoundPod | None], None]
 
 
 class Lookout:
-    """The thread starts with the first wait and ends with the listener."""
+    """Reports pods to their followers; its thread starts with the first wait and ends with the listener."""
 
     def __init__(self, database: Database, listener: Listener, pulse: Pulse | None = None) -> None:
         self._database = database

@@ -13,7 +13,7 @@ DELETE FROM capacity_change WHERE ctid IN (
     WHERE c.xact < l.below OR c.xact > pg_snapshot_xmax(pg_current_snapshot()) LIMIT %(limit)s);
 
 -- name: prune_node_checks
--- Of nodes that have long stopped to report. What failed there stays: otherwise the node would get orders again.
+-- Of nodes that stopped reporting long ago. What failed there stays: otherwise the node would get orders again.
 DELETE FROM node_check WHERE node IN (
     SELECT node FROM node_check WHERE at < %(before)s AND NOT problems @> '[{"status": "failed"}]' ORDER BY at LIMIT %(limit)s);
 
@@ -162,7 +162,7 @@ UPDATE webhook SET disabled_at = NULL, reason = '""', failures = 0, failing_sinc
 WHERE id = %(id)s RETURNING *;
 
 -- name: claim_webhooks
--- Those that are due and have something to send, or a position of another life; of a project no more than `share` at once.
+-- Webhooks that are due and have something to send, or a position of another life; no more than `share` of a project.
 WITH due AS (
     SELECT w.id, w.next_at, row_number() OVER (PARTITION BY w.project_id ORDER BY w.next_at, w.id)
         + (SELECT count(*) FROM webhook o WHERE o.project_id = w.project_id AND o.held_until > now()) AS place
@@ -180,7 +180,7 @@ WITH due AS (
 UPDATE webhook w SET token = token + 1, held_until = now() + %(hold)s FROM mine WHERE w.id = mine.id RETURNING w.*;
 
 -- name: advance_webhook
--- Nothing if another worker has it by now, or it was disabled or deleted. `sent`: events that were delivered.
+-- Changes nothing if another worker has it by now, or it was disabled or deleted. `sent`: events that were delivered.
 UPDATE webhook SET mark = %(mark)s, life = %(life)s, xact = %(xact)s::xid8, sequence = %(sequence)s,
     held_until = now() + %(hold)s, delivered = delivered + %(sent)s,
     delivered_at = CASE WHEN %(sent)s > 0 THEN now() ELSE delivered_at END,
@@ -325,7 +325,7 @@ UPDATE retention SET next_at = %(next)s, ended_at = %(at)s, removed = (
     FROM jsonb_each_text(%(removed)s));
 
 -- part: note_removed
--- The last event of each project that is removed: readers that were before it learn of it (`removed` of a page).
+-- The last event of each project that is removed: readers that were before it are notified (`removed` of a page).
 , noted AS (
     INSERT INTO event_removed (project_id, life, xact, sequence)
     SELECT DISTINCT ON (project_id) project_id, life, xact, sequence FROM gone WHERE project_id IS NOT NULL
@@ -347,7 +347,7 @@ WITH gone AS (DELETE FROM event WHERE sequence = ANY(ARRAY(
 SELECT FROM gone;
 
 -- name: prune_live_events
--- Of live ones, those beyond the last so many (`kept` + 1).
+-- Events of live owners beyond the last so many (`kept` + 1).
 WITH gone AS (DELETE FROM event WHERE sequence IN (
     SELECT e.sequence FROM owner o
     CROSS JOIN LATERAL (SELECT sequence FROM event WHERE owner_id = o.id ORDER BY sequence DESC OFFSET %(kept)s LIMIT 1) last
@@ -415,7 +415,7 @@ DELETE FROM pod_generation WHERE (pod_id, generation) IN (
     LIMIT %(limit)s);
 
 -- name: prune_live_generations
--- Of live pods, those beyond the last so many.
+-- Generations of live pods' orders beyond the last so many.
 DELETE FROM pod_generation WHERE (pod_id, generation) IN (
     SELECT g.pod_id, g.generation FROM pod p
     CROSS JOIN LATERAL (
@@ -465,7 +465,7 @@ DELETE FROM web_session WHERE digest IN (
 );
 
 -- name: prune_order_keys
--- Old ones, and earlier those whose order made no pod.
+-- Old keys, and sooner those whose order made no pod.
 DELETE FROM order_key WHERE (project_id, user_id, key) IN (
     SELECT project_id, user_id, key FROM order_key k
     WHERE at < %(unmade)s AND (at < %(before)s OR NOT EXISTS (SELECT FROM pod WHERE id = k.pod_id)) LIMIT %(limit)s

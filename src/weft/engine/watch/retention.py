@@ -42,7 +42,7 @@ MOST_BATCHES = 200
 
 @dataclass(frozen=True, slots=True)
 class RetentionSettings:
-    """Args: every: seconds between two rounds. batch: rows per transaction. pause: seconds between two of them."""
+    """Args: every: seconds between rounds. batch: rows per transaction. pause: seconds between transactions."""
 
     every: float = EVERY
     batch: int = BATCH
@@ -50,7 +50,7 @@ class RetentionSettings:
 
 
 class Retention:
-    """Any number may run; the database decides whose turn it is."""
+    """Removes old records. Any number may run; the database decides whose turn it is."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Shows each process what other versions of weft do with its database, and shows it to them."""
+"""Exchanges with other versions of weft on the same database which of them are at work."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ LIMIT = 30.0
 
 
 class VersionKeeper(Periodic):
-    """One in each process. Args: role: `server` or `worker`."""
+    """Records this process, and reads which others work. Args: role: `server` or `worker`."""
 
     def __init__(
         self, database: Database, role: str, pulse: Pulse | None = None, name: str | None = None
     ) -> None:
         self._database, self._role = database, role
-        # Containers on one host may share its name, and have each a process of the same number.
+        # Containers on one host may share its name, and each have a process of the same number.
         self._process = name or f"{socket.gethostname()}/{os.getpid()}.{secrets.token_hex(2)}"
         self._newer = False
         super().__init__("versions", self._turn_, pulse, LIMIT, first=0.0, again=EVERY)
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Also remove the process from those at work."""
+        """End the thread, and remove the process from those at work."""
         super().stop(timeout)
         try:
             self._database.sign_off(self._process)

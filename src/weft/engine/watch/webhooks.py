@@ -24,25 +24,25 @@ from weft.model.messages import webhooks as messages
 from weft.model.views import WebhookRequest
 
 HOLD = timedelta(seconds=90)
-"""For which a worker has a webhook, from its last write on: longer than an attempt takes."""
+"""How long a worker holds a webhook after its last write: longer than an attempt takes."""
 SHARE = 4
-"""Webhooks of a project that are being sent at once: slow receivers of one take no threads from others."""
+"""Most webhooks of a project that are sent at once, so that its slow receivers take no threads from others."""
 OLD_VALID = timedelta(days=1)
-"""For which the secret from before a rotation signs, too."""
+"""How long the secret from before a rotation signs, too."""
 DELAYS = (5, 30, 120, 600, 1800, 3600)
-"""Seconds after each failure in a row; the last one repeats."""
+"""Seconds until the next attempt after each failure in a row; the last one repeats."""
 DISABLED_AFTER = timedelta(hours=24)
 """How long deliveries fail, without one that succeeds, before a webhook is disabled."""
 LEAST_FAILURES = 10
-"""Before that: a day in which weft itself was off, or its gate closed, doesn't count as failures."""
+"""Least failures before it is disabled: a day in which weft was off, or its gate closed, doesn't count as failures."""
 SECRET_BYTES = 32
 TEST_PAUSE = timedelta(seconds=2)
-"""Between messages that a project's members have sent to try webhooks."""
+"""Shortest time between test messages of a project's webhooks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A row.
+    """A webhook's row.
 
     Attributes:
         position: the last event that was sent, or left out.
@@ -83,7 +83,7 @@ class Webhook:
 
 
 class WebhookRows:
-    """The rows, for verbs and for workers."""
+    """Reads and writes the rows, for verbs and for workers."""
 
     def __init__(self, store: Store) -> None:
         self._store, self._database = store, store.database
@@ -91,7 +91,7 @@ class WebhookRows:
     # -- verbs ---------------------------------------------------------------------------------------------------
 
     def make(self, project: str, by: str, given: WebhookRequest, most: int) -> tuple[Webhook, bytes]:
-        """A new one, from the newest event on, and its secret. Raises `ConflictError`."""
+        """Create a webhook, which begins after the newest event; returns it and its secret. Raises `ConflictError`."""
         position = Position.read(EventStream(self._database).newest(project, 1).position)
         id_ = uuid4()
         with self._database.transaction() as tx:
@@ -129,7 +129,7 @@ class WebhookRows:
         return [Webhook.of(row) for row in rows]
 
     def find(self, name: str, project: str | None) -> Webhook:
-        """By name or id in a project; None: by id in any. Raises `NotFoundError`."""
+        """A webhook by name or id in a project, or by id in any (None). Raises `NotFoundError`."""
         with self._database.statement() as tx:
             row = (
                 tx.row("webhook_by_id", id=name)
@@ -141,14 +141,14 @@ class WebhookRows:
         return Webhook.of(row)
 
     def delete(self, hook: Webhook, revision: int | None = None) -> None:
-        """With its secrets. Args: revision: `PreconditionError` unless it is of this one; also below."""
+        """Delete a webhook and its secrets. Args: revision: `PreconditionError` unless it has this one; also below."""
         with self._database.transaction() as tx:
             _check_revision(tx, hook, revision)
             tx.run("delete_webhook", id=hook.id)
             tx.run("delete_webhook_secrets", id=hook.id)
 
     def rotate(self, hook: Webhook, revision: int | None = None) -> tuple[Webhook, bytes]:
-        """With a new secret; the one before signs for `OLD_VALID`, too, and those before that no more."""
+        """Give it a new secret; the one before also signs for `OLD_VALID`, earlier ones no longer."""
         number = hook.secret_number + 1
         with self._database.transaction() as tx:
             _check_revision(tx, hook, revision)
@@ -171,7 +171,7 @@ class WebhookRows:
         return Webhook.of(row)
 
     def begin_test(self, hook: Webhook) -> None:
-        """Raises `ConflictError` if a message was sent to try a webhook of the project within `TEST_PAUSE`."""
+        """Record a test message. Raises `ConflictError` if the project had one sent within `TEST_PAUSE`."""
         with self._database.transaction() as tx:
             tx.rows("lock_webhooks", project_id=hook.project_id)
             begun = tx.row("begin_webhook_test", id=hook.id, project_id=hook.project_id, pause=TEST_PAUSE)
@@ -179,7 +179,7 @@ class WebhookRows:
             raise ConflictError(messages.WEBHOOK_TESTED(seconds=round(TEST_PAUSE.total_seconds())))
 
     def secrets(self, hook: Webhook) -> list[bytes]:
-        """Those that sign, the newest first. Raises `InputError` if one can't be decrypted."""
+        """The secrets that sign, the newest first. Raises `InputError` if one can't be decrypted."""
         numbers = [hook.secret_number]
         if hook.old_until is not None and self._database.now() < hook.old_until:
             numbers.append(hook.secret_number - 1)
@@ -189,7 +189,7 @@ class WebhookRows:
     # -- workers -------------------------------------------------------------------------------------------------
 
     def claim(self, limit: int) -> list[Webhook]:
-        """Those to be sent now, held by the caller."""
+        """Claim webhooks that are to be sent now."""
         rows = self._database.rows("claim_webhooks", limit=limit, share=SHARE, hold=HOLD)
         return [Webhook.of(row) for row in rows]
 
@@ -207,11 +207,11 @@ class WebhookRows:
         return row is not None
 
     def release(self, hook: Webhook) -> None:
-        """All that was there is sent."""
+        """Hand it back: all that there was is sent."""
         self._database.run("release_webhook", id=hook.id, token=hook.token)
 
     def fail(self, hook: Webhook, failures: int, reason: str, disable: str = "") -> None:
-        """An attempt failed.
+        """Record a failed attempt.
 
         Args:
             failures: in a row before this one.

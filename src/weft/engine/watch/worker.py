@@ -47,15 +47,15 @@ LONGEST_SLEEP = 5.0
 """The longest sleep without a notification: leases of pods end, workers elsewhere die."""
 PAUSE_AFTER_ERROR = 2.0
 LOOKS_OF_A_PLACE = 4
-"""How many READY pods are claimed at once for each place of their lane."""
+"""READY pods that are claimed at once for each place of their lane."""
 SIGN_SECONDS = 5.0
-"""Seconds between two heartbeats of the process, at least."""
+"""Least seconds between two heartbeats of the process."""
 SEEN_SECONDS = 1.0
 """Longest time for which an unchanged owner is held back to be handed back in a batch: another process may want it."""
 HEARTBEAT_AGAIN = 1.0
 """Seconds until the next heartbeat of owners whose rows were locked by another transaction."""
 QUEUE_PAUSE = 0.2
-"""Seconds between two looks at the queue, at least: notifications come with every event."""
+"""Least seconds between two looks at the queue: notifications come with every event."""
 TURN_LIMIT, HEARTBEAT_LIMIT, QUEUE_LIMIT = 60.0, 60.0, 900.0
 """Seconds without an iteration after which a thread counts as stuck. A look at the queue asks the clouds, which may
 take
@@ -211,7 +211,7 @@ class Worker:
         self._forget(held)
 
     def _forget(self, *given: Held) -> None:
-        """This worker doesn't hold them any more, unless it has claimed them again since."""
+        """Drop owners that this worker doesn't hold any more, unless it has claimed them again since."""
         with self._lock:
             for held in given:
                 if self._held.get(held.owner.id) is held:
@@ -252,12 +252,12 @@ class Worker:
         return taken.readable
 
     def _visit(self, held: Held, lane: Lane | None = None) -> None:
-        """Every line that is logged meanwhile has the pod's id."""
+        """Visit an owner; every line that is logged meanwhile has its id."""
         with visiting(str(held.owner.id) if isinstance(held, HeldPod) else ""):
             self._visit_logged(held, lane)
 
     def _visit_logged(self, held: Held, lane: Lane | None) -> None:
-        """Log every error; after one, the owner is claimed again when the hold runs out."""
+        """Visit an owner and log every error; after one, the owner is claimed again when the hold runs out."""
         seen = False
         try:
             if self._stop.is_set():
@@ -278,7 +278,7 @@ class Worker:
             self._ended(held, lane, seen)
 
     def _one_visit(self, held: Held) -> bool:
-        """Whether the visit changed nothing, so that the owner can be handed back in a batch."""
+        """Visit an owner; whether that changed nothing, so that it can be handed back in a batch."""
         look = self._guarded(held)
         if held.fence.lost.is_set():
             return False
@@ -292,7 +292,7 @@ class Worker:
         return False
 
     def _ended(self, held: Held, lane: Lane | None, seen: bool) -> None:
-        """Hand unchanged owners back in batches."""
+        """End a visit; unchanged owners are handed back in batches."""
         if not seen:
             self._forget(held)
         last = lane is None or lane.ended()
@@ -305,14 +305,14 @@ class Worker:
         self._forget(*self._unchanged.hand_back())
 
     def _park(self, unread: UnreadableOwner) -> None:
-        """On failure, its hold runs out."""
+        """Park an owner whose rows can't be read; if that fails, its hold runs out."""
         try:
             self._store.park(unread)
         except WeftError as error:
             log.warning("owner %s: %s, after %s", unread.id, error, unread.error)
 
     def _guarded(self, held: Held) -> NextVisit:
-        """A defect of weft in one pod must not end the loop for all, and what it hid from observation isn't healthy."""
+        """Visit an owner. A defect of weft in a visit must not end the loop, and what wasn't observed isn't healthy."""
         try:
             return self._reconciler.visit(held)
         except ChangedError:
@@ -330,7 +330,7 @@ class Worker:
         self._over.wait(self._signs_of_life())
 
     def _signs_of_life(self) -> float:
-        """Heartbeat for every owner held; returns seconds until the next."""
+        """Send heartbeats for every owner held; returns seconds until the next."""
         with self._lock:
             held = list(self._held.values())
         again = extend_holds(self._database, held)
