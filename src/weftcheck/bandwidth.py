@@ -21,7 +21,7 @@ from weftcheck.tournament import Match, Way
 
 FORMAT = 1
 _FIRST_PORT, _PORTS = 20000, 12000
-"""Below the ports that Linux gives to clients (32768)."""
+"""First port for servers and how many there are, below the ports that Linux gives to clients (32768)."""
 Say = Callable[[str], None]
 
 
@@ -62,7 +62,7 @@ class Test:
         self._all_together()
 
     def _expect(self, rounds: Sequence[Sequence[Match]]) -> None:
-        """Pairs that should be measured: they are in the document whatever happens."""
+        """Note pairs that should be measured, so that the document has them whatever happens."""
         for a, b in (match for one in rounds for match in one):
             for rail in sorted({*self.plan.nodes[a].adapters} & {*self.plan.nodes[b].adapters}):
                 self.pairs[(a, b, rail)] = self.pairs[(b, a, rail)] = "NOT_TRIED"
@@ -112,7 +112,7 @@ class Test:
                         self.pairs[way] = rate.reason
 
     def _one(self, sender: int, receiver: int, rails: Iterable[int]) -> dict[Way, Rate | NoRate]:
-        """Those of the rails that both have; why not, for those that can't be measured."""
+        """Measure one pair on the rails that both nodes have; for rails that can't be measured, why."""
         found: dict[Way, Rate | NoRate] = {}
         ends: dict[int, tuple[Endpoint, Endpoint]] = {}
         over = self.stop.is_set() or time.monotonic() > self._deadline
@@ -153,7 +153,7 @@ class Test:
         return found
 
     def _again(self) -> None:
-        """Slow pairs twice more, rail by rail, so that a hiccup isn't taken for a fault."""
+        """Measure slow pairs twice more, rail by rail, so that a hiccup isn't taken for a fault."""
         slow = [way for way in self._slow() if len(self.pairs[way]) == 1]
         for rail in sorted({way[2] for way in slow}):
             matches = dict.fromkeys((min(a, b), max(a, b)) for a, b, r in slow if r == rail)

@@ -92,7 +92,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _until_stopped(test: Test) -> None:
-    """Run it in a thread; the first SIGINT or SIGTERM lets measurements in progress end, and tries no others."""
+    """Run a test in a thread; on the first SIGINT or SIGTERM measurements in progress end, and no others begin."""
 
     def run() -> None:
         try:

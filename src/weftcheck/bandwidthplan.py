@@ -35,7 +35,7 @@ class Adapter(NamedTuple):
 
 
 class Node(NamedTuple):
-    """Attributes: address: for SSH; inside: by which other nodes reach it, for the start of each run."""
+    """A node. Attributes: address: for SSH; inside: its address for other nodes, at the start of each run."""
 
     name: str
     address: str
@@ -47,7 +47,7 @@ class Node(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Attributes: share: of the nominal rate, a pair below is slow; seconds, size (bytes): of one measurement."""
+    """A plan. Attributes: share: of the nominal rate, a pair below is slow; seconds, size (bytes): of a measurement."""
 
     nodes: tuple[Node, ...]
     program: str
@@ -60,7 +60,7 @@ class Plan(NamedTuple):
 
     @property
     def rails(self) -> list[int]:
-        """All, in order."""
+        """All rails, in order."""
         return sorted({rail for node in self.nodes for rail in node.adapters})
 
     def nominal(self, sender: int, receiver: int, rail: int) -> float | None:
@@ -76,7 +76,7 @@ class Plan(NamedTuple):
 
 
 def parse(data: bytes) -> Plan:
-    """Raises PlanError."""
+    """A plan from JSON. Raises PlanError."""
     try:
         value = json.loads(data.decode())
     except (ValueError, RecursionError):

@@ -237,7 +237,7 @@ def _group(machine: Machine, name: str, device: pci.Device) -> Result:
 
 
 _Kind = tuple[str, list[Named], object]
-"""What devices are called, the devices, and the value that is expected of them."""
+"""Name of a kind of devices, the devices, and the value that is expected of them."""
 
 
 def _gpus(machine: Machine, expected: object = None) -> _Kind:
@@ -253,14 +253,14 @@ def _both(machine: Machine) -> list[Named]:
 
 
 def _nothing(found: Found, reason: str, expected: object) -> Result:
-    """Skipped; failed if a value is expected of what isn't there."""
+    """The result without a device: skipped, or failed if a value is expected."""
     if expected is None:
         return found.skipped("host", reason)
     return found.failed("host", f"{reason}, but a value is expected", None, expected)
 
 
 def _each(machine: Machine, code: str, kind: _Kind, check: _Check) -> Iterator[Result]:
-    """The check of each device; what can't be read of one doesn't hide the others."""
+    """Check each device; one that can't be read doesn't hide the others."""
     name, devices, expected = kind
     if not devices:
         yield _nothing(Found(code, f"/{pci.FOLDER}"), f"no {name}", expected)

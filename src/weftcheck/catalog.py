@@ -1,4 +1,4 @@
-"""Every code: what is checked, when it is wrong by itself, what it costs, how to mend it."""
+"""Every code: what is checked, when it fails without an expected value, what that costs, and how to mend it."""
 
 from __future__ import annotations
 

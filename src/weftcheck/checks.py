@@ -38,7 +38,7 @@ GROUPS: Sequence[Group] = (
 )
 """Codes that come from one function, in the order in which they are checked."""
 _SHOWN = 500
-"""Characters of a text in a result."""
+"""Most characters of a text in a result."""
 
 
 def check(host: Host, expected: Expected, codes: Collection[str] | None = None) -> list[Result]:
@@ -55,7 +55,7 @@ def check_machine(machine: Machine, codes: Collection[str] | None = None) -> lis
             continue
         made: list[Result] = []
         try:
-            made.extend(function(machine))  # keeps what came before an error
+            made.extend(function(machine))  # so that results before an error are kept
         except UnreadableError as error:
             made += _rest(group, made, error.source, error.reason)
         except Exception as error:  # a defect of this program: the other checks still run

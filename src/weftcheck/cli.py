@@ -138,7 +138,7 @@ def _target(
 
 
 def _report(target: service.Weft, document: Mapping[str, Any], code: int) -> int:
-    """The exit code: the result's, or that it couldn't be reported."""
+    """Report a result; returns its exit code, or the one for a result that couldn't be reported."""
     try:
         answer = target.report(document)
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Which device, port, P_Key index and GID index a node uses for an adapter, from what its sysfs says."""
+"""Finds device, port, P_Key index and GID index that a node uses for an adapter, in its sysfs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ m=$(cat "/sys/class/net/$n/address" 2>/dev/null || echo -)
 echo "gid $i $v $m $(cat "$p/gid_attrs/types/$i" 2>/dev/null)"; done
 done; done; echo end
 """
-"""A shell's: prints each port of each RDMA device; only reads."""
+"""Script for a shell: prints each port of each RDMA device; only reads."""
 
 _NUMBER = re.compile("[0-9]{1,5}")
 """Number of a port, or a place in a table: a node may print anything."""

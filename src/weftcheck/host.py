@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 FILE_LIMIT = 65536
-"""Bytes read of a file; kernel files are smaller."""
+"""Most bytes read of a file; kernel files are smaller."""
 OUTPUT_LIMIT = 16 * 1024 * 1024
-"""Bytes read of a command's output; 8 GPUs of `nvidia-smi -q -x` are 0.4 MB."""
+"""Most bytes read of a command's output; 8 GPUs of `nvidia-smi -q -x` are 0.4 MB."""
 TIMEOUT = 30.0
 """Seconds for a command."""
 NAMES_LIMIT = 8192
-"""Names read of a folder."""
+"""Most names read of a folder."""
 _AFTER_KILL = 2.0
 """Seconds to wait for a killed command; one stuck in the kernel never ends."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/mellanox/bin"

@@ -104,7 +104,7 @@ def gpudirect(machine: Machine) -> Iterator[Result]:
 
 
 class Xid(NamedTuple):
-    """What a code says about the GPU: None: only about the program that ran."""
+    """Meaning of a code. `fault` None: it is only about the program that ran, not the GPU."""
 
     fault: str | None
     meaning: str
@@ -139,7 +139,7 @@ _DRIVER = re.compile(r"(?:\[[ \d.]+\] *)?(?:\S+ kernel: *)?(?:NVRM|nvidia-nvswit
 _XID = re.compile(r"\bXid\s*\(([^)]*)\)\s*:\s*(\d+)(.*)")
 _SXID = re.compile(r"\bSXid\s*\(([^)]*)\)\s*:\s*(\d+)\s*,\s*(Fatal|Non-fatal)?", re.IGNORECASE)
 _SUBJECTS = 512
-"""GPUs and codes that are reported; more make the result unknown."""
+"""Most GPUs and codes that are reported; more make the result unknown."""
 
 
 def log(machine: Machine) -> Iterator[Result]:

@@ -20,7 +20,7 @@ def _kept(read: Callable[[], object]) -> object:
 
 
 class Machine:
-    """Raises UnreadableError from each property that can't be read, each time with the same reason."""
+    """One machine. A property that can't be read raises UnreadableError, each time with the same reason."""
 
     def __init__(self, host: Host, expected: Expected) -> None:
         self.host = host

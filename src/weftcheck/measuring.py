@@ -56,7 +56,7 @@ def script(
     peer: str | None,
     gbps: Mapping[int, float | None] | None = None,
 ) -> str:
-    """A shell's: all rails at once, each line of output after its rail's number."""
+    """Script for a shell: runs all rails at once; each line of output begins with its rail's number."""
     limit = plan.seconds + SLACK
     head = (_LOOP if peer else _SERVE).format(limit=limit, tries=LISTEN * 4)
     lines = [head.strip()]
@@ -134,7 +134,7 @@ def _rates(
 
 
 def _which(rate: Rate | NoRate, theirs: Rate | NoRate) -> Rate | NoRate:
-    """If no one listened, why not."""
+    """The sender's result; if the receiver didn't listen, the receiver's, which says why."""
     if isinstance(rate, NoRate) and rate.reason in ("NO_PEER", "TIMED_OUT") and isinstance(theirs, NoRate):
         return theirs if theirs.reason not in ("TIMED_OUT", "NO_PEER", "NOT_UNDERSTOOD") else rate
     return rate

@@ -1,4 +1,4 @@
-"""Parts of the machine that have a number of their own, so that weft knows them again in another machine."""
+"""Parts of the machine with a serial number, by which weft recognizes them in another machine."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ def _firmware(machine: Machine, adapter: str) -> str:
 
 
 def _part(kind: str, serial: str, place: str, model: str, firmware: str) -> dict[str, str]:
-    """Args: firmware: its version; empty: it can't be read."""
+    """A part for the document. Args: firmware: its version; empty: it can't be read."""
     named = {"kind": kind, "serial": serial[:100], "place": place[:200], "model": model[:200]}
     return {**named, "firmware": firmware[:100]}

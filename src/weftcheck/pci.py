@@ -40,12 +40,12 @@ class Device(NamedTuple):
 
     @property
     def is_gpu(self) -> bool:
-        """NVIDIA's VGA (0300) and 3D (0302) controllers."""
+        """Whether it is a VGA (0300) or 3D (0302) controller of NVIDIA's."""
         return self.vendor == NVIDIA and self.kind in (0x0300, 0x0302)
 
     @property
     def is_hca(self) -> bool:
-        """An RDMA adapter of any maker, or NVIDIA's in InfiniBand mode without its driver."""
+        """Whether it is an RDMA adapter of any maker, or NVIDIA's in InfiniBand mode without its driver."""
         return bool(self.rdma) or (self.vendor == MELLANOX and self.kind == 0x0207)
 
     @property
@@ -120,7 +120,7 @@ class Space:
 
     @property
     def lost(self) -> bool:
-        """Every byte is 0xff: the function doesn't answer."""
+        """Whether every byte is 0xff: the function doesn't answer."""
         return bool(self.data) and not self.data.strip(b"\xff")
 
     def payload(self) -> tuple[int, int]:
@@ -177,7 +177,7 @@ class Space:
 
 
 def space(host: Host, folder: str) -> Space:
-    """Raises UnreadableError."""
+    """The configuration space of a function. Raises UnreadableError."""
     path = f"{folder}/config"
     data = host.data(path, _SPACE)
     if not data:

@@ -196,7 +196,7 @@ def _find(found: Found, port: rdma.Port, table: dict[int, int], key: Key) -> tup
 
 
 def _together(machine: Machine, indexes: dict[int, dict[str, int]]) -> Iterator[Result]:
-    """What NCCL, which takes one index for all adapters, would use."""
+    """Check that each key is at one index, as NCCL takes one for all adapters, and NCCL's setting of it."""
     found = Found("PORT_PKEY", f"/{rdma.FOLDER}")
     for value, ports in sorted(indexes.items()):
         if len(set(ports.values())) > 1:

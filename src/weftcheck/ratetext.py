@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 _MIB = 8 * 2**20 / 1e9
 _UNITS = {"Gb/sec": 1.0, "MB/sec": _MIB, "MiB/sec": _MIB}
-"""To Gb/s. perftest's MB are 2^20 bytes; newer versions say so (perftest_resources.h, RESULT_FMT)."""
+"""Factors to Gb/s. perftest's MB are 2^20 bytes; newer versions say so (perftest_resources.h, RESULT_FMT)."""
 _HEADER = re.compile(
     r"#bytes\s+#iterations\s+BW peak\[([^\]]*)\]\s+BW average\[([^\]]*)\]\s+MsgRate\[Mpps\]\s*"
 )
 _LIMIT = 1e6
-"""Gb/s that no adapter has."""
+"""Gb/s that no adapter has: a larger figure is refused."""
 
 REASONS = {
     "BUSY": "another bandwidth test runs on the node",

@@ -52,7 +52,7 @@ class Ended(NamedTuple):
 
 
 class Session:
-    """One node. A script that fails with 255 is SSH's own failure, and so is the end of the lock's session."""
+    """SSH to one node. Exit code 255 of a script is SSH's own failure, and so is the end of the lock's session."""
 
     def __init__(self, node: Node, command: Sequence[str], folder: str) -> None:
         self._node = node
@@ -174,6 +174,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """With what it started, which would hold its output open."""
+    """Kill a process and what it started, which would hold its output open."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -30,7 +30,7 @@ class Result(NamedTuple):
     found: str | None = None
     expected: str | None = None
     nothing_expected: bool | None = None
-    """Of what is skipped: whether that is because no value is expected, and not because nothing could be judged."""
+    """Whether it was skipped for lack of an expected value, not because there was nothing to judge."""
 
 
 class Found:

@@ -36,7 +36,7 @@ class UsageError(Exception):
 
 
 class ReportError(Exception):
-    """The report, or the question, didn't reach weft, or was refused: one sentence."""
+    """The report or request didn't reach weft, or was refused: one sentence."""
 
 
 class Address(NamedTuple):
@@ -50,7 +50,7 @@ class Address(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What weft said."""
+    """weft's answer."""
 
     status: int
     body: bytes
@@ -178,7 +178,7 @@ class Weft:
 
 
 def _in_time(work: Callable[[], Answer]) -> Answer:
-    """A socket's time-out starts again with every byte, and none counts for names: the thread is left behind."""
+    """Run in a thread for at most `TIMEOUT`: a socket's time-out restarts with every byte and doesn't cover names."""
     found: list[Any] = []
 
     def run() -> None:

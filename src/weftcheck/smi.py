@@ -62,7 +62,7 @@ def _address(text: str) -> str:
 
 
 def read(host: Host) -> Report:
-    """Raises MissingError without the program, UnreadableError if it hangs, fails, or prints something else."""
+    """nvidia-smi's report. Raises MissingError without it, UnreadableError if it hangs, fails or isn't understood."""
     done = host.output(*COMMAND, timeout=TIMEOUT)
     return parse(done.text, done.cut)
 

@@ -7,9 +7,9 @@ from hashlib import sha256
 from typing import NamedTuple
 
 WHOLE = 64
-"""Nodes up to which every pair is measured. Beyond, a third of the rounds, and the others for suspects alone."""
+"""Most nodes for which every pair is measured. Beyond, a third of the rounds is, and the rest for suspects alone."""
 SUSPECT = 0.25
-"""Share of a node's pairs on a rail, in one direction, that are slow: half of a leaf's worth, or its own fault."""
+"""Share of slow pairs, of a node on a rail in one direction, that makes it a suspect: half a leaf's worth."""
 
 Match = tuple[int, int]
 Way = tuple[int, int, int]
