@@ -1,4 +1,4 @@
-"""Between the model and the messages of the agent API. Both ends of that API use it."""
+"""Converts between the model and the messages of the agent API, at both of its ends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def machine_to_wire(machine: Machine) -> pb.Machine:
 
 
 def machine_from_wire(wire: pb.Machine) -> Machine:
-    """A machine of a message."""
+    """A machine from a message."""
     return Machine(
         serial=wire.serial,
         name=wire.name,
@@ -56,7 +56,7 @@ def ipu_to_wire(ipu: Ipu) -> pb.Ipu:
 
 
 def ipu_from_wire(wire: pb.Ipu) -> Ipu:
-    """An IPU of a message, attributes in their order."""
+    """An IPU from a message, attributes in their order."""
     attributes = tuple(sorted(wire.attributes.items()))
     return Ipu(wire.number, wire.chip_id, wire.healthy, wire.fault, attributes)
 
@@ -78,7 +78,7 @@ def setting_to_wire(setting: Setting) -> pb.Setting:
 
 
 def setting_from_wire(wire: pb.Setting) -> Setting:
-    """A partition's setting on one machine of a message."""
+    """A partition's setting on one machine from a message."""
     return Setting(
         partition_id=wire.partition_id,
         generation=wire.generation,
@@ -105,7 +105,7 @@ def status_to_wire(status: MachineStatus) -> pb.GetStatusReply:
 
 
 def status_from_wire(wire: pb.GetStatusReply) -> MachineStatus:
-    """A machine's state of a reply."""
+    """A machine's state from a reply."""
     return MachineStatus(
         serial=wire.serial,
         ipus=tuple(ipu_from_wire(ipu) for ipu in wire.ipus),

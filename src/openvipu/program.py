@@ -1,4 +1,4 @@
-"""What every program of openvipu does alike: one sentence for an error, a clean end on a signal."""
+"""What all programs of openvipu share: one sentence for an error, a clean end on a signal."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def parser(name: str, description: str) -> argparse.ArgumentParser:
 
 
 def controller_options(made: argparse.ArgumentParser) -> None:
-    """Which controllers an agent accepts commands from."""
+    """Add the options that say which controllers an agent accepts commands from."""
     made.add_argument(
         "--controller-key-file", type=Path, help="accept commands only from a controller with this key"
     )

@@ -21,7 +21,7 @@ LOOK_SECONDS = 1.0
 
 
 class Renewal:
-    """The newest of what is in some files. Thread-safe. What can't be used is logged once; the old ones stay in use.
+    """Keeps TLS files' newest contents. Thread-safe. Unusable files are logged once; the old ones stay in use.
 
     Args:
         tls: as it was read; without files it stays as it is.
@@ -71,7 +71,7 @@ def check(tls: Tls) -> None:
 
 
 def _stamps(files: tuple[Path, ...]) -> tuple[tuple[int, ...], ...]:
-    """What changes when a file is replaced."""
+    """Values of files that change when a file is replaced."""
     stamps: list[tuple[int, ...]] = []
     for file in files:
         try:

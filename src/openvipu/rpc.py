@@ -99,7 +99,7 @@ class Guard(grpc.ServerInterceptor):
         self._streams = ThreadPoolExecutor(STREAMS, thread_name_prefix="streams")
 
     def serve_with(self, threads: int) -> None:
-        """So many threads serve: fewer of them wait for requests."""
+        """Set how many threads serve; fewer than that may wait for requests."""
         self._receiving = ReceivingCalls(threads)
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ class Tls:
     Attributes:
         certificate: None, with ``key``, for a client that shows none: it verifies the server, and shows keys.
         mutual: a server turns away clients without a certificate. Without it clients are known by their keys alone.
-        files: where all that is from: the authority's, and those of certificate and key if there are any.
+        files: that it was read from: the authority's, and those of certificate and key if there are any.
     """
 
     authority: bytes
@@ -69,7 +69,7 @@ class Tls:
         return grpc.ssl_channel_credentials(self.authority, self.key, self.certificate)
 
     def roles(self, *names: str) -> frozenset[str]:
-        """Whose certificates a server lets in; empty where clients show none."""
+        """Names of the certificates that a server accepts; empty where clients show none."""
         return frozenset(names) if self.mutual else frozenset()
 
 

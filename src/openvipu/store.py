@@ -5,8 +5,8 @@ any point the file holds the state before or after the change, never a half. One
 at a time (an exclusive lock that the kernel drops with the process).
 
 Each row carries a digest of itself, and one row the sum of all the others' digests: a file that its disk damaged is
-refused, whatever the damage made of it, and never read as another state. Digests are no signatures: who may write the
-file may write any state.
+refused, whatever the damage made of it, and never read as another state. Digests are no signatures: programs that may
+write the file may write any state.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ KINDS: Mapping[str, type] = MappingProxyType(
     }
 )
 VERSION = 2
-"""Layout of the file. One of layout 1, which had no digests, is given them when it is opened; others are refused."""
+"""Layout of the file. Digests are added to a file of layout 1 when it is opened; other layouts are refused."""
 
 TABLES = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, body TEXT NOT NULL, digest TEXT NOT NULL)",

@@ -52,7 +52,7 @@ class WebServer(ThreadingHTTPServer):
 
 
 def serve_in_thread(server: WebServer, name: str) -> None:
-    """Until ``shutdown`` and ``server_close``."""
+    """Serve in a thread until ``shutdown`` and ``server_close``."""
     threading.Thread(target=server.serve_forever, name=name, daemon=True).start()
 
 

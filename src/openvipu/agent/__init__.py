@@ -1,1 +1,1 @@
-"""The agent: one an IPU-Machine, on its gateway. gRPC on 8080, exporter on 2112, beacons for discovery."""
+"""The agent: one for each IPU-Machine, on its gateway. gRPC on 8080, exporter on 2112, beacons for discovery."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from openvipu.model.names import split_address
 
 LONGEST = 512
-"""Bytes of a beacon at most; a longer datagram is no beacon."""
+"""Most bytes of a beacon; a longer datagram is no beacon."""
 
 
 def encode(host: str, port: int, name: str) -> bytes:

@@ -48,7 +48,7 @@ class Binding:
             self._check(controller_id, key)
 
     def release(self) -> None:
-        """No owner any more; the next claim wins."""
+        """Forget the owner; the next claim wins."""
         with self._lock:
             self._set(None)
 
@@ -79,7 +79,7 @@ def _read(path: Path) -> Owner | None:
         raise StateError(f"agent state {path} can't be read: {error}") from None
     if body is None:
         return None
-    # files of the first layout have no digest; a damage can't take it out of one that has
+    # files of the first layout have no digest; damage can't remove it from one that has
     digest = cast("dict[str, Any]", body).pop("digest", None) if isinstance(body, dict) else None
     owner = decode(Owner, body, f"agent state {path}")
     if digest is not None and digest != _digest(owner):

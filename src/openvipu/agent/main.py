@@ -19,7 +19,7 @@ from openvipu.program import controller_options, listen_address, parser, read_ke
 from openvipu.rpctls import Tls
 
 THREADS = 128
-"""Most of them are for callers without a key, who may only wait; see ``openvipu.receiving``."""
+"""Threads of the server, most of them for callers without a key, who may only wait; see ``openvipu.receiving``."""
 
 
 def main(argv: list[str] | None = None) -> int:

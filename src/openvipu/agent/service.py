@@ -29,7 +29,7 @@ log = logging.getLogger("openvipu")
 SERVICE = "openvipu.agent.v1.AgentService"
 
 LONGEST_WAIT = 60.0
-"""Seconds at most that a call waits for the changes before it; less if its deadline is earlier."""
+"""Most seconds that a call waits for the changes before it; less if its deadline is earlier."""
 
 
 class AgentService(pb_grpc.AgentServiceServicer):
@@ -59,7 +59,7 @@ class AgentService(pb_grpc.AgentServiceServicer):
         return pb.ReleaseReply()
 
     def GetOwner(self, request: pb.GetOwnerRequest, context: Any) -> pb.GetOwnerReply:
-        """The controller's id and the number of settings, for anybody: they open nothing without the key.
+        """The controller's id and the number of settings, for all callers: they open nothing without the key.
 
         From memory: otherwise any client that reaches the port could keep the hardware busy.
         """

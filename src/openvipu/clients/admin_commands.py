@@ -60,7 +60,7 @@ def discover_agents(session: Session, arguments: argparse.Namespace) -> None:
 
 
 def agent_table(agents: list[pb.Agent]) -> str:
-    """One row an agent."""
+    """Table of agents, one in each row."""
     header = ["Agent", "Host", "Port", "State", "Serial", "Software", "RNIC", "IPUs in use"]
     rows = [
         [
@@ -100,7 +100,7 @@ def agent_sheet(agent: pb.Agent) -> str:
 
 
 def ipu_table(agent: pb.Agent) -> str:
-    """One row an IPU of the agent's machine."""
+    """Table of the IPUs of the agent's machine."""
     rows = [
         [ipu.number, ipu.chip_id, "yes" if ipu.healthy else "no", ipu.partition_id or "-"]
         for ipu in agent.status.ipus
@@ -142,7 +142,7 @@ def remove_cluster(session: Session, arguments: argparse.Namespace) -> None:
 
 
 def cluster_table(clusters: list[pb.Cluster]) -> str:
-    """One row a cluster."""
+    """Table of clusters, one in each row."""
     header = ["Cluster", "Topology", "Cluster Topology", "ILDs", "Agents"]
     rows = [
         [

@@ -33,10 +33,10 @@ FIELDS: dict[str, dict[str, type]] = {
 """Fields of the file and their types. Only ``id`` is always required."""
 
 PAUSE = 1.0
-"""Seconds between two tries for an agent that doesn't answer."""
+"""Seconds between attempts at an agent that doesn't answer."""
 
 CONTROLLER_PAUSE = 0.2
-"""Seconds between two tries for the controller itself."""
+"""Seconds between attempts at the controller itself."""
 
 Entry = dict[str, Any]
 
@@ -74,7 +74,7 @@ def apply(session: Session, arguments: argparse.Namespace) -> None:
 
 
 def _await_controller(session: Session, ends: float) -> None:
-    """At boot the controller was started a moment ago, and may not listen yet."""
+    """Wait for the controller, which was started a moment ago at boot and may not listen yet."""
     while True:
         try:
             session.call("apply", session.admin.ListAgents, pb.ListAgentsRequest())

@@ -21,14 +21,14 @@ PATIENCE = "Please be patient. This operation can take several seconds"
 POLL_SECONDS = 0.05
 DOT_EVERY = 10
 Cause = Literal["exists", "missing", "controller", "agent", ""]
-"""Why a command failed, where a command goes on by it: what should be created is there, what is named isn't there, the
+"""Reasons of a failed command that a caller distinguishes: what is to be created exists, what is named doesn't, the
 controller or an agent can't be reached; or any other reason."""
 _CAUSES: Mapping[grpc.StatusCode, Cause] = {
     grpc.StatusCode.ALREADY_EXISTS: "exists",
     grpc.StatusCode.NOT_FOUND: "missing",
     grpc.StatusCode.UNAVAILABLE: "agent",
 }
-"""Of what the controller refuses."""
+"""Class of a refusal -> reason."""
 
 
 class CommandError(Exception):
@@ -66,7 +66,7 @@ class Session:
             raise self._failed(what, error) from None
 
     def wait(self, poll: Callable[[], bool]) -> None:
-        """Ask until it is done, with a dot now and then; silently when the output is JSON."""
+        """Poll until it is done, printing a dot now and then, unless the output is JSON."""
         if not self.show_json:
             say(PATIENCE)
         rounds = 0

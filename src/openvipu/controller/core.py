@@ -33,7 +33,7 @@ class Tuning:
 
 
 class Core:
-    """State, agents, lanes and clock, shared by all that the controller does.
+    """State, agents, lanes and clock, shared by all parts of the controller.
 
     ``testing`` holds the clusters under test; it is read and changed only within :meth:`change`.
     """
@@ -83,7 +83,7 @@ class Core:
         return self._removals
 
     def removal_ended(self) -> None:
-        """Wake requests that wait for IPUs or a name of a removal."""
+        """Wake requests that wait for the IPUs or the name of a removed partition."""
         with self._removal_ended:
             self._removals += 1
             self._removal_ended.notify_all()

@@ -48,7 +48,7 @@ class Discovery:
 
     Args:
         interfaces: where to listen: names of interfaces or addresses of this host, each with ``:PORT`` or on
-            :data:`PORT`. BadRequest names the one that can't be had.
+            :data:`PORT`. BadRequest names the one that can't be listened on.
     """
 
     def __init__(self, interfaces: Sequence[str]) -> None:

@@ -30,7 +30,7 @@ LOOKS_AT_ONCE = 64
 
 
 CALLS_LAST = 3600.0
-"""Seconds after which no call is under way in a channel that was left."""
+"""Seconds after which no call is under way in a replaced channel."""
 
 
 class Fleet:
@@ -49,7 +49,7 @@ class Fleet:
         self._looks = ThreadPoolExecutor(LOOKS_AT_ONCE, thread_name_prefix="look")
         self._links: dict[str, tuple[grpc.Channel, pb_grpc.AgentServiceStub]] = {}
         self._left: list[tuple[float, grpc.Channel]] = []
-        """Channels with files that were replaced since, and when each was left: calls may be under way in them."""
+        """Channels whose TLS files were replaced since, and when each was: calls may be under way in them."""
 
     def call(self, agent: Agent, method: str, request: Any, timeout: float | None = None) -> Any:
         """The agent's reply, or a Refusal that names the agent and the call."""

@@ -60,7 +60,7 @@ class Jobs:
         self._core.lanes.submit(lane, self._lasting(lane, lambda: job(id_, generation)), first)
 
     def queue_repair(self, partition: Partition, errors: tuple[str, ...]) -> None:
-        """An active partition was found broken: repair it when its lane gets to it."""
+        """Queue the repair of an active partition that was found broken."""
         self.queue(partition, lambda id_, generation: self.repair(id_, generation, errors))
 
     def create(self, id_: str, generation: int) -> None:
@@ -96,7 +96,7 @@ class Jobs:
         self._core.removal_ended()
 
     def repair(self, id_: str, generation: int, errors: tuple[str, ...]) -> None:
-        """An active partition was found broken: start the automatic resets, or call it failed."""
+        """Repair an active partition that was found broken: start the automatic resets, or fail it."""
         partition = self._due(id_, generation, Operation.IDLE)
         if partition is not None:
             self._recover(partition, errors, NOTHING)

@@ -29,7 +29,7 @@ class _Turn(threading.Event):
 
 
 class Lanes:
-    """Queues by name. ``waiting`` limits the requests that wait for a turn."""
+    """Lanes by name. ``waiting`` limits the requests that wait for a turn."""
 
     def __init__(self, waiting: WaitingCalls, workers: int = 64) -> None:
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="lane")

@@ -81,7 +81,7 @@ class Partitions:
         return partition
 
     def options(self, wanted: Requirements, visible: Visible) -> list[Option]:
-        """Where the partition could go; nothing is created."""
+        """Places where the partition could go; nothing is created."""
         return admission.options(self._core.state, wanted, visible, self._core.health.unhealthy())
 
     def _admit(self, state: State, wanted: Requirements, visible: Visible) -> tuple[State, Partition]:

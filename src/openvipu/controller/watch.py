@@ -64,7 +64,7 @@ class Watch:
             self._thread.join()
 
     def poll(self) -> None:
-        """One round: look at every machine, then repair what was seen to be broken."""
+        """One round: observe every machine, then repair what is broken."""
         self.repair(self.look())
 
     def look(self) -> Mapping[str, Partition]:

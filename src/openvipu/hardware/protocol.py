@@ -23,7 +23,7 @@ class Hardware(Protocol):
         ...
 
     def configure(self, setting: Setting) -> None:
-        """Make the IPUs what ``setting`` says, all other links of theirs blocked.
+        """Configure IPUs as ``setting`` says, and block all their other links.
 
         HardwareError if an IPU belongs to another partition, or this one has a newer setting.
         """

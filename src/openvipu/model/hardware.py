@@ -1,4 +1,4 @@
-"""What a machine must be for one partition, and what it says of itself."""
+"""What a machine must be configured as for one partition, and what it reports of itself."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ class State:
         return replace(self, partitions=_drop(self.partitions, id_))
 
     def with_removed(self, removed: RemovedPartition) -> State:
-        """At the end, also if one of this name was removed before."""
+        """The state with this removal as the last one, even if a partition of this name was removed before."""
         return replace(self, removed=_put(_drop(self.removed, removed.id), removed.id, removed))
 
     def without_removed(self, ids: Collection[str]) -> State:

@@ -1,4 +1,4 @@
-"""Letting a partition in: which pools it may come from, and the state with it inside."""
+"""Admitting a partition: which pools it may come from, and the state that has it."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def pools(state: State, wanted: Requirements, visible: Visible) -> tuple[Pool, .
     """Where this partition may come from, in the order to try.
 
     A partition uses machines of one allocation only [user guide]. Without an allocation any that the
-    user has will do; a cluster narrows them down [API]. Who is not bound to allocations (the
-    administrator, or anybody on a controller without ``--secure``) may also use unallocated
+    user has will do; a cluster narrows them down [API]. Callers that aren't bound to allocations (the
+    administrator, or all users of a controller without ``--secure``) may also use unallocated
     machines: our choice, so that a controller works before the first allocation is made.
     """
     check_requirements(wanted)

@@ -1,4 +1,4 @@
-"""Agents: one an IPU-Machine."""
+"""Agents: one for each IPU-Machine."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from openvipu.model.partition import Operation, Partition, ReadyState, RemovedPa
 from openvipu.model.state import State
 
 MAX_AUTO_RESETS = 3
-"""Tries before a partition is FAILED. The number of the closed controller isn't public: our choice."""
+"""Attempts before a partition is FAILED. The number of the closed controller isn't public: our choice."""
 
 
 def activated(partition: Partition) -> Partition:

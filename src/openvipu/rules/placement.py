@@ -35,7 +35,7 @@ class Pool:
 
     @property
     def words(self) -> str:
-        """What it is a part of, for messages."""
+        """The pool in words, for messages."""
         return f"allocation {self.allocation_id!r}" if self.allocation_id else f"cluster {self.cluster.id!r}"
 
 
@@ -134,7 +134,7 @@ def choose(shape: Shape, taken: Occupancy) -> Slot:
 def match(shape: Shape, taken: Occupancy, wanted: tuple[Selection, ...]) -> Slot:
     """The place that is exactly the IPUs ``wanted``; BadRequest if they are none, NoRoom if it is taken.
 
-    Who chooses may take any run of whole neighbouring machines, aligned or not: their cables join them alike.
+    A caller that chooses may have any run of whole neighbouring machines, aligned or not: their cables join them alike.
     Below a machine the runs are the aligned ones, since IPUs 1 and 2 of a board have no link. Our choice.
     """
     asked = {(ipu.ild, ipu.topology_id) for ipu in wanted}
@@ -180,7 +180,7 @@ def place(slot: Slot, cluster: Cluster) -> tuple[PlacedIpu, ...]:
 
 
 def slot_of(partition: Partition) -> tuple[Site, ...]:
-    """Where a placed partition lies."""
+    """The IPUs of a placed partition, by domain and topology id."""
     return tuple((ipu.ild, ipu.topology_id) for ipu in partition.ipus)
 
 

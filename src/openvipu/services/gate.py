@@ -37,9 +37,9 @@ class Gate:
         return user.allocation_ids
 
     def patience(self, context: Any) -> WaitLimit:
-        """The caller for limits (the user; without users, or for an unknown name, the host) and its longest wait.
+        """Caller and longest wait, for limits. The caller is the user; without users, or for an unknown name, the host.
 
-        To the client's deadline, or our limit.
+        The wait ends at the client's deadline, or after our limit.
         """
         limit = self._core.tuning.queue_timeout
         remaining = context.time_remaining()

@@ -62,7 +62,7 @@ class UserService(vipuuser_pb2_grpc.UserServiceServicer):
     def GetPartitionIpuofConfig(
         self, request: pb.GetPartitionIpuofConfigRequest, context: Any
     ) -> pb.GetPartitionIpuofConfigReply:
-        """The configuration exists from the first ACTIVE on; before, it could still change place."""
+        """IPUoF configuration, which exists from the first ACTIVE on; before, the partition could still move."""
         partition = self._partitions.get(request.partition_id, self._gate.visible(context))
         if partition.ready is ReadyState.PENDING:
             raise Conflict(f"partition {partition.id!r} is not ready yet; wait until it is ACTIVE")
@@ -83,7 +83,7 @@ class UserService(vipuuser_pb2_grpc.UserServiceServicer):
         return pb.GetPartitionStatusReply(status=wire.status(partition))
 
     def _whose(self, context: Any) -> Whose:
-        """Refuse an unknown caller before anything of the request is read."""
+        """What the caller may use; refuses an unknown caller before anything of the request is read."""
         self._gate.visible(context)
         return lambda: self._gate.visible(context)
 

@@ -1,4 +1,4 @@
-"""Between the model and the messages of the user API."""
+"""Converts between the model and the messages of the user API."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ SERVICE = "openvipu.simulation.v1.SimulationService"
 
 
 class SimulationService(pb_grpc.SimulationServiceServicer):
-    """Faults and probes. For the tester alone: it has no authentication, so it listens on loopback."""
+    """Faults and probes, for testers: without authentication, so it listens on loopback alone."""
 
     def __init__(self, pod: SimulatedPod) -> None:
         self._pod = pod
@@ -46,7 +46,7 @@ class SimulationService(pb_grpc.SimulationServiceServicer):
 
 
 def start_control(pod: SimulatedPod, address: str, executor: ThreadPoolExecutor) -> tuple[grpc.Server, int]:
-    """Serve it at ``host:port``; returns the server and its port."""
+    """Serve the control API at ``host:port``; returns the server and its port."""
 
     def register(server: grpc.Server) -> None:
         pb_grpc.add_SimulationServiceServicer_to_server(SimulationService(pod), server)

@@ -57,7 +57,7 @@ class SimulatedPod:
     """All agents of a POD; faults can be planted and probes sent while it runs."""
 
     def __init__(self, config: PodConfig) -> None:
-        """Start everything; BadRequest says which address can't be had."""
+        """Start everything; BadRequest says which address can't be listened on."""
         self._config = config
         self._lock = threading.Lock()
         check_id("prefix", config.prefix)
@@ -88,7 +88,7 @@ class SimulatedPod:
                 self._stop(self.agents[fault.machine])
 
     def heal(self, fault: Fault | None = None) -> None:
-        """Take away a fault, or all of them; agents come back with what they had."""
+        """Remove a fault, or all of them; agents come back with the state that they had."""
         with self._lock, self.fabric.lock:
             healed = set(self.fabric.faults) if fault is None else {fault}
             self.fabric.faults -= healed
