@@ -1,4 +1,4 @@
-"""A mapping of which many versions follow each other, each at the cost of what changed."""
+"""A mapping with many successive versions, each of which costs only what changed."""
 
 from __future__ import annotations
 

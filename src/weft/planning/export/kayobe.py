@@ -1,4 +1,4 @@
-"""Files for Kayobe (2025.1): its configuration, of which it makes Kolla Ansible's; the same as that of `kolla`.
+"""Files for Kayobe (2025.1): its configuration, from which it makes the same one for Kolla Ansible as `kolla` does.
 
 Kayobe reads every `*.yml` at the top as extra variables, which win over the inventory's: what differs between roles is
 in `inventory/group_vars` alone. Files below `kolla/config` are rendered by Kayobe first, then by Kolla.

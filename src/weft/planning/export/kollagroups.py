@@ -1,4 +1,4 @@
-"""Groups of Kolla Ansible's inventory (release 2026.1): which services run on the hosts of which others.
+"""Groups of Kolla Ansible's inventory (release 2026.1), and the groups that each consists of.
 
 Its playbooks also require groups of services that aren't deployed, so all groups must exist.
 """

@@ -104,7 +104,13 @@ class Outsiders:
         mine: Range,
         managers: Collection[int],
     ) -> Self:
-        """Args: on_wire: P_Key -> ports that have it. mine: P_Keys of pods. managers: ports that may reach everyone."""
+        """The outsiders of a reading.
+
+        Args:
+            on_wire: P_Key -> ports that have it.
+            mine: P_Keys of pods.
+            managers: ports that may reach everyone.
+        """
         guids = sorted(seen - set(unreachable) - set(managers))
         podded = {port for key, ports in on_wire.items() if key in mine for port in ports}
         return cls(tuple(g for g in guids if g in podded), tuple(g for g in guids if g not in podded))

@@ -202,7 +202,7 @@ def _parts(wires: Iterable[FabricCable], alone: Collection[str] = ()) -> dict[st
 
 
 def _uplinks(site: Site, wires: Wiring, failed: Failed) -> Iterator[UplinkLoss]:
-    """Switches that go on with fewer cables to others. Peer links of MLAG pairs aren't counted."""
+    """Switches that keep working with fewer cables to others. Peer links of MLAG pairs aren't counted."""
     ends = (s for w in _lost_between(wires, failed) if not w.peer for s in (w.a[0], w.b[0]))
     for name in sorted({s for s in ends if s not in failed.switches}, key=natural):
         mine = [w for w in wires.at[name] if not w.host and not w.peer]

@@ -29,10 +29,12 @@ _LISTS_DECIDE = frozenset({"ports", "level"})
 
 @dataclass(slots=True)
 class Discovered:
-    """Args:
-    fabric: name of the fabric in the site.
-    file: of the discovery, for places.
-    left_out: a sentence is added for each thing that isn't used.
+    """One discovery of a fabric, to complete lists of hardware.
+
+    Args:
+        fabric: name of the fabric in the site.
+        file: of the discovery, for places.
+        left_out: a sentence is added for each thing that isn't used.
     """
 
     fabric: str
@@ -194,7 +196,11 @@ class _Adapters:
         return found
 
     def find(self, node: ObservedNode, port: HostPort, only: bool) -> tuple[int, str] | None:
-        """Args: only: whether no other port of this adapter is cabled."""
+        """The lists' adapter that a discovered port is, by GUID, or by host and device; None: none.
+
+        Args:
+            only: whether no other port of this adapter is cabled.
+        """
         if (place := self.ports.get(port.port_guid)) is not None:
             return place
         mine = self.nodes.get(node.guid, [])

@@ -13,9 +13,11 @@ from weft.planning.hardware.columns import GPU_COLUMNS, PLAIN
 
 @dataclass(frozen=True, slots=True)
 class HardwareKind:
-    """Args:
-    table: of the site file.
-    fixed: the fields that the kind itself decides.
+    """A kind of hardware.
+
+    Attributes:
+        table: of the site file.
+        fixed: the fields that the kind itself decides.
     """
 
     table: str

@@ -19,8 +19,10 @@ block."""
 
 
 class LegColumns:
-    """Args:
-    records: the whole list: its switches say what their ports are called, and how fast they are.
+    """Makes the columns of IPU-Machines' interfaces.
+
+    Args:
+        records: the whole list: its switches say what their ports are called, and how fast they are.
     """
 
     def __init__(
@@ -70,7 +72,7 @@ class LegColumns:
         return row
 
     def _rate(self, record: HardwareRecord, leg: str, texts: dict[str, str]) -> None:
-        """The site's row has no rate: what the list says is compared with its own switch."""
+        """Check the list's rate against its switch: the site's row has none."""
         asked, most = number_of(texts.get("rate_gbps")), self._rates.get(texts.get("switch", ""))
         if "rate_gbps" in texts and asked is None:
             self._wrong(record, f"{leg}_rate_gbps", texts["rate_gbps"], "a number")

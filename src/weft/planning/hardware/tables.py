@@ -46,10 +46,13 @@ TableRow = dict[str, str]
 
 @dataclass(slots=True)
 class HardwareTables:
-    """Attributes:
-    rows: table -> rows.
-    origins: (table, index) -> number of the record; (table, index, field) -> number of the record, and its column.
-    given: (interface, address) of the addresses that weft chose.
+    """Rows made of records, and the cells that their values come from.
+
+    Attributes:
+        rows: table -> rows.
+        origins: (table, index) -> number of the record; (table, index, field) -> number of the record, and the
+            column.
+        given: (interface, address) of the addresses that weft chose.
     """
 
     rows: dict[str, list[TableRow]] = field(default_factory=dict)
@@ -57,7 +60,7 @@ class HardwareTables:
     given: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, table: str, record: int, values: Mapping[str, tuple[str | None, str]]) -> None:
-        """Args: values: field -> text, and its column in the list."""
+        """Add a row. Args: values: field -> text, and its column in the list."""
         rows = self.rows.setdefault(table, [])
         place = (table, len(rows))
         self.origins[place] = (record, "")
@@ -180,7 +183,7 @@ class _TablesBuilder:
             return None
 
     def _without_mac(self, record: HardwareRecord) -> set[str]:
-        """Interfaces of which the row says something, but not the MAC address."""
+        """Interfaces that the row describes without their MAC address."""
         found: set[str] = set()
         for column in record.cells:
             if column in PLAIN:

@@ -271,7 +271,11 @@ def _why(
     own: Collection[str],
     split: bool,
 ) -> str:
-    """Args: split: pods have parts of some of the nodes that were considered."""
+    """Why these nodes were chosen, in one sentence.
+
+    Args:
+        split: whether pods have parts of some of the nodes that were considered.
+    """
     begun, new = [r.node.name for r in rooms if r.begun], [r.node.name for r in rooms if not r.begun]
     said: list[str] = []
     if begun:

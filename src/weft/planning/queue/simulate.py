@@ -73,7 +73,7 @@ class _Meter:
     waits: list[float] = field(default_factory=list[float])
 
     def start(self, started: Started, now: float, least: int) -> None:
-        """Args: least: leaves that it would have on an empty site."""
+        """Count a start. Args: least: leaves that the order would have on an empty site."""
         self.waits.append(now - started.waiting.submitted)
         self.started += 1
         self.leaves += len(started.decision.bits)

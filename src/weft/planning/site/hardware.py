@@ -280,7 +280,7 @@ def _plugged(
     switches: dict[str, int],
     used: UniqueValues,
 ) -> Iterator[WrongValue]:
-    """Args: where: paths of the fields with the switch and the port."""
+    """A switch and port that hardware is cabled to. Args: where: paths of the fields with them."""
     if switch is None or port is None:
         if switch is not port:
             yield where[port is None], None, "switch and port are given together"

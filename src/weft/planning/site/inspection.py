@@ -173,7 +173,7 @@ def _address(text: str | None) -> IPv4Address | IPv6Address | None:
 
 
 class _Cables:
-    """What a machine is cabled to, as it heard, or as its switches did.
+    """What a machine is cabled to, as the machine or its switches heard by LLDP.
 
     Args:
         seen: interface -> its neighbour.
@@ -196,7 +196,7 @@ class _Cables:
         self._seen, self._heard = seen, heard
 
     def compare(self, what: str, switch: str | None, port: str | None, found: SeenInterface) -> Iterator[str]:
-        """Args: switch, port: the expected ones; None: not given."""
+        """Differences of an interface's cable. Args: switch, port: the expected ones; None: not given."""
         at = self._at(switch, found)
         if at is None:
             yield f"{what}: {NOT_HEARD}"

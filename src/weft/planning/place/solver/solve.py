@@ -42,7 +42,7 @@ def next_leaf(pool: Pool, leaf: int) -> int:
 
 
 def fullest(pool: Pool, blocks: int, room: int) -> int:
-    """The block that has least room of a bitset of blocks, each of which has at least this room."""
+    """The block with the least room, at least `room`, in a bitset of blocks."""
     block = blocks.bit_length() - 1
     if blocks != 1 << block:
         count, ranked = pool.blocks, pool.ranked

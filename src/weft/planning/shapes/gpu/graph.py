@@ -133,8 +133,12 @@ def _server(member: Member) -> str:
 def _ports(
     inside: Sequence[Member], allotment: Allotment, pinned: FabricKind | Literal[False]
 ) -> Iterator[DesiredResource]:
-    """Args: pinned: type of the fabric where each port of a machine must be at its own adapter. Nova's driver can't ask
-    Ironic for that: it takes any adapter of the physical network, and gives the port its MAC address."""
+    """Ports of the servers.
+
+    Args:
+        pinned: type of the fabric where each port of a machine must be at its own adapter. Nova's driver can't ask
+            Ironic for that: it takes any adapter of the physical network, and gives the port its MAC address.
+    """
     rails = allotment.rails or max(len(m.hcas) for m in inside)
     for m in inside:
         bare = m.node.machine is not None
@@ -180,9 +184,11 @@ def _servers(
     machines_by: Literal["nova", "ironic"],
     files: Mapping[str, str],
 ) -> Iterator[DesiredResource]:
-    """Args:
-    after_segment: whether servers wait for the segment: none must ever see the fabric outside of it.
-    files: text of each member's file of its location.
+    """The servers.
+
+    Args:
+        after_segment: whether servers wait for the segment: none must ever see the fabric outside of it.
+        files: member -> text of the file with its location.
     """
     has_key = order.access.ssh_key is not None or order.access.key_pair is not None
     key_pair = (KEY_PAIR,) if has_key else ()
