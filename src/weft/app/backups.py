@@ -29,7 +29,13 @@ SECRETS = (
 
 @dataclass(frozen=True, slots=True)
 class ShownBackup:
-    """Attributes: size: of the file, in octets; pending: migrations that it lacks; open: why others can read it."""
+    """A backup file as the command line shows it.
+
+    Attributes:
+        size: of the file, in octets.
+        pending: migrations of this version that it lacks.
+        open: why others can read the file.
+    """
 
     path: Path
     size: int

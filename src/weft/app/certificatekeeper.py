@@ -1,5 +1,5 @@
 """Renews certificates of the site's agents, and weft's own for them, while they are valid, if weft has the authority's
-key. Without the key it looks at them all the same, and says in time that they end.
+key. Without the key it still looks at them, and reports in time that they end.
 
 weft asks the agent over the mutual TLS that both have: for a request (the agent makes the key), then with the signed
 certificate. What is signed has the names of the certificate that the connection showed, whatever the request says.

@@ -228,7 +228,7 @@ def _booleans_as_numbers(data: object, found: object, path: Path = ()) -> Iterat
             yield path, data
     elif isinstance(data, Mapping) and isinstance(found, BaseModel):
         for key, value in cast(Mapping[str, object], data).items():
-            # Of a site of 100,000 nodes there are millions of values, and hardly any that is looked at.
+            # A site of 100,000 nodes has millions of values, of which hardly any is looked at here.
             if type(value) in _DEEPER and (name := _names(type(found)).get(key)) is not None:
                 yield from _booleans_as_numbers(value, getattr(found, name), (*path, key))
     elif isinstance(data, Mapping) and isinstance(found, Mapping):

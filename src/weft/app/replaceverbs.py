@@ -134,8 +134,13 @@ class ReplaceVerbs:
         unasked: Unasked | None = None,
         comes: Sequence[str] | None = None,
     ) -> PodChange:
-        """Args: project: whose limit of replaced nodes counts; unasked: weft does it without a request; comes: as of
-        `replace_node`."""
+        """Write the replacement as the pod's next generation.
+
+        Args:
+            project: project whose limit of replaced nodes counts.
+            unasked: set if weft replaces without a request.
+            comes: as in `replace_node`.
+        """
 
         def following(pod: PodRecord, given: PlanningInput, capacity: Capacity) -> NextGeneration:
             found = self._replacement(pod, given, capacity, asked)

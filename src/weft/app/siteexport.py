@@ -26,11 +26,13 @@ MANIFEST = ".weft-export"
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """Attributes:
-    written: paths of new and changed files.
-    same: number of files that were there already with the same contents.
-    removed: paths of files of the last export that are no longer part of it.
-    notes: what the files can't say.
+    """The result of an export.
+
+    Attributes:
+        written: paths of new and changed files.
+        same: number of files that were there already with the same contents.
+        removed: paths of files of the last export that are no longer part of it.
+        notes: what the files can't say.
     """
 
     written: list[str]

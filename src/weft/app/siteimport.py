@@ -35,13 +35,15 @@ _IN_ERRORS = re.compile(rf"{_RECORD}\[\d+\]\.?")
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """Attributes:
-    files: name -> text of what is to be written beside a copy of the site file.
-    rows: table -> number of rows.
-    given: (interface, address) that weft chose.
-    uncabled: adapters without a cable in the list.
-    without_rack: compute hosts and Poplar servers without one, if others have one: a merged cell of a spreadsheet is
-        only in its first row.
+    """A checked import, before it is written.
+
+    Attributes:
+        files: name -> text of what is to be written beside a copy of the site file.
+        rows: table -> number of rows.
+        given: (interface, address) that weft chose.
+        uncabled: adapters without a cable in the list.
+        without_rack: compute hosts and Poplar servers without one, if others have one: a merged cell of a spreadsheet
+            is only in its first row.
     """
 
     site: Site

@@ -29,10 +29,12 @@ class SiteVerbs(DeskVerbs):
     def activate(
         self, request: Request, document: dict[str, object], base: int | None = None, instead: bool = False
     ) -> SiteView:
-        """Args:
-        document: long tables may be `{"parts": [digest, …]}` of parts that were uploaded before.
-        base: generation that the document is based on, 0 for the first; `PreconditionError` if it isn't active.
-        instead: `PreconditionError` if no site is active.
+        """Check a site and make it the active one, as a new generation.
+
+        Args:
+            document: long tables may be `{"parts": [digest, …]}` of parts that were uploaded before.
+            base: generation that the document is based on, 0 for the first; `PreconditionError` if it isn't active.
+            instead: `PreconditionError` if no site is active.
         """
         with self._desk.logged(request, "site activate", str(document.get("name", ""))[:63]):
             self._desk.policy.check("site:activate", request.caller)

@@ -20,7 +20,7 @@ class DoctorLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DoctorCode:
-    """Attributes: level; page: of docs, with what to do; meaning."""
+    """One code: its level, the page of docs with what to do, and its meaning."""
 
     level: DoctorLevel
     page: str
