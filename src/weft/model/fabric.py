@@ -154,7 +154,7 @@ class Snapshot:
     def __init__(
         self, fabric: str, began: float, configured: Configured, ports: Callable[[], Mapping[str, PortSeen]]
     ) -> None:
-        """Args: ports: called once, on first use: most readings are only used for one segment."""
+        """A reading. Args: ports: called once, on first use: most readings are only used for one segment."""
         self.fabric, self.began, self.configured, self._make_ports = fabric, began, configured, ports
 
     @cached_property

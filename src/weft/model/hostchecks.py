@@ -259,7 +259,7 @@ class ComparedWith(NamedTuple):
 
     @classmethod
     def of(cls, digest: str | None, results: Iterable[Mapping[str, Any]]) -> Self:
-        """Args: results: as documents have them."""
+        """What these results were compared with. Args: results: as documents have them."""
         return cls(digest, {(r["code"], r["subject"]): r["expected"] for r in results if r.get("expected")})
 
     def differs(self, other: ComparedWith, key: tuple[str, str]) -> bool:
