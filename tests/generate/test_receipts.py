@@ -72,9 +72,9 @@ def test_changed_field_invalidates_the_signature(field: str) -> None:
     document["receipt"][field] = "changed"
     assert not verify(document).valid
     del document["receipt"][field]
-    # `pkey` is what `segment` was called, this pod gave nothing back while it lived, and the kind of owner is left out
-    # of a pod's receipt: none of them is in it.
-    unsigned = {"pkey", "given_back", "kind"}
+    # `pkey` is what `segment` was called, this pod gave nothing back while it lived, its user released it, and the kind
+    # of owner is left out of a pod's receipt: none of them is in it.
+    unsigned = {"pkey", "given_back", "cause", "kind"}
     assert verify(document, public_key_text(KEY)).valid == (not signed) == (field in unsigned)
 
 

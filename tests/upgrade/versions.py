@@ -125,12 +125,8 @@ def next_tree(folder: Path) -> Tree:
     field = '\n    planted: str = added("", max_length=40, description="Planted.")\n'
     _change(weft / "model" / "order.py", _FIELD, _FIELD + field)
     _change(weft / "model" / "site" / "site.py", _SITE, _SITE + field)
-    for name in ("order.py", "site/site.py"):
-        _change(
-            weft / "model" / name,
-            "from weft.model.base import Document\n",
-            "from weft.model.base import Document, added\n",
-        )
+    plain, more = "from weft.model.base import Document\n", "from weft.model.base import Document, added\n"
+    _change(weft / "model" / "site" / "site.py", plain, more)
     step = '    Step("planted", {Order: _planted}, {Order: _unplanted}),\n'
     documents = weft / "engine" / "base" / "documents.py"
     _change(documents, _STEP, _STEP + step)

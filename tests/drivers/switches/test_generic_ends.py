@@ -22,11 +22,11 @@ sys.meta_path.insert(0, Stuck())
 from weft.drivers.switches import genericdevice
 from weft.model.errors import PermanentError
 from weft.model.site import SwitchAccess
-from weft.drivers.switches.access import Credentials
+from weft.drivers.switches.access import SwitchCredentials
 from weft.drivers.switches.vlans import Batch
 genericdevice.LOAD_SECONDS = 0.05
 access = SwitchAccess(name="leaf1", interface="generic", device_type="netmiko_juniper", url="ssh://127.0.0.1")
-device = genericdevice.GenericDevice(access, 4000, (), lambda: Credentials("weft", "secret"), None)
+device = genericdevice.GenericDevice(access, 4000, (), lambda: SwitchCredentials("weft", "secret"), None)
 for _ in range(2):
     try:
         device.send([(101, Batch({101: "weft"}))])

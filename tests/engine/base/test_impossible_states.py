@@ -21,9 +21,9 @@ Broken = Callable[[House], object]
 
 def codes(house: House) -> dict[str, int]:
     with inspecting(house.database.url, 10.0) as inspection:
-        rows = inspection.impossible(house.store.site().site.units)
-    assert all(row["some"] for row in rows)
-    return {str(row["code"]): int(row["number"]) for row in rows}
+        found = inspection.impossible(house.store.site().site.units)
+    assert all(one.some for one in found)
+    return {one.code: one.number for one in found}
 
 
 def test_impossible_states_are_absent_after_the_life_of_several_pods(house: House) -> None:

@@ -338,7 +338,7 @@ def test_removed_events_are_reported_once_also_if_none_are_left(house: Sender, t
     house.hook()
     house.order()
     pod = house.store.pods.find("train", "team-a")
-    (hook,) = module.Webhooks(house.store).claim(1)
+    (hook,) = module.WebhookRows(house.store).claim(1)
     with psycopg.connect(house.database.url) as connection:
         connection.execute(
             "WITH gone AS (DELETE FROM event RETURNING *) INSERT INTO event_removed"
