@@ -82,7 +82,7 @@ def test_pods_of_all_projects_are_listed_and_filtered(pods_console: Console, bro
     assert "train" in browser.get(following).text and "First page" in browser.text
     for query in ("project=nix", "name=nix", "node=nix", "state=FAILED", "alarmed=true"):
         browser.get(f"/ui/site/pods?{query}")
-        assert "No pod is as asked" in browser.text, query
+        assert "No pod matches" in browser.text, query
     for query in (
         "state=NIX",
         "name=a%00b",
@@ -102,7 +102,7 @@ def test_nodes_are_listed_filtered_and_sorted(console: Console, browser: Browser
     names = re.findall(r'nodes/([^"]+)">\1</a>', browser.get("/ui/site/nodes?sort=name&state=free").text)
     assert names == sorted(names) and len(names) > 2
     assert re.findall(r'nodes/([^"]+)">\1</a>', browser.get("/ui/site/nodes?name=gpu01").text) == ["gpu01"]
-    assert "No node is as asked" in browser.get("/ui/site/nodes?rack=nix").text
+    assert "No node matches" in browser.get("/ui/site/nodes?rack=nix").text
     assert "No more nodes" in browser.get("/ui/site/nodes?page=99").text
     for query in ("state=nix", "sort=nix", "page=0", "page=x", f"name={'x' * 300}"):
         assert browser.get(f"/ui/site/nodes?{query}").status_code == 400, query

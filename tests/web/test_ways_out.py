@@ -119,7 +119,7 @@ def test_findings_are_repaired_one_by_one(pods_console: Console, browser: Browse
     browser.get("/ui/site/audit?run=true")
     links = [unescape(one) for one in re.findall(r'href="([^"]+)">Repair…', browser.page.text)]
     assert len(links) == 2 and "2 findings" in browser.text
-    assert "None of them is as asked" in browser.get("/ui/site/audit?run=true&pod=nix").text
+    assert "None of them matches" in browser.get("/ui/site/audit?run=true&pod=nix").text
     assert browser.get("/ui/site/audit?category=nix").status_code == 400
     assert browser.get("/ui/site/audit/0123456789abcdef").status_code == 404
     ghost = next(link for link in links if "doesn't know pod" in unescape(browser.get(link).text))

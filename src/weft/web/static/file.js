@@ -16,7 +16,7 @@ class WeftFile extends HTMLElement {
       said.textContent = `${file.name} has ${file.size} bytes; at most ${most} are read here.`;
     } else {
       try {
-        // `file.text()` would put signs of its own where the file isn't UTF-8.
+        // `file.text()` would replace what isn't UTF-8 in the file by other characters.
         const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
         document.getElementById(this.getAttribute("for")).value = text;
         said.textContent = `${file.name} is in the text; nothing is sent yet.`;

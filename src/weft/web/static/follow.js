@@ -1,5 +1,5 @@
-// <weft-follow src="events/live" most="200">: puts what the stream sends before the first entry of its list, and removes
-// as many at its end. The server's text is escaped there. A button pauses it.
+// <weft-follow src="events/live" most="200">: inserts what the stream sends before the first entry of its list, and
+// removes as many at its end. The server's text is escaped there. A button pauses it.
 "use strict";
 
 class WeftFollow extends HTMLElement {

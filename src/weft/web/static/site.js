@@ -1,6 +1,6 @@
 // <weft-site src="picture.json?by=leaf">: the whole site on a canvas, a square for each node, a frame for each leaf or
-// rack. The page's table says the same without it. Colors follow what is chosen, and change without a new drawing of
-// anything else; a click leads to the node. It is read again every half minute while it is visible.
+// rack. The page's table shows the same without it. The color is by what is chosen, and changes without drawing anything
+// else again; a click leads to the node. It is read again every half minute while it is visible.
 "use strict";
 
 const PALETTE = ["#0b5394", "#b45f06", "#38761d", "#741b47", "#134f5c", "#7f6000", "#5b0f00", "#20124d", "#1b6e6e", "#7a1f6b"];
@@ -31,10 +31,10 @@ class WeftSite extends HTMLElement {
     clearInterval(this.timer);
   }
 
-  /** Whether there is anything new: the server sends no document for the tag of the last one that still holds. */
+  /** Whether there is anything new: the server sends no document if the last one's tag is still valid. */
   async read() {
     const headers = this.tag ? { "If-None-Match": this.tag } : {};
-    // A reading again that has no answer until the next one is given up: they would gather.
+    // A request without an answer by the time of the next one is aborted: they would pile up.
     const signal = this.at ? AbortSignal.timeout(AGAIN) : undefined;
     const answer = await fetch(this.getAttribute("src"), { credentials: "same-origin", cache: "no-store", headers, signal });
     if (answer.status !== 304) {
@@ -87,7 +87,7 @@ class WeftSite extends HTMLElement {
     return `${this.at.toISOString().slice(11, 19)} UTC`;
   }
 
-  /** Where each box and node is: boxes side by side in rows, nodes in columns of a box. */
+  /** Place boxes side by side in rows, and nodes in the columns of a box. */
   place(width) {
     const count = this.site.nodes.length;
     this.size = count > 4000 ? 5 : count > 1000 ? 7 : 12;
