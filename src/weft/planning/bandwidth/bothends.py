@@ -1,4 +1,4 @@
-"""Errors at both ends of a cause's cables, and whether they tell a cable from an adapter. Pure."""
+"""Errors at both ends of a cause's cables, and whether they show if cable or adapter is broken. Pure."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class SlowCauseKind(Enum):
 
     @property
     def size(self) -> int:
-        """Smaller kinds first; both directions of an adapter are alike."""
+        """Sort key, smaller kinds first; both directions of an adapter are equal."""
         return _SIZES[self]
 
 

@@ -42,7 +42,7 @@ class TripleoNetworks:
         )
 
     def role_networks(self, role: str) -> tuple[str, ...]:
-        """Networks of the site that hosts of a role are on, without provisioning."""
+        """Networks of the site that hosts of a role are on, without the provisioning network."""
         return tuple(name for name in self.view.roles[role].interfaces if name in self.names)
 
 

@@ -14,7 +14,7 @@ _HEX = re.compile(r"[0-9a-f]{12}|[0-9a-f]{16}")
 _SHORT_GUID = re.compile(r"[0-9a-f]{13,15}")
 """A GUID as ibnetdiscover's attributes have it, without zeros in front: caguid=0x2c90300300010."""
 Named = tuple[str, str, str, str, str]
-"""Value, kind, name, what of it has this value, and the node or machine that it is of or in."""
+"""Value, kind and name of a thing, which of its values it is, and the node or machine that it belongs to."""
 
 
 @dataclass(frozen=True, slots=True)

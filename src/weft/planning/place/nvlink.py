@@ -30,7 +30,7 @@ class Slicing(Protocol):
 
 
 def slices(domains: Iterable[int], bits: int, how: Slicing) -> Rooms:
-    """Room in slices of each domain, of these nodes of the leaf."""
+    """Room in slices that each domain of a leaf has on these nodes."""
     size = how.slice
     if how.within == "whole_nvlink_domain":
         return [(1, domain) for domain in domains if domain & bits == domain and domain.bit_count() == size]
@@ -38,7 +38,7 @@ def slices(domains: Iterable[int], bits: int, how: Slicing) -> Rooms:
 
 
 def rooms(domains: Iterable[int], bits: int) -> Rooms:
-    """Room in nodes of each domain; those in none count as one, the first."""
+    """Room in nodes that each domain has; nodes in no domain count as one, the first."""
     found: Rooms = []
     rest = bits
     for domain in domains:

@@ -33,7 +33,7 @@ DYNAMIC: tuple[str, ...] = (
 )
 """Filters whose state changes by itself, in the order in which they are reported."""
 STOPS = frozenset({"hold", "drain", "checks", "report"})
-"""Those that are reported only while a node of the fabric is stopped for this."""
+"""Filters of `DYNAMIC` that are reported only while they remove a node of the fabric."""
 
 
 @dataclass(frozen=True, slots=True)

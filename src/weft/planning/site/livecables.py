@@ -157,7 +157,7 @@ def _adapters(site: Site, fabric: str) -> Iterator[Plug]:
 
 
 def _fabric_plugs(site: Site, fabric: str, ends: Callable[[str], Sequence[str]]) -> Mapping[str, Plug]:
-    """What the site has on each of the fabric's host ports; all ends of a bond are the same adapter's."""
+    """Switch port of the fabric -> the host's end that the site has there; all ends of a bond are of one adapter."""
     found: dict[str, Plug] = {}
     for node in site.nodes:
         for hca in node.hcas_on(fabric):

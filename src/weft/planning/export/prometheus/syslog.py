@@ -29,7 +29,7 @@ def syslog_files(site: Site) -> dict[str, str]:
 
 
 def senders(site: Site) -> dict[str, str]:
-    """Address -> machine and what of it sends."""
+    """Address -> machine, and which part of it sends from there."""
     found = {address: f"{labels[f'{META}node']}-bmc" for address, labels in bmc_targets(site).groups}
     return found | {str(m.gw_address): f"{m.name}-gateway" for m in site.ipu_machines}
 

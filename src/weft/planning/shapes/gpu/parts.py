@@ -33,7 +33,7 @@ from weft.planning.words import some
 
 
 class PartsShape(GpuShape):
-    """Like whole nodes, except for the placement of servers and what of a node each has."""
+    """Like whole nodes, except for the placement of servers and the part of a node that each has."""
 
     name = "parts"
     units = "servers"
