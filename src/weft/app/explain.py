@@ -142,8 +142,7 @@ def validate(model: type[D], data: Mapping[str, Any], where: Positions, under: P
 
 
 def validate_written(model: type[D], data: Mapping[str, Any], where: Positions) -> D:
-    """As `validate`, of a document that people write: an empty field is the same as a missing one, if there is one of
-    its name."""
+    """`validate` for a document that people write: a known field without a value counts as missing."""
     check_nulls(model, data, where)
     return validate(model, without_nulls(data), where)
 

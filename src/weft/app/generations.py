@@ -53,7 +53,7 @@ class NextGeneration:
 @dataclass(frozen=True, slots=True)
 class Replacing:
     """A change that replaces a node: the old server is gone before the new one is requested, so that together they
-    need no more than the old one, of quotas and of what a project may have. Not so on shared nodes.
+    need no more of quotas and the project's limits than the old one did. On shared nodes they overlap.
 
     Attributes:
         beside: whether the new server is requested while the old one may still be there.

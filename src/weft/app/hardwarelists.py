@@ -29,7 +29,7 @@ def read_lists(
     errors: list[InputError],
     texts: Mapping[str, str] | None = None,
 ) -> list[HardwareRecord]:
-    """As `read_list`, of several files; each of the given columns must be in one of them.
+    """`read_list` for several files; each of the given columns must be in one of them.
 
     Args:
         texts: of files that were read already.

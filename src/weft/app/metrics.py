@@ -194,7 +194,7 @@ def _fabrics(rows: Sequence[SeenFabric], managed: Iterable[str]) -> Iterable[Met
 
 
 def _versions(counts: Counts) -> Iterator[Metric]:
-    """Versions at work, and what of an upgrade is left."""
+    """Versions of the processes at work, and parts of an upgrade that are left."""
     processes = GaugeMetricFamily(
         "weft_processes",
         "Processes of weft that sent a heartbeat within the last minute; of two versions while an upgrade lasts.",

@@ -89,7 +89,7 @@ def changed(
 
 
 def _valid(edits: Sequence[tuple[str, Cells]]) -> dict[str, list[Document]] | None:
-    """By node its rows, those of the table `nodes` first; None: one is wrong."""
+    """Node -> its rows, those of the table `nodes` first; None: a row is invalid."""
     found: dict[str, list[Document]] = defaultdict(list)
     for table in ("nodes", "hcas", "accelerators"):
         rows, errors, _ = validate_rows(
