@@ -203,7 +203,7 @@ can be read there, but the request was accepted; it delays nothing, and a receip
 
 @dataclass(frozen=True, slots=True)
 class EvidenceItem:
-    """What was read in one place, or plane, of a fabric.
+    """What was read in one place, or on one plane, of a fabric.
 
     Attributes:
         plane: plane of the fabric, in the driver's terms, such as `segment`, `p_key host`, `switch port`.

@@ -28,7 +28,7 @@ class HostNeeds:
 
     @classmethod
     def of(cls, image: Mapping[str, Any], extra_specs: Mapping[str, Any]) -> Self:
-        """From an image as Glance shows it and a flavor's extra specs."""
+        """What an image, as Glance shows it, and a flavor's extra specs require."""
         return cls(
             _traits(image, "required") | _traits(extra_specs, "required"),
             _traits(extra_specs, "forbidden"),

@@ -37,7 +37,7 @@ class NewerVersionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """From one version to the next.
+    """The step from one version to the next.
 
     Attributes:
         what: what has changed, in a few words.

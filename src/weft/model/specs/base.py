@@ -34,7 +34,7 @@ class Spec(Document):
 
     @property
     def is_closed(self) -> bool:
-        """For a network: whether only its owner's resources may be on it."""
+        """Whether it is a network that only its owner's resources may be on."""
         return False
 
     @property
