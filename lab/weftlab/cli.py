@@ -39,7 +39,7 @@ def add_commands(subparsers: Any) -> None:
 
 
 def _size_options(up: argparse.ArgumentParser) -> None:
-    """How much there is of what a lab always has."""
+    """Add the options for the size of a lab."""
     up.add_argument("--nodes", type=int, default=16, help="GPU nodes in the fabric (default 16)")
     up.add_argument("--leaves", type=int, help="leaf switches (default 4; more from 81 nodes on)")
     up.add_argument("--spines", type=int, help="spine switches (default 2; half as many as leaves)")
@@ -53,7 +53,7 @@ def _size_options(up: argparse.ArgumentParser) -> None:
 
 
 def _kind_options(up: argparse.ArgumentParser) -> None:
-    """What kind of fabric it has."""
+    """Add the options for the kind of fabric."""
     up.add_argument(
         "--fabric-manager",
         choices=["opensm", "ufm"],
@@ -82,7 +82,7 @@ def _kind_options(up: argparse.ArgumentParser) -> None:
 
 
 def _cloud_options(up: argparse.ArgumentParser) -> None:
-    """What its OpenStack has besides."""
+    """Add the options for further services of OpenStack, machines and guests."""
     up.add_argument("--metal", type=int, default=0, metavar="N", help="bare-metal machines in a real Ironic")
     up.add_argument(
         "--machines-by",

@@ -254,7 +254,7 @@ def nova(layout: Layout, env: Path) -> Sections:
 
 
 def nova_compute(layout: Layout, env: Path) -> Sections:
-    """What all hosts share. A nova-compute must have no database."""
+    """Configuration that all hosts' nova-computes share; they must have no database."""
     sections = nova(layout, env)
     del sections["database"], sections["api_database"]
     sections["DEFAULT"].update(

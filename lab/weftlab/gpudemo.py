@@ -61,7 +61,7 @@ class Demo:
             raise SystemExit(f"weft demo: `{shown}` ended with exit code {code}; it should not have")
 
     def pod(self, name: str, cloud: str) -> Any:
-        """What its tenant sees of a pod."""
+        """A pod as its tenant sees it."""
         self.weft("pod", "show", name, "--json", save=f"{name}.json", cloud=cloud)
         return json.loads((self.folder / f"{name}.json").read_text())
 

@@ -99,7 +99,7 @@ def _database_jobs(layout: Layout, env: Path, site: Site, golden: Path, pause: P
 
 
 def _host_jobs(layout: Layout, env: Path, site: Site, filled: tuple[str, ...], running: bool) -> list[Job]:
-    """What a cloud has on its hosts: Nova's computes and Neutron's agents.
+    """Jobs of a cloud's hosts: Nova's computes and Neutron's agents.
 
     Args:
         filled: after these jobs the databases have their rows.

@@ -181,7 +181,7 @@ class Layout:
         return self.state / "log" / f"{name}.log"
 
     def check(self) -> None:
-        """Raises `LabError` if the paths or the ports can't be used."""
+        """Raise `LabError` if the paths or the ports can't be used."""
         if len(os.fsencode(self.database_socket)) > MAX_SOCKET_PATH:
             raise LabError(
                 f"the state folder {self.state} is too deep: {self.database_socket} is the path of a unix "
@@ -226,7 +226,7 @@ def save(layout: Layout, settings: Settings) -> None:
 
 
 def load(state: Path) -> Settings | None:
-    """What the lab in that folder was started with, or None if there is none."""
+    """Settings of the lab in that folder, or None if there is none."""
     try:
         values: dict[str, Any] = json.loads((state / "lab.json").read_text())
         values["left_out"] = tuple(values["left_out"])

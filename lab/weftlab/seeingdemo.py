@@ -82,7 +82,7 @@ class SeeingDemo(Demo):
     # --- what is asked, and what is claimed ----------------------------------------------------------------------
 
     def ask(self, *words: str, cloud: str = "operator", allowed: tuple[int, ...] = (0,)) -> Any:
-        """What a command says as JSON, without showing it."""
+        """A command's JSON, without printing it."""
         env = {**os.environ, "OS_CLIENT_CONFIG_FILE": str(self.lab.clouds_yaml), "OS_CLOUD": cloud}
         form = () if "bandwidth-plan" in words else ("--json",)  # a plan is JSON in any case
         command = [sys.executable, "-m", "weft.cli.main", *words, *form]
@@ -100,7 +100,7 @@ class SeeingDemo(Demo):
         print(f"-> {text}", flush=True)
 
     def level(self, text: str) -> None:
-        """What an answer rests on, and what here stands in for hardware."""
+        """Print what an answer rests on, and what stands in for hardware here."""
         print(f"read from: {text}", flush=True)
 
     def until(self, what: str, look: Callable[[], Any]) -> Any:
@@ -292,7 +292,7 @@ class SeeingDemo(Demo):
                         self.rdma.plant(a, rail, b, f"{rate:.1f}")
 
     def _port_errors(self, cable: Hop, watch: Watch) -> None:
-        """What both ends count tells a cable from an adapter."""
+        """Check that the counters of both ends tell a cable from an adapter."""
 
         def bad() -> set[tuple[str, int]]:
             (fabric,) = self.ask("fabric", "status", allowed=(0, 1))

@@ -47,7 +47,7 @@ class Watch:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Watch:
-        """Raises `LabError` if it doesn't start."""
+        """Start it. Raises `LabError` if it doesn't start."""
         words = (
             f"--config.file={self._folder / 'prometheus.yml'}", f"--storage.tsdb.path={self._folder / 'tsdb'}",
             f"--web.listen-address=127.0.0.1:{self._port}", "--log.level=warn",

@@ -120,7 +120,7 @@ def plugging(layout: Layout, ovs: Ovs) -> dict[str, str]:
 
 
 def compute(layout: Layout, ovs: Ovs) -> Sections:
-    """What is different of a nova-compute whose servers run."""
+    """Sections of a nova-compute whose servers run that differ from the others'."""
     return {
         "DEFAULT": {
             "compute_driver": "weftlab_libvirt.GuestDriver",

@@ -47,7 +47,12 @@ class Guests:
 
 
 def guests_of(pod: Mapping[str, Any], network: Any) -> Guests:
-    """Args: pod: `weft pod show --json`; network: openstacksdk's Neutron, as a user who may read the pod's subnet."""
+    """A pod's guests.
+
+    Args:
+        pod: `weft pod show --json`.
+        network: openstacksdk's Neutron, as a user who may read the pod's subnet.
+    """
     subnet = next(r for r in pod["resources"] if r["key"] == "subnet/management")
     return Guests(
         int(pod["vlan"]),

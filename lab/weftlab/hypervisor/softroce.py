@@ -129,7 +129,7 @@ def ssh(key: Path) -> tuple[str, ...]:
 
 
 def _await(log: Path, process: subprocess.Popen[bytes], key: Path, port: int) -> None:
-    """Until the guest accepts a login, and has its RDMA device."""
+    """Wait until the guest accepts a login and has its RDMA device. Raises `LabError`."""
     end = time.monotonic() + BOOT
     command = [*ssh(key), "-p", str(port), "root@127.0.0.1", "cat /sys/class/infiniband/rxe0/ports/1/state"]
     while True:

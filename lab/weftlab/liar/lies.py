@@ -20,7 +20,7 @@ REQUEST_ID = "x-openstack-request-id"
 
 
 class LieValues(Protocol):
-    """What of a rule a lie may use."""
+    """Values of a rule that a lie may use."""
 
     @property
     def seconds(self) -> float:
@@ -56,7 +56,7 @@ def maintenance() -> Answer:
 
 
 def login() -> Answer:
-    """What a redirect leads to."""
+    """The page that a redirect leads to."""
     return page(200, "Sign in")
 
 

@@ -59,7 +59,7 @@ class Answer:
 
 
 class Source(Protocol):
-    """Where a lie gets the truth from."""
+    """The source of the truth for a lie."""
 
     def truth(self) -> Answer:
         """Forward the request, and give the service's own answer; each call is one more delivery."""

@@ -101,7 +101,7 @@ def _others(layout: Layout) -> Sections:
 
 
 def compute(layout: Layout) -> Sections:
-    """What is different of the nova-compute that has the machines."""
+    """Sections of the machines' nova-compute that differ from the others'."""
     data = layout.data / "nova" / HOST
     return {
         "DEFAULT": {

@@ -38,7 +38,7 @@ class GuestDriver(libvirt.LibvirtDriver):
         return self._devices
 
     def _get_host_numa_topology(self):
-        """None: this machine's is not the host's."""
+        """None, since this machine's topology is not the host's."""
 
     def _get_neutron_events(self, network_info):
         """Adapters that are passed through are up before the guest is described."""

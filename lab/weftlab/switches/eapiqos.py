@@ -19,7 +19,7 @@ ECN = re.compile(
 
 
 class InQueue(Protocol):
-    """Where the command line is."""
+    """Position of the command line, within an interface's queue."""
 
     queue: int | None
 

@@ -53,7 +53,7 @@ class Request:
 
 @dataclass
 class Answer:
-    """What an API says. `body` None: none."""
+    """An API's answer. `body`: None for an empty one."""
 
     status: int
     body: Any = None
@@ -147,7 +147,7 @@ class Front(ABC):
 
     @abstractmethod
     def forwarding(self) -> Mapping[int, Vlans]:
-        """What the running configuration comes to on each port."""
+        """VLANs of each port by the running configuration."""
         ...
 
     @abstractmethod

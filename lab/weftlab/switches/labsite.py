@@ -68,7 +68,7 @@ BESIDE = SwitchTree(nodes=4, leaves=2, spines=2, hcas=2)
 
 
 def tree_of(settings: Settings) -> SwitchTree | None:
-    """None: the lab has no Ethernet fabric."""
+    """Sizes of the lab's Ethernet fabric; None if it has none."""
     if settings.fabric == "both":
         return BESIDE
     if settings.fabric == "ethernet":

@@ -33,7 +33,7 @@ Port = Mapping[str, Any]
 
 
 class Adapters:
-    """What runs where: server -> names of the namespaces that are its adapters.
+    """The adapters of running servers: server -> names of the namespaces that stand for them.
 
     Args:
         ports: a server's ports, as Neutron's API has them (`binding:host_id`, `binding:profile`, `fixed_ips`, …),

@@ -116,7 +116,7 @@ class Nvue(Front):
         return Answer(200, self._revisions[name])
 
     def _apply(self, name: str, sure: bool) -> None:
-        """It continues after the answer: clients poll the revision."""
+        """Apply a revision; it ends after the answer: clients poll it. Args: sure: the question was answered."""
         if not sure:
             self._revisions[name] = _state("ays_fail", "the question whether to go on was not answered")
             return
@@ -149,7 +149,7 @@ class Nvue(Front):
             self._go_on()
 
     def _wrong(self, tree: Tree) -> str:
-        """What NVUE finds wrong only when it applies."""
+        """Faults of a configuration that NVUE finds only when it applies; empty: none."""
         unknown = sorted(tree.get("interface", {}).keys() - self._there())
         if unknown:
             return f"interface {unknown[0]} does not exist"
@@ -199,7 +199,7 @@ class Nvue(Front):
         return Answer(200, {"carrier-transitions": 2, **stats})
 
     def _roce(self, port: str) -> Answer:
-        """Only where RoCE is configured."""
+        """Counters of RoCE of a port, only where RoCE is configured."""
         if port not in self.roce:
             return _missing(f"interface/{port}/qos/roce/counters")
         received, sent, marked = self.roce[port]

@@ -61,12 +61,12 @@ class Restconf(Front):
 
     @property
     def _own(self) -> str:
-        """What a port's own row calls it."""
+        """Field with a port's name in the port's own row."""
         return "name" if self.modern else "ifname"
 
     @property
     def _member(self) -> str:
-        """What a row that refers to a port calls it."""
+        """Field with a port's name in rows that refer to it."""
         return "port" if self.modern else "ifname"
 
     def takes(self, media: str) -> Answer | None:

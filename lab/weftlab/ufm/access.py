@@ -20,7 +20,12 @@ _CHANGES = frozenset({"POST", "PUT", "DELETE"})
 
 
 class Access:
-    """Args: users: name -> password and role. certificates: common name of a client's certificate -> user."""
+    """Checks who may ask what.
+
+    Args:
+        users: name -> password and role.
+        certificates: common name of a client's certificate -> user.
+    """
 
     def __init__(self, users: Mapping[str, User], certificates: Mapping[str, str], dialect: Dialect) -> None:
         self._users, self._certificates, self._dialect = users, certificates, dialect
@@ -65,7 +70,7 @@ class Access:
         return name
 
     def check_role(self, name: str, request: Request, path: str) -> None:
-        """Raises `Refused` with 403."""
+        """Raise `Refused` with 403 unless the user's role allows the request."""
         role = self._users[name].role
         if path.startswith("/app/tokens") and request.method == "POST" and role != "system_admin":
             raise Refused(403, "Forbidden: only a System Admin may create tokens")

@@ -52,7 +52,7 @@ class Control(ThreadingHTTPServer):
         self.cluster = cluster
 
     def act(self, method: str, path: str, body: Any) -> object:
-        """Raises ValueError, KeyError or TypeError for what can't be done."""
+        """Carry out a request of the control. Raises ValueError, KeyError or TypeError if that isn't possible."""
         cluster, ufm = self.cluster, self.cluster.ufm
         match method, path:
             case "POST", "/faults":
@@ -141,7 +141,7 @@ class UfmControl:
         self._do("POST", f"/{what}")
 
     def _do(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        """Raises `LabError`."""
+        """Send a request to the control; its answer. Raises `LabError`."""
         try:
             answer = httpx.request(
                 method, self._url + path, json={} if body is None else body, timeout=30, trust_env=False

@@ -24,7 +24,7 @@ class Request:
     """Common name of the client's certificate, if it showed one."""
 
     def json(self) -> Any:
-        """Raises `Refused` for anything but JSON."""
+        """The body as JSON. Raises `Refused` for anything else."""
         try:
             return json.loads(self.body or b"null")
         except ValueError as error:

@@ -117,7 +117,7 @@ class Ufm:
     # -- answering ---------------------------------------------------------------------------------------------
 
     def handle(self, request: Request) -> Response:
-        """Raises `Silence` where no answer is given."""
+        """Answer a request. Raises `Silence` where no answer is given."""
         self.calls.append((request.method, request.path))
         try:
             self._planted()
