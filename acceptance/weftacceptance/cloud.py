@@ -90,7 +90,7 @@ class Cloud(Protocol):
 
 
 class KeystoneCaller:
-    """Args: session: of keystoneauth1, with its region and interface."""
+    """A caller with a session of Keystone. Args: session: of keystoneauth1, with its region and interface."""
 
     def __init__(self, session: Any, region: str | None) -> None:
         self._session, self._region = session, region

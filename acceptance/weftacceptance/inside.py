@@ -88,7 +88,7 @@ class Files(Protocol):
 
 
 class LabInside:
-    """Args: state: folder of a lab."""
+    """The inside of a lab. Args: state: its folder."""
 
     def __init__(self, state: Path) -> None:
         from weftlab.layout import Layout

@@ -18,7 +18,7 @@ class Logins(Protocol):
 
     @property
     def public_key(self) -> str:
-        """For a key pair."""
+        """The public key, for a key pair."""
         ...
 
     @property
@@ -49,7 +49,7 @@ class Logins(Protocol):
 
 
 class LabLogins:
-    """Args: state: folder of a lab with guests. To be closed: the key is removed then."""
+    """Logins to a lab's guests, to be closed: that removes the key. Args: state: folder of the lab."""
 
     def __init__(self, state: Path) -> None:
         from weftlab.hypervisor.bridges import DOOR
@@ -99,7 +99,7 @@ class LabLogins:
 
 @contextmanager
 def lab_logins(state: Path) -> Generator[LabLogins | None]:
-    """None: the lab's servers aren't booted."""
+    """Logins to the lab's servers for the block; None if they aren't booted."""
     file = state / "lab.json"
     if not file.exists() or not json.loads(file.read_text()).get("guests"):
         yield None

@@ -130,7 +130,7 @@ def take(run: Run, name: str) -> Json:
 
 
 def weft(caller: Caller, path: str) -> Any:
-    """What weft answers at a path. Raises `LostError` unless it is an object."""
+    """weft's answer to a GET. Raises `LostError` unless it is an object."""
     got = caller.ask(POD_SERVICE, "GET", path)
     if not got.is_done or not isinstance(got.body, dict):
         raise LostError(f"GET {path}: {got.status}")
