@@ -122,7 +122,7 @@ def main(
 def _target(
     given: argparse.Namespace, url: str | None, sleep: Callable[[float], None]
 ) -> service.Weft | None:
-    """Where to report. Raises WeftError."""
+    """weft at the address that the arguments give; None without one. Raises UsageError."""
     if given.expect and given.expect_from:
         raise service.UsageError("--expect and --expect-from: give one of them")
     if not given.report and not given.expect_from and (given.token_file or given.cacert):

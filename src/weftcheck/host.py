@@ -171,7 +171,7 @@ class Host:
         return (self.root / path).exists()
 
     def target(self, path: str) -> str:
-        """Where a link leads, relative to the root. Raises MissingError, UnreadableError if it leads out."""
+        """Target of a link, relative to the root. Raises MissingError, UnreadableError if it leads out."""
         real = os.path.realpath(self.root / path)
         if not os.path.exists(real):  # noqa: PTH110
             raise MissingError(f"/{path}", "doesn't exist")

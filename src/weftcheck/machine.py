@@ -12,7 +12,7 @@ from weftcheck.host import Host, UnreadableError
 
 
 def _kept(read: Callable[[], object]) -> object:
-    """What was read, or why it can't be: one hanging command is waited for once."""
+    """The value that was read, or the error: a command that hangs is waited for only once."""
     try:
         return read()
     except UnreadableError as error:
@@ -82,7 +82,7 @@ class Machine:
 
     @property
     def report(self) -> smi.Report:
-        """What nvidia-smi says."""
+        """nvidia-smi's report."""
         if isinstance(self._report, UnreadableError):
             raise self._report
         return self._report

@@ -41,23 +41,23 @@ class Found:
         self.source = source
 
     def ok(self, subject: str, reason: str, found: object = None, expected: object = None) -> Result:
-        """It is as it should be."""
+        """A result: the part is as it should be."""
         return self._make(Status.OK, subject, reason, found, expected)
 
     def failed(self, subject: str, reason: str, found: object = None, expected: object = None) -> Result:
-        """It is wrong."""
+        """A result: the part is wrong."""
         return self._make(Status.FAILED, subject, reason, found, expected)
 
     def unknown(self, subject: str, reason: str, found: object = None, expected: object = None) -> Result:
-        """It can't be judged."""
+        """A result: the part can't be judged."""
         return self._make(Status.UNKNOWN, subject, reason, found, expected)
 
     def skipped(self, subject: str, reason: str, found: object = None) -> Result:
-        """There is nothing to judge, whatever is expected."""
+        """A result: there is nothing to judge, whatever is expected."""
         return self._make(Status.SKIPPED, subject, reason, found, None)._replace(nothing_expected=False)
 
     def unexpected(self, subject: str, found: object = None, reason: str = "no expected value") -> Result:
-        """Nothing is expected of it, and it can't be wrong by itself."""
+        """A result: nothing is expected of the part, and it can't be wrong by itself."""
         return self._make(Status.SKIPPED, subject, reason, found, None)._replace(nothing_expected=True)
 
     def equal(self, subject: str, found: object, expected: object | None) -> Result:

@@ -35,7 +35,7 @@ class Gpu:
         return None
 
     def lost(self) -> str | None:
-        """What it says instead of values if the driver lost it."""
+        """The text in place of values if the driver lost the GPU; None if it didn't."""
         for one in self.element.iter():
             if found := _LOST.search(one.text or ""):
                 return found[0]
