@@ -33,7 +33,7 @@ class Tls:
 
     @classmethod
     def of(cls, files: tuple[Path, ...], mutual: bool = True) -> Tls:
-        """Args: files: as in the attribute. Raises BadRequest for one that can't be read."""
+        """Read from files. Args: files: as in the attribute. Raises BadRequest for one that can't be read."""
         authority, certificate, key = (*map(_read, files), None, None)[:3]
         assert authority is not None
         return cls(authority, certificate, key, mutual, files)
@@ -49,7 +49,7 @@ class Tls:
 
     @classmethod
     def of_client(cls, directory: Path, role: str) -> Tls:
-        """With the role's certificate if the directory has one, else with the authority alone."""
+        """A client's, with the role's certificate if the directory has one, else with the authority alone."""
         if (directory / f"{role}.crt").exists():
             return cls.read(directory, role)
         return cls.trusting(directory / "ca.crt")

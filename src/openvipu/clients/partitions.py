@@ -231,7 +231,7 @@ def _choose(session: Session, what: str, wanted: pb.PartitionRequirements, index
 
 
 def _show_configs(session: Session, what: str, arguments: argparse.Namespace) -> None:
-    """With ``--gcd`` the file alone; without it a header line, then one JSON document.
+    """Print IPUoF configurations: with ``--gcd`` one file alone; without it a header line, then one JSON document.
 
     Scripts drop the first line and read the rest [C]: an object for one GCD, a list of them for several (our choice).
     """

@@ -43,7 +43,7 @@ class TestResult:
 
 @dataclass(frozen=True, slots=True)
 class TestBed:
-    """What a test works on."""
+    """A cluster under test, with its machines as their agents describe them."""
 
     core: Core
     cluster: Cluster

@@ -33,7 +33,7 @@ class Fault:
 
 @dataclass(slots=True)
 class Board:
-    """What the fabric holds of one machine."""
+    """One machine as the fabric has it."""
 
     serial: str
     name: str

@@ -67,7 +67,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """What is asked for. Zero, UNDEFINED and empty mean "choose for me"."""
+    """Requirements of a new partition. Zero, UNDEFINED and empty mean "choose for me"."""
 
     id: str
     size: int = 0

@@ -97,7 +97,7 @@ class SimulatedPod:
                 self._serve(self.agents[entry.machine])
 
     def faults(self) -> list[Fault]:
-        """What is planted, in a steady order."""
+        """The planted faults, in a steady order."""
         with self.fabric.lock:
             return sorted(self.fabric.faults, key=lambda fault: (fault.machine, fault.kind, fault.unit))
 
