@@ -15,7 +15,7 @@ router = APIRouter(prefix="/pods/{name}")
 
 @router.get("/receipt")
 async def receipt_page(visit: Visitor, name: str) -> Response:
-    """What was read back at the release, and whether all of it is clean."""
+    """Page of a pod's receipt: what was read back at the release, and whether all of it is clean."""
     signed = await _receipt(visit, name)
     request = await visit.caller("GET", "/v1/receipt-key")
     key = await run_in_threadpool(visit.verbs.receipt_key, request)

@@ -49,7 +49,7 @@ async def capacity(
     level: Annotated[str, Query(max_length=20)] = "",
     duration: Annotated[str, Query(max_length=20)] = "24h",
 ) -> Response:
-    """What can be ordered now, and when more will be."""
+    """Page of capacity: what can be ordered now, and when more will be."""
     if level and level not in DOMAINS:
         raise InputError("level", level, f"one of: {', '.join(DOMAINS)}")
     try:

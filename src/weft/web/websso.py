@@ -93,7 +93,7 @@ def _address(http: HttpRequest) -> str:
 
 
 def _origin(http: HttpRequest) -> str:
-    """Where Keystone posts to: one of its trusted dashboards. Host names are compared in lower case there."""
+    """The console's address that Keystone posts to, one of its trusted dashboards; it compares hosts in lower case."""
     public = http.app.state.public_url
     own = (
         f"{str(public).rstrip('/')}/ui" if public else f"{http.url.scheme}://{http.url.netloc}{base_of(http)}"
