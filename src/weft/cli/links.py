@@ -103,7 +103,7 @@ def pod_links(args: argparse.Namespace) -> Record:
 
 
 def _write_picture(path: str, found: Json) -> None:
-    """Raises `InputError` if it can't be written."""
+    """Write a picture of a pod's links. Raises `InputError` if it can't be written."""
     from weft.generate.linkpicture import link_picture
     from weft.model.views import PodLinks
 

@@ -260,5 +260,5 @@ def _wait(client: Client, args: argparse.Namespace, pod: Json, goal: WaitGoal, a
 
 
 def to_json(order: Order) -> dict[str, Any]:
-    """Only what the file contains: the server's defaults apply."""
+    """The order as JSON, with only what the file contains: the server's defaults apply."""
     return order.model_dump(mode="json", exclude_unset=True)

@@ -32,7 +32,7 @@ def add_site_commands(subparsers: Subparsers) -> None:
 
 
 def _add_sources(command: argparse.ArgumentParser) -> None:
-    """Where hardware is read from besides lists."""
+    """Add the options for sources of hardware besides lists."""
     command.add_argument(
         "--netbox", metavar="URL", help="also read the devices of this NetBox; its token is in NETBOX_TOKEN"
     )

@@ -88,7 +88,7 @@ class Bandwidth:
     weft: Transport
 
     def pod_plan(self, name: str) -> Json:
-        """What weft-check needs to test the bandwidth between a pod's servers."""
+        """The plan that weft-check needs to test the bandwidth between a pod's servers."""
         return self.weft.ask("GET", f"/v1/pods/{part('name', name)}/bandwidth/plan")
 
     def report_pod(self, name: str, document: Json) -> Json:
@@ -100,7 +100,7 @@ class Bandwidth:
         return self.weft.ask("GET", f"/v1/pods/{part('name', name)}/bandwidth")
 
     def nodes_plan(self, nodes: Sequence[str]) -> Json:
-        """What weft-check needs to test the bandwidth between nodes; for operators."""
+        """The plan that weft-check needs to test the bandwidth between nodes; for operators."""
         return self.weft.ask("GET", f"/v1/bandwidth/plan?{urlencode([('node', node) for node in nodes])}")
 
     def report_nodes(self, document: Json) -> Json:
@@ -207,7 +207,7 @@ class Client:
         return whole(self._transport.ask, "/v1/use", "rows", "until", **given)
 
     def search(self, text: str) -> Json:
-        """What has exactly this value: a name, id, GUID, address, P_Key or VLAN."""
+        """Search for what has exactly this value: a name, id, GUID, address, P_Key or VLAN."""
         return self._transport.ask("GET", f"/v1/search?{urlencode({'text': text})}")
 
     def receipt_key(self) -> Json:

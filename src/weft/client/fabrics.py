@@ -17,7 +17,7 @@ class Fabrics:
     weft: Transport
 
     def readings(self) -> list[Json]:
-        """What was read last of each fabric's managers; no manager is asked."""
+        """The last reading of each fabric's managers; no manager is asked."""
         return self.weft.ask("GET", "/v1/site/fabrics")["fabrics"]
 
     def compare(self, fabric: str | None = None) -> Json:

@@ -30,7 +30,7 @@ class Nodes:
         return self.weft.ask("GET", with_query(path, before=before, limit=limit))
 
     def part_history(self, serial: str) -> Json:
-        """In which nodes a GPU or adapter was, and which of its checks failed there, newest first."""
+        """History of a GPU or adapter: the nodes that it was in, and its checks that failed there, newest first."""
         return self.weft.ask("GET", f"/v1/parts/{part('serial', serial)}/history")
 
     def health(self, node: str) -> Json:
