@@ -60,7 +60,7 @@ LOOKED_AFTER = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class SweepSettings:
-    """Args: every: seconds between two sweeps."""
+    """Settings of the sweep. Args: every: seconds between two sweeps."""
 
     every: float = EVERY
 

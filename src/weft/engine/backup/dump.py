@@ -171,7 +171,7 @@ def row_counts(connection: Connection, namespace: str) -> dict[str, int]:
 
 
 def quoted(name: str) -> str:
-    """For pg_dump's patterns, in which a name in quotes is itself."""
+    """A name in quotes, which in pg_dump's patterns stands for itself."""
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -139,7 +139,7 @@ class Statements(ABC):
 
     @abstractmethod
     def statement(self) -> AbstractContextManager[Tx]:
-        """For reads, and writes of one statement."""
+        """A context whose statements are transactions of their own: for reads, and writes of one statement."""
         ...
 
     def rows(self, name: str, /, **values: object) -> list[Row]:

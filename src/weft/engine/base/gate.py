@@ -139,7 +139,7 @@ class Gate:
         return any(look.behind or look.error for look in self._looks.values())
 
     def says(self) -> str:
-        """For everyone: `ok`, or why nothing is changed, as far as known without asking."""
+        """`ok`, or why nothing is changed, as far as known without asking; everyone may read it."""
         looks = self._looks
         if any(look.behind for look in looks.values()):
             return BEHIND

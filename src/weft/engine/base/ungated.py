@@ -35,7 +35,7 @@ class Gated(Protocol):
         ...
 
     def says(self) -> str:
-        """For everyone: `ok`, or why nothing is changed, as far as known without asking."""
+        """`ok`, or why nothing is changed, as far as known without asking; everyone may read it."""
         ...
 
     def forget(self) -> None:

@@ -90,7 +90,7 @@ class Capacity:
 
     @classmethod
     def of(cls, counted: Counted, at: datetime, gone: Container[str], frame: Mapping[str, Any]) -> Capacity:
-        """Args: at: reservations that ended before are left out. frame: the query's single row."""
+        """From the count. Args: at: reservations that ended before are left out. frame: the query's single row."""
         some = counted.in_parts.values()
         reservations = [r for r in counted.reservations.values() if r.end is None or r.end > at]
         return cls(

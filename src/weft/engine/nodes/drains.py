@@ -30,7 +30,7 @@ from weft.planning.shapes.resolve import shape_of
 
 @dataclass(frozen=True, slots=True)
 class DrainTerms:
-    """What an operator asks for.
+    """Terms of a drain, as an operator gives them.
 
     Attributes:
         until: when the nodes should be empty; None: no time.

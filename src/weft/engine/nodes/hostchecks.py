@@ -185,7 +185,7 @@ def judge_check(database: Database, nodes: Collection[str], code: str, judged: J
 
 
 def checks_failed(rows: Sequence[Mapping[str, Any]]) -> list[Message]:
-    """What people read of failed checks of a pod's nodes; rows of node and code."""
+    """Messages about failed checks of a pod's nodes. Args: rows: of node and code."""
     codes: dict[tuple[str, bool], dict[str, None]] = {}
     for row in rows:
         codes.setdefault((row["node"], row["inner_host"]), {})[row["code"]] = None

@@ -51,7 +51,7 @@ class DownHost:
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What workers read last.
+    """Workers' last readings.
 
     Attributes:
         at: the time of these readings.
@@ -191,7 +191,7 @@ _VALUES = Latest[Mapping[str, HealthValue]]()
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What health follows from.
+    """What nodes' health is computed from.
 
     Attributes:
         excluded: nodes that get no orders because of their own checks.

@@ -29,7 +29,7 @@ that had been suspended."""
 
 
 class Claim(Enum):
-    """What a resource with weft's mark is."""
+    """Kinds of resources with weft's mark, by whose they are."""
 
     OWNED = "owned"
     """It belongs to a live pod, also while it is created or deleted: the loop takes care of it."""
@@ -90,7 +90,11 @@ class Owners:
 
     @classmethod
     def read(cls, tx: Tx, things: Sequence[Marked], listed_at: datetime) -> Owners:
-        """Args: listed_at: a moment before the listing began, which may still show what was released after it."""
+        """Read the database.
+
+        Args:
+            listed_at: a moment before the listing began, which may still show what was released after it.
+        """
         named = sorted({i for t in things if t.owner and (i := uuid_of(t.owner.id))}, key=str)
         ids = sorted({t.id for t in things})
         rows = tx.rows("owners_of", ids=ids, owners=named)
@@ -172,7 +176,7 @@ class Owners:
         return sorted(fitting, key=lambda r: r["outside_id"] != thing.id)
 
     def _unknown(self, thing: Marked) -> Ownership:
-        """For a segment or a machine, whose marks only weft writes."""
+        """Ownership by the mark of a segment or a machine, which only weft writes."""
         known = self._owners.get(thing.owner) if thing.owner else None
         if known is not None and thing.owner is not None and self._is_forgotten(thing.owner):
             why = f"it carries the mark of {_named(known)}, which {_released(known)}"

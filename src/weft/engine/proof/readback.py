@@ -71,7 +71,7 @@ class ReadBack:
 
 
 def unfree(read: ReadBack, numbers: Iterable[tuple[str, int]]) -> frozenset[tuple[str, int]]:
-    """Those of the numbers that may still be in use outside, and must not be assigned again.
+    """The numbers among these that may still be in use outside, and must not be assigned again.
 
     A number is free once every segment and network that uses it was read back clean, whatever else is left: groups,
     routers, floating IPs, key pairs and data are on no wire, and their tenant can keep them from being deleted. A

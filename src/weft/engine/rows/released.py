@@ -25,7 +25,7 @@ def released_pods(database: Database, since: datetime) -> Iterator[PodRecord]:
 
 
 def released_owners(database: Database, since: datetime) -> Iterator[OwnerRecord]:
-    """The same for owners other than pods."""
+    """As `released_pods`, for owners other than pods."""
     return _pages(database, "owners_released_since", OwnerRecord.of, LAST, _HIGHEST, since=since)
 
 

@@ -50,7 +50,7 @@ class ShownResource:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> ShownResource:
-        """Raises `UnreadableError`."""
+        """From a row. Raises `UnreadableError`."""
         try:
             document = fields(Resource, row["document"])
             return cls(

@@ -37,7 +37,7 @@ NO_PROJECT = ""
 
 @dataclass(frozen=True, slots=True)
 class DesiredSite:
-    """What was applied.
+    """What an operator applied of a site.
 
     Attributes:
         generation: of the site.

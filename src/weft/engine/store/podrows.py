@@ -53,7 +53,7 @@ class PodRows:
         return {r["node"]: Sharing(frozenset(r["ids"]), r["unanswered"]) for r in rows}
 
     def find(self, name: str, project_id: str | None) -> PodRecord:
-        """By id or name; `project_id` None searches all projects. Raises `NotFoundError`, `ConflictError`."""
+        """A pod by id or name; `project_id` None searches all projects. Raises `NotFoundError`, `ConflictError`."""
         with self._database.statement() as tx:
             row = tx.row("pod_by_id", id=self._which(tx, name, project_id).id)
         if row is None:
@@ -173,8 +173,7 @@ class PodRows:
             self._answered(pod.id, asked)
 
     def _may_act(self, pod: PodRecord) -> None:
-        """Raises `ConflictError` or `UnknownError` while the gate is closed: the machine may be another pod's by
-        now."""
+        """Raise `ConflictError` or `UnknownError` while the gate is closed: the machine may be another pod's by now."""
         closed = self._database.gate.closed({pod.plan.cloud})
         if closed is None:
             return

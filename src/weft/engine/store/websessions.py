@@ -58,7 +58,7 @@ class WebSessions:
         return SealedSession(bytes(row["sealed"]), row["expires_at"]) if row else None
 
     def still_there(self, digests: Collection[bytes]) -> frozenset[bytes]:
-        """Those of them whose sessions haven't ended."""
+        """The digests among these whose sessions haven't ended."""
         with self._database.statement() as tx:
             rows = tx.rows("web_sessions_there", digests=list(digests), at=tx.given)
         return frozenset(bytes(row["digest"]) for row in rows)

@@ -26,7 +26,7 @@ def not_ready(verdict: Verdict, otherwise: str = "") -> News:
 
 
 def news_of(records: Iterable[ResourceRecord], changes: Iterable[Change]) -> list[Change]:
-    """Only the changes that differ from the row."""
+    """The changes that differ from their rows."""
     old = {r.key: r for r in records}
     return [c for c in changes if _is_news(c, old[c.key])]
 

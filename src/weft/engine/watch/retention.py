@@ -42,7 +42,7 @@ MOST_BATCHES = 200
 
 @dataclass(frozen=True, slots=True)
 class RetentionSettings:
-    """Args: every: seconds between rounds. batch: rows per transaction. pause: seconds between transactions."""
+    """Args: every: seconds between rounds. batch: rows of a transaction. pause: seconds between transactions."""
 
     every: float = EVERY
     batch: int = BATCH
