@@ -132,7 +132,7 @@ def show(session: Session, arguments: argparse.Namespace) -> None:
 def partition_table(partitions: list[pb.Partition], for_admin: bool) -> str:
     """The columns that scripts read. The users' table is public: names, order and spelling.
 
-    Administrators' scripts take the partition from the third column [C], where the first two tell where it
+    Administrators' scripts take the partition from the third column [C], where the first two say where it
     was cut from; which of them comes first is not public, the wider one is our choice. Every cell is one
     word, since scripts split lines at blanks too.
     """

@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _main(arguments: argparse.Namespace) -> int:
     listen_address(arguments.control)
-    return _tell(arguments) if arguments.verb else _run(arguments)
+    return _control(arguments) if arguments.verb else _run(arguments)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -98,7 +98,7 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _tell(arguments: argparse.Namespace) -> int:
+def _control(arguments: argparse.Namespace) -> int:
     with channel(arguments.control) as link:
         stub = pb_grpc.SimulationServiceStub(link)
         try:
