@@ -150,13 +150,13 @@ def _check(args: argparse.Namespace) -> int:
             }
         )
     else:
-        _tell(site, notes, differences, args, written, partial)
+        _print_check(site, notes, differences, args, written, partial)
         if args.adapters:
             say(f"adapters: {len(settings) or 'no'} setting{'' if len(settings) == 1 else 's'} to change")
         for line in settings:
             say(f"  {line}")
         if live is not None:
-            _tell_live(live)
+            _report_live(live)
     return code
 
 
@@ -168,7 +168,7 @@ def _live(site: Site, profile: str | None) -> LiveCheck:
     return live if profile is None else live + check_accounts(site, profile) + check_aggregates(site, profile)
 
 
-def _tell_live(live: LiveCheck) -> None:
+def _report_live(live: LiveCheck) -> None:
     asked = f"{live.managers} manager{'' if live.managers == 1 else 's'} queried"
     wrong = len(live.weaknesses)
     say(f"live: {asked}, {wrong or 'no'} setting{'' if wrong == 1 else 's'} to change")
@@ -183,7 +183,7 @@ def _tell_live(live: LiveCheck) -> None:
         say(f"    without it a tenant with root on a server can: {one.allows}")
 
 
-def _tell(
+def _print_check(
     site: Site,
     notes: tuple[str, ...],
     differences: tuple[FabricDifference, ...],

@@ -125,7 +125,7 @@ def _import(args: argparse.Namespace) -> int:
             }
         )
     else:
-        _tell(imported, written)
+        _print_import(imported, written)
     return 0
 
 
@@ -187,7 +187,7 @@ def _given(option: str, texts: list[str]) -> dict[str, str]:
     return given
 
 
-def _tell(imported: Imported, written: list[str]) -> None:
+def _print_import(imported: Imported, written: list[str]) -> None:
     counts = ", ".join(f"{table} {count}" for table, count in imported.rows.items())
     say(f"site {imported.site.name}: the lists are valid: {counts}")
     if imported.given:

@@ -90,7 +90,7 @@ def _plan(args: argparse.Namespace) -> int:
     """`weft site plan` and `apply`; returns 1 if something is in the way."""
     answer = client_of(args).site.plan(args.adopt)
     code = exit_code(args, answer["conflicts"])
-    _tell_plan(args, answer)
+    _print_plan(args, answer)
     return code
 
 
@@ -101,7 +101,7 @@ def _apply(args: argparse.Namespace) -> int:
     # A site without networks has nothing that could be waited for, unless it had some before.
     waits = args.wait and bool(answer["resources"] or answer["steps"])
     if not (args.json and waits):  # JSON is one document
-        _tell_plan(args, answer, applied=True)
+        _print_plan(args, answer, applied=True)
     if not waits:
         return 0
     return _wait(args, client, after, lambda view: view["done"])
@@ -113,12 +113,12 @@ def _destroy(args: argparse.Namespace) -> int:
     view = client.site.destroy()
     if args.wait:
         return _wait(args, client, after, lambda view: view["state"] == "RELEASED")
-    _tell(args, view)
+    _print_state(args, view)
     return 0
 
 
 def _abandon(args: argparse.Namespace) -> int:
-    _tell(args, client_of(args).site.abandon(args.reason))
+    _print_state(args, client_of(args).site.abandon(args.reason))
     return 0
 
 
@@ -170,7 +170,7 @@ def _wait(args: argparse.Namespace, client: Client, after: int, over: Callable[[
             warn(f"weft: {error}")
             time.sleep(POLL)
         if view is not None and over(view):
-            _tell(args, view)
+            _print_state(args, view)
             return 0
         if tried and view and view["needs_person"]:
             warn(f"weft: it needs attention, and is retried meanwhile: {view['reason']}")
@@ -187,7 +187,7 @@ def _wait(args: argparse.Namespace, client: Client, after: int, over: Callable[[
         pause = POLL if view is not None and view["state"] == "READY" else LONGEST_PAUSE
 
 
-def _tell_plan(args: argparse.Namespace, answer: Json, applied: bool = False) -> None:
+def _print_plan(args: argparse.Namespace, answer: Json, applied: bool = False) -> None:
     from weft.cli import text
 
     if args.json:
@@ -196,7 +196,7 @@ def _tell_plan(args: argparse.Namespace, answer: Json, applied: bool = False) ->
         say(text.site_plan(answer, applied))
 
 
-def _tell(args: argparse.Namespace, view: Json) -> None:
+def _print_state(args: argparse.Namespace, view: Json) -> None:
     if args.json:
         write_json(view)
     else:
