@@ -26,7 +26,8 @@ def said(error: Exception) -> str:
 
 def known(error: BaseException) -> WeftError:
     """The error if weft raised it on purpose; otherwise logs it and returns a `DefectError`. Raises errors that end the
-    visit."""
+    visit.
+    """
     if isinstance(error, WeftError):
         return error
     if not isinstance(error, Exception) or isinstance(error, LostError):

@@ -91,7 +91,7 @@ def store_report(
         )
         note_parts(tx, node, now, document, _new(before, problems))
         if _note(tx, node, now, before, problems):
-            _tell_pods(tx, node, before, problems, counts)
+            _notify_pods(tx, node, before, problems, counts)
         if frees or before != problems:
             tx.run("touch_queue", at=now)
         ended = site is not None and record_own_checks(tx, site, node, document, problems, current)
@@ -203,7 +203,7 @@ def _new(before: Problems, after: Problems) -> list[CheckProblem]:
     return [one for one in failed if one.key not in before or before[one.key].status != "failed"]
 
 
-def _tell_pods(tx: Tx, node: str, before: Problems, after: Problems, counts: Callable[[str], bool]) -> None:
+def _notify_pods(tx: Tx, node: str, before: Problems, after: Problems, counts: Callable[[str], bool]) -> None:
     """Write an event of each pod there, if a check newly failed that counts."""
     codes = sorted({one.code for one in _new(before, after) if counts(one.code)})
     if not codes:

@@ -29,7 +29,7 @@ from weft.planning.owners.numbers import numbers_of
 from weft.ports.clock import Clock
 
 
-def _nobody(nodes: Collection[str]) -> frozenset[str]:
+def _unshared(nodes: Collection[str]) -> frozenset[str]:
     """No node is shared with other pods."""
     return frozenset()
 
@@ -57,7 +57,7 @@ class ReleaseReader:
         began: datetime,
         holding: Collection[str] = (),
         former: Mapping[str, tuple[Membership, ...]] | None = None,
-        beside: Beside = _nobody,
+        beside: Beside = _unshared,
         numbers: Collection[tuple[str, int]] | None = None,
     ) -> None:
         self._numbers = numbers

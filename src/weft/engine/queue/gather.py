@@ -307,7 +307,7 @@ def down_nodes(site: Site, world: World, cloud: str) -> dict[str, str]:
     """Node -> why Nova can't boot on it. Raises `UnknownError` if the cloud is unreachable."""
     hosts = world.clouds[cloud].hosts()
     nodes = hosts_of(site, cloud)
-    # Nearly always all are up, which sets tell faster than a loop.
+    # Nearly always all are up, which a comparison of sets shows faster than a loop.
     bad = set(host_names(site, cloud).difference(hosts))
     if set(hosts.values()) != {"up"}:
         bad |= {host for host, state in hosts.items() if state != "up"}

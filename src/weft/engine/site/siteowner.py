@@ -139,7 +139,7 @@ def live_of(tx: Tx, owners: Collection[Owner]) -> set[Owner]:
 
 
 def _going(records: Mapping[str, ResourceRecord], graph: Graph) -> list[ResourceRecord]:
-    """Resources that exist and will be removed: they aren't in this graph, or only in another form."""
+    """Resources that exist and will be removed: they aren't in this graph, or are recreated for it."""
     known = known_rows(records.values())
     removed = set(follow(known, with_former(graph, known)).removed)
     return [r for r in records.values() if not r.is_nowhere and (r.key in removed or not r.wanted)]
