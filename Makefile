@@ -8,7 +8,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Each distribution's own: docs/decisions/distributions.md.
 PROJECTS := pyproject.toml packages/agents/pyproject.toml packages/openvipu/pyproject.toml lab/pyproject.toml
 
-.PHONY: help setup weft-check wheels deb check format test test-fast test-database test-fabric test-cloud nightly bench demo acceptance docs console-assets lock clean
+.PHONY: help setup weft-check wheels deb check format test test-landing test-fast test-database test-fabric test-cloud nightly bench demo acceptance docs console-assets lock clean
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -28,8 +28,11 @@ format: setup ## Put the code into its format
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
-test: setup ## Every test but the nightly ones: those of Python and PostgreSQL first, then on real fabrics and with single services; a lab's beside them
+test: setup ## Every test but those of landings and of the night: with Python and PostgreSQL, on real fabrics, and the main stories on a lab
 	@tools/test.sh
+
+test-landing: setup ## What CI runs besides: the driver's contract and lies on a lab's OpenStack, single services, exports read by their tools
+	@tools/test.sh landing
 
 test-fast: setup ## Only what needs nothing but Python and network namespaces
 	@tools/packages.sh iproute2 systemd dnsmasq-base

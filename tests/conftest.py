@@ -67,7 +67,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Who uses the embedded PostgreSQL or a lab is marked so: `make test-fast` does without.
+    """Who uses the embedded PostgreSQL, a lab or single services is marked so: `make test-fast` does without.
 
     A mark that brings a test to a fabric is written in the test's own folder, and one that brings it to the services of
     a cloud in its own file: tools/test.sh looks there for what it has to collect.
@@ -78,6 +78,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("database")
         if "lab" in names:
             item.add_marker("lab")
+        if item.get_closest_marker("cloud") and not item.get_closest_marker("lab"):
+            item.add_marker("landing")
         for mark, place in (("cloud", item.path), ("fabric", item.path.parent)):
             if item.get_closest_marker(mark) and not _mentioned(f"mark.{mark}", place):
                 raise pytest.UsageError(f"{item.nodeid}: {place} doesn't say mark.{mark}")

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Every test but those of the night, in three parts; says what it is doing. All parts run, also after one has failed.
-# `test.sh nightly`: those too. WEFT_TESTS_SLOWEST: how many of the slowest tests of each part are listed.
+# Every test but those of landings and of the night, in three parts; says what it is doing. All parts run, also after one
+# has failed. `test.sh landing`: those alone. `test.sh nightly`: all. WEFT_TESTS_SLOWEST: how many of the
+# slowest tests of each part are listed.
 # The lab starts and its tests run while the other parts do: they wait for services, the others compute.
 # The lab is taken down at the end, whatever happens.
 set -uo pipefail
@@ -8,9 +9,14 @@ cd "$(dirname "$0")/.." || exit 1
 [ -n "${WEFT_ALONE:-}" ] || exec .venv/bin/python -m weftlab.alone "tools/$(basename "$0")" "$@" # nothing outlives it
 export PYTHONDONTWRITEBYTECODE= # tests start many processes, which would compile everything that they import
 status=0
+kind=${1:-}
 which=" and not nightly"
 adapters="--hcas 1" # a port costs Neutron and Nova half a second of processor; nodes on Ethernet have two all the same
-[ "${1:-}" = nightly ] && which="" adapters=""
+case $kind in
+nightly) which="" adapters="" ;;
+landing) on_labs="lab and landing$which" ;;
+*) on_labs="lab and not landing$which" ;;
+esac
 # Collecting takes a process ten seconds: where no test has a mark there is nothing to collect.
 with_mark() { grep -rlE "mark\.$1\b" tests --include="*.py"; }
 lab=$(mktemp -d /tmp/weft-test-XXXXXX)
@@ -37,7 +43,7 @@ on_the_lab() { # TITLE TESTS…
     # shellcheck disable=SC2086 # words
     if .venv/bin/weft lab up --fabric both --tenant-networks $adapters --state "$lab/lab" --ports "$ports" >"$lab/up" 2>&1
     then
-        WEFT_TEST_LAB="$lab/lab" part "$title" -m "lab$which" "$@"
+        WEFT_TEST_LAB="$lab/lab" part "$title" -m "${on_labs:-lab}" "$@"
     else
         echo "== $title: FAILED: the lab did not start"
         tail -n 40 "$lab/up"
@@ -61,13 +67,16 @@ renice -n 5 $$ >/dev/null
 # Half of the time of a test of a driver is waiting: two processes more than there are processors, and those tests in one
 # part with those of PostgreSQL, which compute. Each process collects, but once, not once for each of two parts.
 processes=$(($(nproc) + 2))
-part "1 of 3: pure functions and fakes; with the embedded PostgreSQL" \
+[ "$kind" = landing ] || part "1 of 3: pure functions and fakes; with the embedded PostgreSQL" \
     -n "$processes" --dist worksteal -m "not fabric and not cloud$which" || status=1
 # Each fabric's tests are in one process, and mostly wait; services compute meanwhile (tests/helpers/byrig.py).
 # shellcheck disable=SC2046 # words
-part "2 of 3: fabrics: a real OpenSM over ibsim, switches by Open vSwitch; single services of OpenStack; exports read by their tools" \
-    -n "$processes" --dist loadgroup -m "((fabric and not cloud) or (cloud and not lab))$which" \
-    $(with_mark fabric | xargs -n 1 dirname | sort -u | grep -v "^tests/e2e") $(with_mark cloud) || status=1
+[ "$kind" = landing ] || part "2 of 3: fabrics: a real OpenSM over ibsim, switches by Open vSwitch" \
+    -n "$processes" --dist loadgroup -m "fabric and not cloud and not landing$which" \
+    $(with_mark fabric | xargs -n 1 dirname | sort -u | grep -v "^tests/e2e") || status=1
+# shellcheck disable=SC2046 # words
+[ -z "$kind" ] || part "single services of OpenStack; exports read by their tools" \
+    -n "$processes" --dist loadgroup -m "landing and not lab$which" $(with_mark cloud) $(with_mark landing) || status=1
 wait "$beside" || status=1
 beside=
 cat "$lab/log"

@@ -22,7 +22,7 @@ from weftlab.guests import guests_folder
 from weftlab.ipu import agents_tls, here
 from weftlab.lab import Lab
 
-pytestmark = pytest.mark.cloud
+pytestmark = [pytest.mark.cloud, pytest.mark.landing]
 
 ORDER = """\
 name: {name}

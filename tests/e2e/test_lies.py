@@ -18,7 +18,7 @@ from tests.e2e.pod_watch import PodWatch
 from weftlab.lab import Lab
 from weftlab.liar import Liar
 
-pytestmark = pytest.mark.cloud
+pytestmark = [pytest.mark.cloud, pytest.mark.landing]
 
 
 HIDING = "empty_list200"

@@ -29,7 +29,7 @@ from weftlab.lab import Lab
 from weftlab.switches.hosts import Reach
 from weftlab.switches.labsite import FABRIC, PHYSICAL_NETWORK, host_name, lab_ovs
 
-pytestmark = pytest.mark.cloud
+pytestmark = [pytest.mark.cloud, pytest.mark.landing]
 
 MEMBERS = ("roce01", "roce03")
 """On both leaves, which are an Arista's and a Cumulus Linux's interface."""

@@ -19,7 +19,7 @@ from weft.model.specs import AggregateSpec, FlavorSpec, ImagePropertiesSpec, Spe
 from weft.ports.resources import Scope
 from weftlab.lab import Lab
 
-pytestmark = pytest.mark.cloud
+pytestmark = [pytest.mark.cloud, pytest.mark.landing]
 
 SITE = Scope("lab", Owner("site", "00000009-0000-4000-8000-00000000000a"), "lab", "")
 LEAVING = replace(SITE, leaving=True)

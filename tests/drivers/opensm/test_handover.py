@@ -11,7 +11,7 @@ from weft.model.fabric import ManagerState
 from weft.model.ids import FULL_MEMBER
 from weft.model.resources import Resource, Status
 
-pytestmark = pytest.mark.fabric
+pytestmark = [pytest.mark.fabric, pytest.mark.landing]
 KEY, LATER = 0x101, 0x102
 
 

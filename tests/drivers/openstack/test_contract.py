@@ -16,7 +16,7 @@ from weft.model.specs import NetworkSpec, PortSpec, SecurityGroupSpec, SubnetSpe
 from weft.model.uses import InUseError
 from weft.ports.occupants import Ended
 
-REAL = [pytest.mark.cloud, pytest.mark.lab]
+REAL = [pytest.mark.cloud, pytest.mark.lab, pytest.mark.landing]
 NIGHTLY = pytest.mark.nightly(
     reason="20 to 30 s of processor; by day a pod from nothing and back, and this on the fake"
 )

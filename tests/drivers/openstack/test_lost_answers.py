@@ -19,7 +19,7 @@ from weft.model.specs import NetworkSpec, PortSpec, SecurityGroupSpec, Spec, Sub
 from weft.testing.seen import there
 from weftlab.lab import Lab
 
-pytestmark = pytest.mark.cloud
+pytestmark = [pytest.mark.cloud, pytest.mark.landing]
 
 SEGMENT = 930
 

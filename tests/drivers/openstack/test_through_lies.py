@@ -33,7 +33,7 @@ from weftlab.catalog import API_SERVICES
 from weftlab.lab import Lab
 from weftlab.liar import LIES, Liar, Route, running
 
-pytestmark = pytest.mark.cloud
+pytestmark = [pytest.mark.cloud, pytest.mark.landing]
 
 SEGMENT = 931
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFoqGQ0mJmTsZLuYlEGwLtxl8V6M0Lp3tm1dJ8D4hQxY"
