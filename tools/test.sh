@@ -68,14 +68,14 @@ renice -n 5 $$ >/dev/null
 # part with those of PostgreSQL, which compute. Each process collects, but once, not once for each of two parts.
 processes=$(($(nproc) + 2))
 [ "$kind" = landing ] || part "1 of 3: pure functions and fakes; with the embedded PostgreSQL" \
-    -n "$processes" --dist worksteal -m "not fabric and not cloud$which" || status=1
+    -n "$processes" --dist worksteal -m "not fabric and not cloud and not landing$which" || status=1
 # Each fabric's tests are in one process, and mostly wait; services compute meanwhile (tests/helpers/byrig.py).
 # shellcheck disable=SC2046 # words
 [ "$kind" = landing ] || part "2 of 3: fabrics: a real OpenSM over ibsim, switches by Open vSwitch" \
     -n "$processes" --dist loadgroup -m "fabric and not cloud and not landing$which" \
     $(with_mark fabric | xargs -n 1 dirname | sort -u | grep -v "^tests/e2e") || status=1
 # shellcheck disable=SC2046 # words
-[ -z "$kind" ] || part "single services of OpenStack; exports read by their tools" \
+[ -z "$kind" ] || part "single services of OpenStack; exports read by their tools; two versions beside each other; the console in a browser" \
     -n "$processes" --dist loadgroup -m "landing and not lab$which" $(with_mark cloud) $(with_mark landing) || status=1
 wait "$beside" || status=1
 beside=

@@ -11,9 +11,13 @@ import tomllib
 from importlib import import_module
 from pathlib import Path
 
+import pytest
+
 from tests.helpers.desk import Desk
 from tests.helpers.paths import ROOT
 from weft.osc.tree import pod_commands
+
+pytestmark = pytest.mark.landing
 
 _CACHE = tempfile.gettempdir()
 """stevedore remembers entry points there; a test's own home would be scanned by every command."""

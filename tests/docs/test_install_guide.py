@@ -198,6 +198,7 @@ AT_NIGHT = pytest.mark.nightly(
 )
 
 
+@pytest.mark.landing
 def test_guide_can_be_followed(roots: Path) -> None:
     """Every command succeeds, and leaves the files that later ones need, with their modes."""
     said = follow(roots, "install.md")

@@ -27,6 +27,8 @@ from tests.upgrade.versions import (
 )
 from tests.upgrade.versions import again as repeated
 
+pytestmark = pytest.mark.landing
+
 Begin = Callable[[Tree], Version]
 
 

@@ -15,6 +15,8 @@ from tests.helpers.archives import unpack
 from tests.helpers.paths import ROOT
 from tests.upgrade.versions import NODES, Tree, Version, again, this_tree
 
+pytestmark = pytest.mark.landing
+
 PREVIOUS = ROOT / "tests" / "upgrade" / "previous.txt"
 """The commit that this version is upgraded from; each release moves it forward."""
 PARTS = {

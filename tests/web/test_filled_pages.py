@@ -17,6 +17,8 @@ from weft.web.sitenav import OWN_PAGES, PAGES
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+pytestmark = pytest.mark.landing
+
 __all__ = ["axe", "tab"]
 FURTHER = (
     "/site/nodes/gpu01",

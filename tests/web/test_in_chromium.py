@@ -20,6 +20,8 @@ from tests.web.test_site_pages import OLGA
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+pytestmark = pytest.mark.landing
+
 pytest.importorskip("playwright.sync_api")
 
 

@@ -53,7 +53,7 @@ def test_fields_and_text_are_kept_in_step(pods_console: Console, browser: Browse
     browser.get("/ui/order")
     text = "name: a\nnodes:\n  count: 1\n  flavor: gpu8\n  image: tiny\naccess:\n  ssh_from: [10.0.0.0/8]\n"
     page = browser.post("/ui/order", {"do": "plan-yaml", "yaml": text})
-    assert 'name="nodes.flavor" maxlength="255" autocomplete="off" value="gpu8"' in page.text
+    assert re.search(r'<input[^>]* name="nodes.flavor"[^>]* value="gpu8"', page.text)
     page = browser.post("/ui/order", {"do": "plan", "yaml": text, **FIELDS, "lease.duration": "12h"})
     order = load_order(yaml_of(page))
     assert (order.name, order.nodes.count, order.lease.duration) == ("train", 2, "12h")
