@@ -31,7 +31,7 @@ format: setup ## Put the code into its format
 test: setup ## Every test but those of landings and of the night: with Python and PostgreSQL, on real fabrics, and the main stories on a lab
 	@tools/test.sh
 
-test-landing: setup ## What CI runs besides: the driver's contract and lies on a lab's OpenStack, single services, exports read by their tools
+test-landing: setup ## What CI runs besides: the driver's contract and lies on a lab's OpenStack, single services, exports read by their tools, upgrades, an install guide, the console in Chromium
 	@tools/test.sh landing
 
 test-fast: setup ## Only what needs nothing but Python and network namespaces

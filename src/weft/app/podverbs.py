@@ -30,12 +30,12 @@ class PodVerbs:
     def order_names(self, request: Request) -> OrderNames:
         """Flavors that the site describes and images, of all clouds, as far as the project may use them; a cloud that
         can't be read has none."""
-        project, site = self._desk.project(request, "pods:plan"), self._desk.store.site().site
+        project, record = self._desk.project(request, "pods:plan"), self._desk.store.site()
         found: tuple[set[str], set[str]] = set(), set()
-        for name, facts in self._desk.keeper.world().clouds.items():
+        for name, facts in self._desk.keeper.world_of(record).clouds.items():
             with suppress(WeftError):
                 names = facts.order_names(project)
-                found[0].update(site.clouds[name].flavors.keys() & set(names.flavors))
+                found[0].update(record.site.clouds[name].flavors.keys() & set(names.flavors))
                 found[1].update(names.images)
         flavors, images = (tuple(sorted(one)[:MOST_NAMES]) for one in found)
         return OrderNames(flavors=flavors, images=images)

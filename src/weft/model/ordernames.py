@@ -5,11 +5,11 @@ from __future__ import annotations
 from weft.model.base import Document
 
 MOST_NAMES = 500
-"""Names of one kind."""
+"""Names of one kind that are offered."""
 
 
 class OrderNames(Document):
-    """What the cloud lets a project use. At most `MOST_NAMES` of each, sorted."""
+    """What the cloud lets a project use. Sorted."""
 
     flavors: tuple[str, ...] = ()
     images: tuple[str, ...] = ()

@@ -105,14 +105,20 @@ class PodProxy(Proxy):
         return self._shown("POST", pod, "/replace", {"node": node, **options})
 
     def pod_events(self, pod: NameOrPod, after: int = 0) -> list[dict[str, Any]]:
-        """Events of a pod after a sequence number, page after page."""
+        """Events of a pod after a sequence number, page after page.
+
+        Raises `SDKException` for a page that doesn't go on: a proxy that drops queries always gives the first one.
+        """
         events: list[dict[str, Any]] = []
-        following: int | None = after
-        while following is not None:
-            page = self.get(f"{_path(pod)}/events", params={"after": following}).json()
+        while True:
+            page = self.get(f"{_path(pod)}/events", params={"after": after}).json()
             events += page["events"]
-            following = page.get("next")
-        return events
+            following: int | None = page.get("next")
+            if following is None:
+                return events
+            if following <= after:
+                raise exceptions.SDKException(f"events after {after} are followed by those after {following}")
+            after = following
 
     def pod_receipt(self, pod: NameOrPod) -> dict[str, Any]:
         """The signed receipt of a pod's release. Raises `ConflictException` before there is one."""

@@ -17,7 +17,7 @@ from weft.app.verbs import Request
 from weft.model.errors import NotFoundError, WeftError
 from weft.model.messages import health
 from weft.model.messages.message import Message
-from weft.model.views import FabricReading, NetworkSearch, NodeState, PodSearch
+from weft.model.views import FabricReading, NetworkSearch, NetworkSummary, NodeState, PodSearch
 from weft.web.sitenav import node_path
 from weft.web.visits import Visit, Visitor
 
@@ -25,7 +25,9 @@ router = APIRouter(prefix="/site")
 SHOWN = 50
 """Alarms of a group that the page shows; the rest are counted."""
 MOST = 250
-"""Pods or networks with an alarm that are read for the page: a thousand took three times as long as any other page."""
+"""Alarms of pods or networks that are read for the page: a thousand took three times as long as any other page."""
+PAGE = 1000
+"""Networks that are read at once, in whatever state they are."""
 _STATES: tuple[NodeState, ...] = ("quarantined", "failed")
 OLD_READING = 300.0
 """Seconds after which a fabric's reading is an alarm; it is read every minute."""
@@ -60,6 +62,7 @@ class Group:
 
     Attributes:
         summary: how many of what.
+        further: number of alarms that the page doesn't show; at least so many, if the group has `MOST`.
         unread: why it isn't known whether there are any.
     """
 
@@ -68,6 +71,12 @@ class Group:
     summary: str = ""
     unread: str = ""
     further: int = 0
+
+    @property
+    def more(self) -> str:
+        """How many further ones there are, in words."""
+        least = "At least " if len(self.alarms) + self.further >= MOST else ""
+        return f"{least}{self.further} further ones."
 
 
 @router.get("/alarms")
@@ -172,8 +181,7 @@ def _troubles(one: FabricReading) -> list[tuple[str, str]]:
 
 
 async def _networks(visit: Visit, request: Request) -> list[Alarm]:
-    search = NetworkSearch(all_projects=True, limit=MOST)
-    networks = await run_in_threadpool(visit.verbs.networks.list, request, search)
+    networks = await run_in_threadpool(_failed_networks, visit, request)
     return [
         Alarm(
             f"{one.name} of {one.project_id}",
@@ -184,8 +192,20 @@ async def _networks(visit: Visit, request: Request) -> list[Alarm]:
             one.code,
         )
         for one in networks
-        if one.state in ("FAILED", "DEGRADED")
     ]
+
+
+def _failed_networks(visit: Visit, request: Request) -> list[NetworkSummary]:
+    """Networks that aren't as wanted, by id, page after page; at most `MOST`."""
+    found: list[NetworkSummary] = []
+    search = NetworkSearch(all_projects=True, limit=PAGE)
+    while len(found) < MOST:
+        rows = visit.verbs.networks.list(request, search)
+        found += [one for one in rows if one.state in ("FAILED", "DEGRADED")]
+        if len(rows) < PAGE:
+            break
+        search = search.model_copy(update={"marker": rows[-1].id})
+    return found[:MOST]
 
 
 async def _site(visit: Visit, request: Request) -> list[Alarm]:

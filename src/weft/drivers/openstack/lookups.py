@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import PermanentError, UnknownError
-from weft.model.ordernames import MOST_NAMES, OrderNames
+from weft.model.ordernames import OrderNames
 from weft.ports.patience import waiting_at_most
 
 REMEMBERED = 60.0
@@ -35,7 +35,7 @@ class Hypervisor(NamedTuple):
 
 
 def _names(rows: list[Json]) -> tuple[str, ...]:
-    return tuple(sorted({row["name"] for row in rows if row.get("name")})[:MOST_NAMES])
+    return tuple(sorted({row["name"] for row in rows if row.get("name")}))
 
 
 class Lookups:
