@@ -78,6 +78,14 @@ def test_all_pages_of_events_are_read(proxy: PodProxy, monkeypatch: pytest.Monke
     assert proxy.pod_events(made) == whole and len(asked) == len(whole) > 1
 
 
+def test_repeated_page_of_events_is_an_error(proxy: PodProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy in front that drops queries answers each request with the first page."""
+    page = {"events": [{"sequence": 1}], "next": 1}
+    monkeypatch.setattr(proxy, "get", lambda *_, **__: SimpleNamespace(json=lambda: page))
+    with pytest.raises(exceptions.SDKException, match="followed by those after 1"):
+        proxy.pod_events("p1")
+
+
 def test_same_key_gives_the_same_pod(proxy: PodProxy) -> None:
     first = proxy.create_pod(key="7c2d", **ORDER)
     assert proxy.create_pod(key="7c2d", **ORDER).id == first.id

@@ -137,7 +137,7 @@ async def undrain(visit: Visitor) -> Response:
         raise InputError("target", target[:64], "a node, rack or leaf")
     drains = await _drains_of(visit, target)
     check_unchanged(form, print_of(*drains), f"the drain of {target}")
-    newest = max((one.revision for one in drains), default=None)
+    newest = max(one.revision for one in drains)
     request = await visit.caller("DELETE", f"/v1/drains/{target}")
     await run_in_threadpool(visit.verbs.nodes.undrain, request, target, newest)
     return visit.to(_STOPS)
