@@ -85,7 +85,10 @@ async def _apply(
     remove = form.get("remove", "").split()
     request = await visit.caller("PUT", f"/v1/pods/{pod.id}")
 
-    other = ConflictError("it would change something else now: plan it again. Nothing was changed")
+    other = ConflictError(
+        "it would change something else now: plan it again; if the plan stays the same, one of its nodes is in use, "
+        "which plans know after some minutes. Nothing was changed"
+    )
     differs = False
 
     def agreed(change: PodChange) -> None:
