@@ -63,10 +63,13 @@ class DrainVerbs(DeskVerbs):
         """What a drain concerns, and what happens to each pod at its time."""
         pods = _pods(capacity, nodes)
         orders = orders_on(self._desk.store.database, pods) if drain.until is not None else {}
+        holds = (*capacity.holds.values(), *capacity.shared)
+        left = {(hold.pod.id, hold.node) for hold in holds if hold.leaving is not None}
+        staying = {pod: [n for n in one.nodes if (pod, n) not in left] for pod, one in pods.items()}
         said = {
-            pod: then_of(orders[pod], drain, one.nodes, _spares(capacity, pod, one.nodes)) or ""
-            for pod, one in pods.items()
-            if pod in orders
+            pod: then_of(orders[pod], drain, mine, _spares(capacity, pod, mine)) or ""
+            for pod, mine in staying.items()
+            if pod in orders and mine  # nothing happens to a pod that is leaving all of them
         }
         shown = tuple(one.model_copy(update={"then": said.get(pod, "")}) for pod, one in pods.items())
         return DrainResult(target=target, nodes=tuple(nodes), pods=shown, broken=broken)

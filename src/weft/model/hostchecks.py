@@ -7,7 +7,7 @@ version doesn't know are left out, and named.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, NamedTuple, Self, cast
 
 from pydantic import Field, field_validator
@@ -117,6 +117,12 @@ class CheckDocument(Document):
     @classmethod
     def _is_number(cls, value: object) -> object:
         return str(value) if isinstance(value, bool) else value  # true equals 1
+
+    @field_validator("when")
+    @classmethod
+    def _in_utc(cls, value: datetime) -> datetime:
+        """Without a time zone it is UTC, as weft-check writes it."""
+        return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
 
     @property
     def overall(self) -> CheckStatus:

@@ -78,7 +78,7 @@ async def plan(visit: Visitor) -> Response:
             f"Pod {one.pod} of project {one.project_id} has {_named(list(one.nodes))}{one.then and f'; {one.then}'}."
             for one in found.pods[:SHOWN]
         ),
-        *([f"{len(found.pods) - SHOWN} further pods keep their nodes."] if len(found.pods) > SHOWN else []),
+        *([f"{len(found.pods) - SHOWN} further pods have some of them."] if len(found.pods) > SHOWN else []),
         *([] if found.pods else ["No pod is on them."]),
     )
     warnings = tuple(f"Will be broken: {one}" for one in found.broken)

@@ -175,6 +175,8 @@ def test_node_that_a_pod_is_leaving_ends_no_pod(house: House, clock: HandClock) 
     pod = house.ready(order())
     drain(house, pod.nodes[0])
     house.service.pods.replace_node(house.request(), "train", Replacement(node=pod.nodes[0]))
+    assert condition(house, pod) == ""
+    assert [(p.pod, p.code) for p in drain(house, pod.nodes[0]).pods] == [("train", "")]
     clock.forward(hours=2)
     repairs(house).tend()
     assert wanted(house, pod) == ["present"]

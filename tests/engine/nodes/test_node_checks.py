@@ -69,6 +69,13 @@ def test_report_that_arrives_after_a_later_one_ends_no_failure(
     assert free(house) == 16
 
 
+def test_reports_time_without_a_zone_is_utc(house: House, clock: HandClock, report: Report) -> None:
+    """As programs other than weft-check may write it."""
+    for found, number in ((BAD, 15), (result("XID", "gpu0"), 16)):
+        report("gpu01", found, when=house.database.now().replace(tzinfo=None).isoformat())
+        assert free(house) == number
+
+
 def test_node_with_a_failed_check_gets_no_order_until_it_is_ok(house: House, report: Report) -> None:
     """In refusals, capacity, lists, audit, metrics and for a waiting order; a restart doesn't change that."""
     report("gpu01", BAD, result("CLOCK"))

@@ -302,11 +302,23 @@ class Gate:
     def _keep(self, cloud: str, look: _CloudNote) -> None:
         if look.error and not _lasts(self._looks.get(cloud), look.losses) and self._was_behind(cloud):
             look = replace(look, behind=True, error=None)
+        accepted = look.error is not None and self._is_over(cloud, look.losses)
         with self._writing:
             known = self._looks.get(cloud)
-            if look.error and known and _lasts(known, look.losses):
+            if look.error and known and _lasts(known, look.losses) and not accepted:
                 look = replace(known, at=look.at)
             self._looks = {**self._looks, cloud: look}
+
+    def _is_over(self, cloud: str, losses: int) -> bool:
+        """Whether a cloud counts as behind here, and by the same database no longer: another process has read it since,
+        or an operator has accepted the database."""
+        known = self._looks.get(cloud)
+        if known is None or not known.behind or known.losses != losses:
+            return False
+        try:
+            return not was_behind(self._database, cloud)
+        except WeftError:
+            return False
 
     def _was_behind(self, cloud: str) -> bool:
         try:

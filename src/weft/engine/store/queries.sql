@@ -230,13 +230,13 @@ ORDER BY o.name, o.id, f.what LIMIT %(limit)s;
 SELECT
     @pod_fields, plan || '{"graph": {"resources": []}}' AS plan,
     EXISTS (SELECT FROM receipt WHERE owner_id = pod.id) AS has_receipt,
-    -- drained nodes that it has, whole, in parts, or as hosts of its servers
+    -- drained nodes that it has and isn't leaving, whole, in parts, or as hosts of its servers
     ARRAY(SELECT row_to_json(m) FROM (
         SELECT h.*,
             @inner_host AS inner_host,
             EXISTS (SELECT FROM node_hold s WHERE (s.node, s.pod_id) = (h.node, pod.id) AND s.spare) AS spare
         FROM (SELECT d.*, pod.id AS pod_id FROM drain d) h
-        WHERE EXISTS (SELECT FROM node_hold o WHERE (o.node, o.pod_id) = (h.node, pod.id))
+        WHERE EXISTS (SELECT FROM node_hold o WHERE (o.node, o.pod_id) = (h.node, pod.id) AND o.leaving IS NULL)
             OR EXISTS (SELECT FROM number_hold n WHERE (n.space, n.owner_id) = ('host/' || h.node, pod.id))) m) AS drains,
     ARRAY(SELECT row_to_json(f) FROM node_failure f WHERE f.pod_id = pod.id) AS failures,
     -- checks that failed on its nodes: machine's words are left out
@@ -568,10 +568,13 @@ DELETE FROM bandwidth_certificate WHERE pod_id = %(pod_id)s AND id NOT IN (
     SELECT id FROM bandwidth_certificate WHERE pod_id = %(pod_id)s ORDER BY at DESC LIMIT %(most)s);
 
 -- name: trim_bandwidth_of_nodes
--- Certificates of nodes stay while they are the newest ones of any of their nodes, and else as long as the site says.
+-- Certificates of nodes stay while they are the last ones (as in bandwidth_of_node) or the newest ones of any of their
+-- nodes, and else as long as the site says.
 DELETE FROM bandwidth_certificate c WHERE pod_id IS NULL AND at < %(before)s AND NOT EXISTS (
     SELECT FROM jsonb_object_keys(c.results) node WHERE NOT EXISTS (
-        SELECT FROM bandwidth_certificate n WHERE n.pod_id IS NULL AND n.at > c.at AND n.results ? node));
+        SELECT FROM bandwidth_certificate n WHERE n.pod_id IS NULL AND n.at > c.at AND n.results ? node
+            AND coalesce(n.document #>> '{certificate,began}', '-infinity')::timestamptz
+                >= coalesce(c.document #>> '{certificate,began}', '-infinity')::timestamptz));
 
 -- name: note_bandwidth
 -- A test that operators reported, in the history of each of its nodes.
