@@ -26,6 +26,8 @@ from weft.planning.fabric.linkmap import LinkMap
 from weft.ports.fabric import FollowsRoutes
 from weftlab.rdmanodes import RdmaNodes
 
+pytestmark = pytest.mark.landing
+
 DOCUMENT: dict[str, Any] = {
     "version": 1,
     "program": "weft-check 0.1.0",

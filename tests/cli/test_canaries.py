@@ -23,6 +23,8 @@ from tests.helpers.rdg import changed, deployment, with_everything
 from weft.model.logtext import formatter
 from weft.planning.export.formats import FORMATS
 
+pytestmark = pytest.mark.landing
+
 CANARY = "canary7"
 VARIABLES = {
     "NETBOX_TOKEN",

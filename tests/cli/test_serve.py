@@ -30,6 +30,8 @@ from weft.testing.callers import caller
 from weft.testing.keystone import FakeIdentity, FakeKeystone
 from weft.testing.serving import served
 
+pytestmark = pytest.mark.landing
+
 
 @pytest.fixture
 def folder() -> Iterator[Path]:

@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 import psycopg
 import pytest
 
+from tests.helpers.waiting import wait_for
 from weft.engine.base import embedded as module
 from weft.engine.base.embedded import LONGEST, SOCKET, EmbeddedKeeper, EmbeddedServer, embedded
 from weft.engine.base.pulse import Pulse
@@ -219,6 +220,8 @@ def test_server_whose_root_is_another_one_is_recognized(tmp_path: Path) -> None:
     with subprocess.Popen(words, cwd=seen_from_outside) as server:
         try:
             info = cast(Any, SimpleNamespace(pid=server.pid, is_running=lambda: True))
+            words_of = Path("/proc", str(server.pid), "cmdline")
+            wait_for(words_of.read_bytes)  # the kernel has it a moment after the program has begun
             assert module._serves(info, data)  # pyright: ignore[reportPrivateUsage]
             assert not module._serves(info, tmp_path / "other")  # pyright: ignore[reportPrivateUsage]
         finally:

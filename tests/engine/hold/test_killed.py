@@ -29,6 +29,8 @@ from weft.model.views import AuditLogSearch, DrainRequest
 from weft.testing.cloud import FakeCloud, Fault
 from weft.testing.fabric import FakeFabric
 
+pytestmark = pytest.mark.landing
+
 ONE = ORDER.model_copy(update={"nodes": ORDER.nodes.model_copy(update={"count": 1})})
 
 

@@ -35,6 +35,8 @@ from weftlab.switches.front import PARKING, Front
 from weftlab.switches.fronts import Fronts
 from weftlab.switches.plan import FabricPlan, Speaks
 
+pytestmark = pytest.mark.landing
+
 FABRIC = "ib0"
 LONG = 60.0
 
