@@ -2,13 +2,14 @@
 # Every test but those of landings and of the night, in three parts; says what it is doing. All parts run, also after one
 # has failed. `test.sh landing`: those alone. `test.sh nightly`: all. WEFT_TESTS_SLOWEST: how many of the
 # slowest tests of each part are listed.
-# The lab starts and its tests run while the other parts do: they wait for services, the others compute.
+# The lab starts, and its tests and those of fabrics run, while the first part does: they wait, the others compute.
 # The lab is taken down at the end, whatever happens.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 [ -n "${WEFT_ALONE:-}" ] || exec .venv/bin/python -m weftlab.alone "tools/$(basename "$0")" "$@" # nothing outlives it
 export PYTHONDONTWRITEBYTECODE= # tests start many processes, which would compile everything that they import
 status=0
+processes=$(($(nproc) + 2))
 kind=${1:-}
 which=" and not nightly"
 adapters="--hcas 1" # a port costs Neutron and Nova half a second of processor; nodes on Ethernet have two all the same
@@ -54,10 +55,21 @@ tools/packages.sh opensm ibsim-utils infiniband-diags iproute2 ucx-utils openvsw
     chromium fonts-dejavu-core slurmctld slurm-client openmpi-bin prometheus prometheus-alertmanager rsyslog || exit 1
 echo "== beside the other parts: a lab's OpenStack is started (its packages are installed the first time) and tested"
 echo
+fabrics() { # Each fabric's tests are in one process, and mostly wait (tests/helpers/byrig.py).
+    [ "$kind" = landing ] && return
+    # shellcheck disable=SC2046 # words
+    part "3 of 3: fabrics: a real OpenSM over ibsim, switches by Open vSwitch" \
+        -n "$processes" --dist loadgroup -m "fabric and not cloud and not landing$which" \
+        $(with_mark fabric | xargs -n 1 dirname | sort -u | grep -v "^tests/e2e")
+}
 set -m # a process group of its own, which hears SIGINT
-# shellcheck disable=SC2046 # words
-on_the_lab "3 of 3: a lab: whole pods from order to receipt, contracts, services that end or lie" \
-    $(with_mark cloud) >"$lab/log" 2>&1 &
+{
+    # shellcheck disable=SC2046 # words
+    on_the_lab "2 of 3: a lab: whole pods from order to receipt, contracts, services that end or lie" $(with_mark cloud)
+    code=$?
+    .venv/bin/weft lab down --state "$lab/lab" >/dev/null # its services cost a twentieth of a processor at rest
+    fabrics && [ $code -eq 0 ]
+} >"$lab/log" 2>&1 &
 beside=$!
 set +m
 # Each process would rewrite every test's assertions, three times what collecting costs: once, and they are kept.
@@ -66,14 +78,8 @@ set +m
 renice -n 5 $$ >/dev/null
 # Half of the time of a test of a driver is waiting: two processes more than there are processors, and those tests in one
 # part with those of PostgreSQL, which compute. Each process collects, but once, not once for each of two parts.
-processes=$(($(nproc) + 2))
 [ "$kind" = landing ] || part "1 of 3: pure functions and fakes; with the embedded PostgreSQL" \
     -n "$processes" --dist worksteal -m "not fabric and not cloud and not landing$which" || status=1
-# Each fabric's tests are in one process, and mostly wait; services compute meanwhile (tests/helpers/byrig.py).
-# shellcheck disable=SC2046 # words
-[ "$kind" = landing ] || part "2 of 3: fabrics: a real OpenSM over ibsim, switches by Open vSwitch" \
-    -n "$processes" --dist loadgroup -m "fabric and not cloud and not landing$which" \
-    $(with_mark fabric | xargs -n 1 dirname | sort -u | grep -v "^tests/e2e") || status=1
 # shellcheck disable=SC2046 # words
 [ -z "$kind" ] || part "single services of OpenStack; exports read by their tools; two versions beside each other; the console in a browser" \
     -n "$processes" --dist loadgroup -m "landing and not lab$which" $(with_mark cloud) $(with_mark landing) || status=1
