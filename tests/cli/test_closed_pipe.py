@@ -16,6 +16,8 @@ from tests.cli.test_receipt_command import signed as signed
 from tests.helpers import forks
 from tests.helpers.paths import SMALL
 
+pytestmark = pytest.mark.landing
+
 STRANGER = """switchguid=0x2c90300100001(2c90300100001)
 Switch\t64 "S-0002c90300100001"\t\t# "stranger" enhanced port 0 lid 1 lmc 0
 """

@@ -23,6 +23,8 @@ from tests.packages.distributions import (
 from weft import __version__
 from weft.model.extras import DISTRIBUTION, EXTRAS, installation
 
+pytestmark = pytest.mark.landing
+
 _INSTALLED = packages_distributions()
 
 

@@ -18,6 +18,8 @@ from weft.drivers.openstack.errors import CloudAnswer
 from weft.model.errors import OutsideError
 from weft.model.kinds import Kind
 
+pytestmark = pytest.mark.landing
+
 MAC = "7c:fe:90:29:26:52"
 NET, SUBNET, PORT, ROUTER, GROUP = (f"5f0c4a4e-0000-4000-8000-00000000000{n}" for n in range(5))
 Call = Callable[[OpenStackFacts, OpenStackDriver], object]

@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.landing
+
 PROGRAM = """
 from concurrent.futures import ThreadPoolExecutor
 from weft.drivers.switches.genericdevice import library

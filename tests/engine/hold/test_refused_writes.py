@@ -20,6 +20,8 @@ from weft.model.errors import WeftError
 from weft.model.pod import PodState
 from weft.model.resources import Kind
 
+pytestmark = pytest.mark.landing
+
 
 def refuse() -> None:
     raise psycopg.errors.LockNotAvailable("canceling statement due to lock timeout")
