@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Response
 from weft.api.asking import Backend, Named, may, may_with
 from weft.api.bodies import answer
 from weft.api.documents import NodeLoadsPage
-from weft.api.paging import PageOf, page
+from weft.api.paging import PageOf, paged
 from weft.api.threadshares import outside
 from weft.app.verbs import Request
 from weft.model.linkreading import Pattern
@@ -72,5 +72,4 @@ def node_loads(
 ) -> Response:
     """How much of its links to the fabric each node uses now; by name, in pages."""
     found = verbs.fabrics.node_loads(request)
-    rows, after = page(found.nodes, lambda one: (one.node,), wanted)
-    return answer(NodeLoadsPage.model_validate({**dict(found), "nodes": rows, "next": after}))
+    return answer(paged(NodeLoadsPage, found, "nodes", lambda one: (one.node,), wanted))

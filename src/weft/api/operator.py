@@ -29,7 +29,7 @@ from weft.api.documents import (
     PartRows,
     RepairRequest,
 )
-from weft.api.paging import PageOf, page
+from weft.api.paging import PageOf, page, paged
 from weft.api.threadshares import outside
 from weft.app.verbs import Request
 from weft.model.sitefile import SiteDocument
@@ -193,8 +193,7 @@ def audit(
     """Compare cloud and fabric with what pods own; changes nothing. The findings are in pages, by category, kind and
     subject; each page is of an audit of its own."""
     found = verbs.audits.run(request)
-    rows, after = page(found.findings, _place_of, wanted)
-    return answer(AuditPage.model_validate({**dict(found), "findings": rows, "next": after}))
+    return answer(paged(AuditPage, found, "findings", _place_of, wanted))
 
 
 def _place_of(one: Finding) -> tuple[str, ...]:

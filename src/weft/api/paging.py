@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from weft.model.base import Document
 
 MOST_ROWS = 1000
 Item = TypeVar("Item")
+_Page = TypeVar("_Page", bound="Paged")
 
 
 class PageOf(Document):
@@ -46,3 +47,11 @@ def page(
     left = sorted(marker for marker in keyed if wanted.marker is None or marker > wanted.marker)
     found = left[: wanted.limit]
     return tuple(keyed[marker] for marker in found), found[-1] if len(left) > len(found) else None
+
+
+def paged(
+    kind: type[_Page], found: BaseModel, rows: str, key: Callable[[Any], tuple[str, ...]], wanted: PageOf
+) -> _Page:
+    """A page of a document with other fields beside its list. Args: kind: of the page; rows: name of the list."""
+    some, after = page(getattr(found, rows), key, wanted)
+    return kind.model_validate({**dict(found), rows: some, "next": after})

@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from weft.api.asking import Backend, asker_again, may
 from weft.api.bodies import SmallBody, answer, body_schema, document
 from weft.api.documents import AbandonRequest, ApplySiteRequest, EventList, SiteResourcesPage
-from weft.api.paging import PageOf, page
+from weft.api.paging import PageOf, paged
 from weft.api.threadshares import outside
 from weft.api.waiting import GATHER, LONGEST_WAIT, room_of
 from weft.app.verbs import Request
@@ -49,8 +49,7 @@ def site_resources(
 ) -> Response:
     """What was last applied, and its state; the resources by key, in pages."""
     found = verbs.site.resources(request)
-    rows, after = page(found.resources, lambda one: (one.key,), wanted)
-    return answer(SiteResourcesPage.model_validate({**dict(found), "resources": rows, "next": after}))
+    return answer(paged(SiteResourcesPage, found, "resources", lambda one: (one.key,), wanted))
 
 
 @router.get("/events", response_model=EventList)
