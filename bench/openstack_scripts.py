@@ -59,8 +59,8 @@ class Made:
     seconds: float = 0.0
     phases: dict[str, float] = field(default_factory=dict[str, float])
 
-    def close(self) -> None:
-        """Servers, then ports, then networks and groups; eight requests at a time."""
+    def remove(self) -> None:
+        """Servers, and once they are gone their ports; eight requests at a time."""
         compute, network = self.connection.compute, self.connection.network
         with threads(AT_A_TIME) as pool:
             _all(pool, compute.delete_server, self.servers)
@@ -69,6 +69,13 @@ class Made:
                 _in_time(end, "servers are still there")
                 time.sleep(POLL)
             _all(pool, network.delete_port, self.ports)
+        self.servers, self.ports = [], []
+
+    def close(self) -> None:
+        """Servers and ports, then networks and groups."""
+        network = self.connection.network
+        if self.servers or self.ports:
+            self.remove()
         for each in self.networks:
             network.delete_network(each)
         for each in self.groups:

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -236,6 +237,34 @@ def test_servers_on_a_dead_shared_host_are_replaced_by_themselves(lab: Lab, peop
     assert view(operator, host)["state"] == "quarantined"
     assert released(other, "kept")["clean"]
     assert operator.weft("node", "clear", host).code == 0
+
+
+def test_pod_is_released_at_the_time_of_a_drain_and_its_neighbours_stay(lab: Lab, people: People) -> None:
+    """Of two pods on one host, the one whose order says so; `--plan` and the drain say which. Its receipt is clean and
+    names the drain, the host gets no new orders until it is undrained, and a drain without a time releases nothing."""
+    tenant, other, operator = people("team-a"), people("team-b"), people("operator")
+    leaves = PART.format(name="leaves", count=1, on_failure="report") + "on_drain: release\n"
+    pod = ordered(tenant, leaves, "leaves")
+    host = pod["servers"][0]["node"]
+    kept = ordered(other, PART.format(name="stays", count=1, on_failure="report"), "stays")
+    assert set(on(kept).values()) == {host}
+    assert operator.weft("node", "drain", host, "--reason", "fan").code == 0
+    assert "Maintenance" in str(show(tenant, "leaves")["conditions"])
+    at = (datetime.now(UTC) + timedelta(seconds=45)).isoformat(timespec="seconds")
+    for more in ("--plan",), ():
+        drained = operator.weft("node", "drain", host, "--by", at, "--reason", "fan", *more)
+        assert drained.code == 0, drained.err
+        assert drained.out.splitlines()[-1].endswith("by on_drain: release: leaves"), drained.out
+    assert show(tenant, "leaves")["state"] == "READY", "before the time nothing happens"
+    until(operator, pod["id"], lambda one: one["state"] == "RELEASED")
+    receipt = operator.weft("pod", "receipt", pod["id"], "--json").json["receipt"]
+    assert receipt["clean"] and "drain" in str(receipt["cause"]).lower(), receipt
+    assert show(other, "stays")["state"] == "READY" and on(show(other, "stays")) == on(kept)
+    assert view(operator, host)["state"] != "free" and host not in free(operator)
+    assert operator.weft("node", "undrain", host).code == 0
+    assert released(other, "stays")["clean"]
+    assert host in wait_for(lambda: free(operator) & {host})
+    assert_clean(operator)
 
 
 def moved(pod: dict[str, Any], host: str) -> bool:

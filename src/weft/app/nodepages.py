@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from weft.app.show import views_of_nodes
+from weft.app.show import node_since, views_of_nodes
 from weft.engine.book.capacity import Capacity
 from weft.engine.book.checkstate import verdict
 from weft.engine.book.holdrows import NodeHold
@@ -58,6 +58,9 @@ def _resting_marks(site: Site) -> tuple[NodeMark, ...]:
 
 _MARKS = Latest[tuple[NodeMark, ...]]()
 _STATES = Latest[Mapping[str, str]]()
+_NAMES = Latest[tuple[str, ...]](most=16)
+"""By states, and what was searched for: viewers reload the same few lists, and go from page to page."""
+_COUNTS = Latest[Mapping[str, int]]()
 
 
 def node_page(
@@ -69,6 +72,31 @@ def node_page(
 ) -> NodePage:
     """A page of what `node_views` returns, with how many nodes are in each state."""
     states = node_states(site, capacity, found)
+
+    def make() -> tuple[str, ...]:
+        return _names(site, capacity, states, wanted)
+
+    if wanted.sort == "since":  # of which `states` says nothing
+        names = make()
+    else:
+        search = wanted.model_dump(exclude={"skip", "limit"})
+        names = _NAMES.of((site, states), tuple(search.items()), make)
+    shown = names[wanted.skip : wanted.skip + wanted.limit]
+    return NodePage(
+        nodes=tuple(views_of_nodes(shown, site, capacity, found, unknown)),
+        counts=dict(_COUNTS.of((states,), (), lambda: Counter(states.values()))),
+        total=len(states),
+        found=len(names),
+    )
+
+
+def _names(
+    site: Site,
+    capacity: Capacity,
+    states: Mapping[str, str],
+    wanted: NodeSearch,
+) -> tuple[str, ...]:
+    """All nodes that are wanted, in the order that is wanted."""
     names = [
         name
         for name, rack, leaf in _places(site)
@@ -78,23 +106,15 @@ def node_page(
         and wanted.name in name
     ]
     if wanted.sort != "site":
-        keys = _sort_keys(site, capacity, states, found, unknown, names, wanted.sort)
+        keys = _sort_keys(site, capacity, states, names, wanted.sort)
         names.sort(key=lambda name: (not keys[name], keys[name], name))
-    shown = names[wanted.skip : wanted.skip + wanted.limit]
-    return NodePage(
-        nodes=tuple(views_of_nodes(shown, site, capacity, found, unknown)),
-        counts=dict(Counter(states.values())),
-        total=len(states),
-        found=len(names),
-    )
+    return tuple(names)
 
 
 def _sort_keys(
     site: Site,
     capacity: Capacity,
     states: Mapping[str, str],
-    found: Mapping[str, str],
-    unknown: Mapping[str, str],
     names: Sequence[str],
     sort: NodeSort,
 ) -> Mapping[str, str]:
@@ -107,8 +127,9 @@ def _sort_keys(
         case "pod":
             return {name: hold.pod.name if (hold := capacity.holds.get(name)) else "" for name in names}
         case "since":
-            views = views_of_nodes(names, site, capacity, found, unknown)
-            return {one.name: one.since.isoformat() if one.since else "" for one in views}
+            failing = verdict(capacity.stops, site, capacity.at).excluded
+            since = {name: node_since(name, site, capacity, failing.get(name, "")) for name in names}
+            return {name: at.isoformat() if at else "" for name, at in since.items()}
         case _:
             return {name: name for name in names}
 

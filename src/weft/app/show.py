@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 
 from weft.engine.base.documents import message_text
@@ -268,7 +269,7 @@ def _node(
 ) -> NodeView:
     hold, quarantine = capacity.holds.get(node.name), capacity.quarantines.get(node.name)
     stops = capacity.stops.get(node.name, NO_STOPS)
-    state, since = "free" if node.is_whole else "not-compute", None
+    state = "free" if node.is_whole else "not-compute"
     reasons: list[str] = []
     # All of them are listed; the state is the first that applies.
     if found:
@@ -280,24 +281,24 @@ def _node(
         state = "maintenance"
         reasons.append(f"maintenance: {node.maintenance}")
     if excluded:
-        state, since = "failed", min((p.since for p in counted(stops.checks, site.checks)), default=None)
+        state = "failed"
         reasons.append(excluded)
     else:
         reasons += _warned(stops, site)
     if stops.drain:
-        state, since = "drained", stops.drain.since
+        state = "drained"
         reasons.append(stops.why_drained)
     if stops.holds:
-        state, since = "held", stops.holds[0].since
+        state = "held"
         reasons.append(stops.why_held)
     if hold is not None:
-        state, since = "busy", hold.since
+        state = "busy"
         reasons += ["held as a spare"] if hold.spare else []
     if sharing:
         state = "busy"
         reasons.append(f"shared by {', '.join(sharing)}")
     if quarantine is not None:
-        state, since = "quarantined", quarantine.since
+        state = "quarantined"
         reasons.append(quarantine.reason)
     reason = "; ".join(reversed(reasons))
     return NodeView.trusted(
@@ -309,7 +310,7 @@ def _node(
             "pod": hold.pod.name if hold else None,
             "project_id": hold.pod.project_id if hold else None,
             "reason": reason,
-            "since": since,
+            "since": node_since(node.name, site, capacity, excluded),
             "quarantine_revision": quarantine and quarantine.revision,
             "holds": tuple(hold_view(one, site) for one in stops.holds),
             "drain": stops.drain and drain_view(stops.drain),
@@ -319,6 +320,25 @@ def _node(
             "failed_checks": failed_checks(stops),
         }
     )
+
+
+def node_since(name: str, site: Site, capacity: Capacity, excluded: str) -> datetime | None:
+    """Since when a node is in its state, as far as weft has noted that.
+
+    Args:
+        excluded: why its own checks keep it from orders; empty: they don't.
+    """
+    if (quarantine := capacity.quarantines.get(name)) is not None:
+        return quarantine.since
+    if (hold := capacity.holds.get(name)) is not None:
+        return hold.since
+    stops = capacity.stops.get(name, NO_STOPS)
+    if stops.holds:
+        return stops.holds[0].since
+    if stops.drain:
+        return stops.drain.since
+    failed = counted(stops.checks, site.checks) if excluded else ()
+    return min((problem.since for problem in failed), default=None)
 
 
 def _warned(stops: Stops, site: Site) -> Iterator[str]:

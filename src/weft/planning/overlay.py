@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain, filterfalse
 from math import isqrt
 from typing import Self, TypeVar
 
@@ -53,5 +54,5 @@ class Overlay(Mapping[K, V]):
 
     def __iter__(self) -> Iterator[K]:
         over = self._over
-        yield from (key for key in self._base if key not in over)
-        yield from (key for key, value in over.items() if value is not None)
+        added = (key for key, value in over.items() if value is not None)
+        return chain(filterfalse(over.__contains__, self._base), added)

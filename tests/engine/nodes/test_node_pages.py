@@ -101,3 +101,21 @@ def test_pages_of_nodes_are_for_operators(house: House) -> None:
     ):
         with pytest.raises(ForbiddenError):
             ask(house.request())
+
+
+@pytest.mark.parametrize("sort", ["site", "state", "pod", "since"])
+def test_page_shows_a_node_as_it_is_after_a_change(busy: House, sort: str) -> None:
+    """The order of a page is kept until a node changes."""
+    service, operator = busy.service, busy.operator
+    search = NodeSearch.model_validate({"sort": sort, "limit": 1000})
+    before = service.nodes.page(operator, search)
+    assert service.nodes.page(operator, search) == before
+    cleared = next(n.name for n in before.nodes if n.state == "quarantined")
+    service.nodes.clear(operator, cleared)
+    for wanted in (search, search.model_copy(update={"state": "quarantined"})):
+        page = service.nodes.page(operator, wanted)
+        every = [n for n in service.nodes.list(operator) if wanted.state in (None, n.state)]
+        assert {n.name: n for n in page.nodes} == {n.name: n for n in every}
+        assert cleared not in {n.name for n in page.nodes if n.state == "quarantined"}
+        if sort != "site":
+            assert list(page.nodes) == sorted(page.nodes, key=lambda node: key(node, sort))
