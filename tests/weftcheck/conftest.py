@@ -13,7 +13,7 @@ from weftlab.smioutput import output
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Rig:
-    """A machine on which nothing is wrong."""
+    """A healthy machine."""
     made = Rig(tmp_path / "root")
     made.commands["nvidia-smi -q -x"] = Output(output(), 0)
     return made

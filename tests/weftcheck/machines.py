@@ -1,4 +1,4 @@
-"""A machine of these tests: a host's folder, and commands with recorded output."""
+"""The machine that the checks are tried on: a host's folder, and commands with recorded output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weftlab.hostfolder import CHRONY, CHRONY_COMMAND, JOURNAL, JOURNAL_COMMAND,
 
 
 class Rig(HostFolder):
-    """The machine; a test changes files and commands, then looks."""
+    """The machine; a test changes its files and commands, then calls `look`."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -24,7 +24,7 @@ class Rig(HostFolder):
         self.asked: list[str] = []
 
     def run(self, command: Sequence[str], timeout: float) -> Output:
-        """A runner: the recorded output."""
+        """Answer a command with its recorded output; raise what is recorded as unreadable or isn't recorded."""
         name = " ".join(command)
         self.asked.append(name)
         found = self.commands.get(name) or MissingError(name, f"the program {command[0]} isn't installed")
@@ -33,7 +33,7 @@ class Rig(HostFolder):
         return found
 
     def look(self, expected: str | Expected = "", *codes: str) -> Results:
-        """Results of all codes, or these; `expected` are members of the document without braces."""
+        """Results of these codes (default: all); `expected` is the document's members without braces."""
         if isinstance(expected, str):
             members = f", {expected}}}" if expected else "}"
             expected = parse(f'{{"version": 1{members}'.encode())
@@ -41,22 +41,22 @@ class Rig(HostFolder):
 
 
 class Results(list[Result]):
-    """Results with a look at one of them."""
+    """Results with accessors for tests."""
 
     def one(self, code: str, subject: str = "") -> Result:
-        """The only result of a code whose subject has this in it."""
+        """The only result of this code whose subject contains `subject`."""
         [found] = [r for r in self if r.code == code and subject in r.subject]
         return found
 
     def statuses(self) -> Mapping[str, set[str]]:
-        """Code -> statuses."""
+        """The statuses of each code."""
         found: dict[str, set[str]] = {}
         for result in self:
             found.setdefault(result.code, set()).add(result.status.value)
         return found
 
     def wrong(self) -> dict[str, list[Status]]:
-        """Codes that are neither ok nor skipped."""
+        """The statuses that are neither ok nor skipped, by code."""
         good = (Status.OK, Status.SKIPPED)
         found: dict[str, list[Status]] = {}
         for result in self:

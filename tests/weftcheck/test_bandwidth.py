@@ -1,4 +1,4 @@
-"""Whole bandwidth tests: on nodes that print perftest's forms, and by the program over a stand-in for `ssh`."""
+"""Whole bandwidth tests: over nodes that print perftest's tables, and by the program over a stand-in for `ssh`."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def test_nodes_with_8_rails_are_measured_and_a_slow_adapter_is_measured_again(co
     assert {len(run.pairs[w]) for w in slow} == {3}
     assert all(len(run.pairs[w]) == 1 for w in run.pairs if w not in slow and 5 not in w[:2])
     assert len(run.together) == count * 8
-    assert max(one.most_at_once for one in there) == 1  # a node sends to one at a time
+    assert max(one.most_at_once for one in there) == 1  # a node sends to one other at a time
 
 
-def test_hiccup_of_one_run_is_not_slow() -> None:
+def test_pair_with_one_slow_run_is_not_slow() -> None:
     said: set[tuple[str, str, int]] = set()
 
     def hiccup(*way: Any) -> float:
@@ -73,26 +73,26 @@ def test_beyond_64_nodes_only_suspects_are_measured_with_all_others() -> None:
     assert all(20 <= partners[n] <= 31 for n in partners if n != 5)
 
 
-def test_program_gets_device_and_index_of_the_pods_partition() -> None:
+def test_perftest_gets_device_and_pkey_index_of_the_pods_partition() -> None:
     _, there = _run(NAMES[:2], _sound)
     clients = [s for s in there[0].scripts if s.rstrip().endswith("wait") and " n1 <" in s]
     assert "ib_write_bw -d mlx5_1 -i 1 -F --report_gbits -s 1048576 -D 2 -p" in clients[0]
     assert clients[0].count("--pkey_index 3") == 2
 
 
-def test_pod_partition_that_is_missing_is_not_run() -> None:
+def test_pairs_are_not_run_without_the_pods_partition() -> None:
     run, _ = _run(NAMES[:2], _sound, pkey="0x8222")
     assert set(map(str, run.pairs.values())) == {"NO_PKEY"}
 
 
-def test_node_without_login_costs_its_own_pairs_alone() -> None:
+def test_node_without_login_loses_only_its_own_pairs() -> None:
     run, _ = _run(NAMES[:4], _sound, lost=["n2"])
     assert {str(one) for way, one in run.pairs.items() if 2 in way[:2]} == {"NO_LOGIN"}
     assert all(isinstance(one, list) for way, one in run.pairs.items() if 2 not in way[:2])
     assert summary(run.plan, run)[1] == 3
 
 
-def test_failed_runs_are_never_slow() -> None:
+def test_failed_runs_are_not_counted_as_slow() -> None:
     run, _ = _run(NAMES[:3], lambda a, b, r: "Couldn't connect to n9:1" if b == "n2" else 396.0)
     assert run.pairs[(0, 2, 0)] == "NO_PEER"
     lines, code = summary(run.plan, run)
@@ -164,7 +164,7 @@ def test_text_without_a_plan_is_refused(data: bytes) -> None:
         "gid " + "9" * 5000 + " f f",
     ],
 )
-def test_text_of_a_hostile_node_is_left_out(line: str) -> None:
+def test_invalid_line_of_a_node_is_ignored(line: str) -> None:
     found = ports(f"device mlx5_0 1\nstate 4: ACTIVE\n{line}\nend")
     assert found is not None
     assert [(p.device, p.number, p.pkeys, p.gids) for p in found] == [("mlx5_0", 1, {}, [])]
@@ -205,7 +205,7 @@ def _plan_file(folder: Path, names: Sequence[str]) -> Path:
     return folder / "plan.json"
 
 
-def test_program_over_ssh_reports_each_pair_and_lost_nodes(
+def test_program_over_ssh_reports_each_pair_and_nodes_without_login(
     rig: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = main(["bandwidth", str(_plan_file(rig, ["n1", "n2", "n9"])), "--ssh", str(rig / "bin" / "ssh")])
@@ -233,8 +233,8 @@ def test_script_that_hangs_is_ended(rig: Path) -> None:
     assert session.run("echo a; exec sleep 100", 0.5) == (None, "a\n")
 
 
-def test_node_that_cannot_lock_has_no_program_rather_than_another_test(rig: Path) -> None:
-    """Without `flock` nothing says that another test runs there."""
+def test_node_without_flock_is_reported_as_no_program(rig: Path) -> None:
+    """Without `flock` it isn't known whether another test runs there, so the reason is NO_PROGRAM and not BUSY."""
     lock = rig / "bin" / "flock"
     lock.write_text("#!/bin/sh\nexit 127\n")
     lock.chmod(0o755)

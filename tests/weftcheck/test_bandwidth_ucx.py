@@ -1,4 +1,4 @@
-"""A real `ucx_perftest` over TCP between network namespaces, one of which sends slowly: from program to cause."""
+"""A real `ucx_perftest` over TCP between network namespaces, one of which sends slowly: the report names it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _ip(*words: str) -> None:
 
 @pytest.fixture
 def names() -> Iterator[list[str]]:
-    """Namespaces on one bridge; what the slow one sends passes a shaper of 40 Mb/s."""
+    """Namespaces on one bridge; a shaper limits what the slow one sends to 40 Mb/s."""
     tag = f"wb{os.getpid() % 100000}"
     made = [f"{tag}n{i}" for i in range(COUNT)]
     try:

@@ -16,8 +16,8 @@ BUS = ("GPU_COUNT", "HCA_COUNT", "NUMA_COUNT", "PCI_DEVICE", "PCI_LINK", "PCI_RE
 BUS += ("PCI_ATS", "PCI_ACS", "PCI_DISTANCE", "NUMA_NODE", "IOMMU")
 
 
-def test_right_machine_is_ok_in_every_code(rig: Rig) -> None:
-    """With expected values everything is judged; without them, only what can be wrong by itself, and nothing fails."""
+def test_healthy_machine_is_ok_in_every_code(rig: Rig) -> None:
+    """With expected values each code is judged; without them only those that can be wrong by themselves."""
     found = rig.look(HARDWARE, *BUS).statuses()
     assert set(found) == set(BUS)
     assert {code: s for code, s in found.items() if s != {"ok"}} == {"PCI_ACS": {"ok", "skipped"}}
@@ -69,7 +69,7 @@ def _no_node(rig: Rig) -> None:
 def test_fault_is_named_without_expected_values(
     rig: Rig, change: Callable[[Rig], None], code: str, reason: str
 ) -> None:
-    """Each planted fault fails its own code, once, and no other one but what follows from it."""
+    """Each planted fault fails its own code once, and no other code."""
     change(rig)
     found = rig.look("", *BUS)
     [failed] = [r for r in found if r.status is Status.FAILED]
@@ -91,15 +91,15 @@ def test_fault_is_named_without_expected_values(
         ('"iommu": "passthrough"', "IOMMU"),
     ],
 )
-def test_other_expected_value_fails(rig: Rig, expected: str, code: str) -> None:
-    """The result says both values."""
+def test_value_other_than_expected_fails(rig: Rig, expected: str, code: str) -> None:
+    """The result has both values."""
     failed = [r for r in rig.look(expected, *BUS) if r.status is Status.FAILED]
     assert {r.code for r in failed} == {code}
     assert all(r.found is not None and r.expected is not None for r in failed)
 
 
-def test_expected_value_of_missing_hardware_fails(rig: Rig) -> None:
-    """A machine without adapters isn't one whose adapters are right."""
+def test_expected_value_fails_if_the_hardware_is_missing(rig: Rig) -> None:
+    """Without adapters no expected value of adapters is met."""
     for address in HCAS:
         (rig.root / "sys/bus/pci/devices" / address).unlink()
     found = rig.look(HARDWARE, *BUS)
@@ -108,14 +108,14 @@ def test_expected_value_of_missing_hardware_fails(rig: Rig) -> None:
 
 
 def test_idle_gpu_with_lower_speed_is_unknown_not_ok(rig: Rig) -> None:
-    """GPUs lower their speed when idle; the reason says under what condition it can be judged."""
+    """GPUs lower their link's speed when idle; the reason says that it can be judged under load."""
     (rig.device(GPUS[0]) / "current_link_speed").write_text("2.5 GT/s PCIe\n")
     result = rig.look("", "PCI_LINK").one("PCI_LINK", GPUS[0])
     assert result.status is Status.UNKNOWN and "under load" in result.reason
 
 
 def test_narrow_slot_does_not_fail_the_device(rig: Rig) -> None:
-    """The port above it has 8 lanes: ok with a remark, failed only where more is expected."""
+    """The port above the device has 8 lanes: ok with a remark; failed only where more is expected."""
     for name in ("current_link_width", "max_link_width"):
         (rig.bridge(HCAS[0]) / name).write_text("8\n")
     (rig.device(HCAS[0]) / "current_link_width").write_text("8\n")
@@ -125,7 +125,7 @@ def test_narrow_slot_does_not_fail_the_device(rig: Rig) -> None:
 
 
 def test_config_space_without_root_is_unknown(rig: Rig) -> None:
-    """The kernel gives users 64 bytes; an emulated one has 256, without the extended capabilities."""
+    """The kernel shows users 64 bytes of it; an emulated device has 256, without extended capabilities."""
     (rig.device(HCAS[0]) / "config").write_bytes(space()[:64])
     (rig.device(HCAS[1]) / "config").write_bytes(space()[:256])
     found = rig.look('"ats": true, "max_read_request": 4096', "PCI_ATS", "PCI_READ_REQUEST")
@@ -135,8 +135,8 @@ def test_config_space_without_root_is_unknown(rig: Rig) -> None:
     assert [r.status for r in found if r.code == "PCI_READ_REQUEST"] == [Status.UNKNOWN, Status.OK]
 
 
-def test_endless_capability_list_ends(rig: Rig) -> None:
-    """Lists of both kinds: a broken device can't hang the program."""
+def test_endless_capability_list_is_unknown(rig: Rig) -> None:
+    """A broken device can't hang the program, with a loop in either list of capabilities."""
     data = bytearray(space(ats=True))
     data[0x101:0x104] = bytes([0, 0x01, 0x10])  # points at itself
     (rig.device(HCAS[0]) / "config").write_bytes(data)
@@ -149,7 +149,7 @@ def test_endless_capability_list_ends(rig: Rig) -> None:
 
 
 def test_distance_names_the_nearest_common_bridge(rig: Rig) -> None:
-    """PIX below one switch; with its own socket's adapter gone, the other socket's is as far as can be."""
+    """PIX below one switch; SYS once only the other socket's adapter is left."""
     near = rig.look('"distance": "PXB"', "PCI_DISTANCE").one("PCI_DISTANCE", GPUS[0])
     assert near.status is Status.OK
     assert near.reason == f"PIX to mlx5_0 ({HCAS[0]}), which has bridge 0000:16:00.0 in common"
@@ -158,8 +158,8 @@ def test_distance_names_the_nearest_common_bridge(rig: Rig) -> None:
     assert (far.status, far.found) == (Status.FAILED, "SYS")
 
 
-def test_virtual_functions_of_the_host_are_not_its_adapters(rig: Rig) -> None:
-    """They are given to guests, and have no link of their own."""
+def test_virtual_functions_of_the_host_are_not_counted_as_adapters(rig: Rig) -> None:
+    """They belong to guests and have no link of their own."""
     (rig.device(HCAS[1]) / "physfn").symlink_to(rig.device(HCAS[0]))
     found = rig.look('"hcas": 1', *BUS, "PORT_STATE")
     assert found.one("HCA_COUNT").status is Status.OK
@@ -170,7 +170,7 @@ def test_virtual_functions_of_the_host_are_not_its_adapters(rig: Rig) -> None:
     ("text", "mode"), [("identity", "passthrough"), ("DMA", "translated"), ("DMA-FQ", "translated")]
 )
 def test_iommu_mode_is_that_of_the_device_groups(rig: Rig, text: str, mode: str) -> None:
-    """Not what the kernel was asked for on its command line."""
+    """The mode is read from the devices' IOMMU groups, not from the kernel's command line."""
     for number, address in enumerate((*GPUS, *HCAS)):
         rig.write(f"sys/kernel/iommu_groups/{number}/type", f"{text}\n")
         rig.link(
@@ -182,14 +182,13 @@ def test_iommu_mode_is_that_of_the_device_groups(rig: Rig, text: str, mode: str)
     assert {r.status for r in found} == {Status.OK if mode == "passthrough" else Status.FAILED}
 
 
-def test_missing_sysfs_is_unknown(rig: Rig) -> None:
-    """In every code of the bus: nothing read is nothing known."""
+def test_missing_sysfs_is_unknown_in_every_code(rig: Rig) -> None:
     (rig.root / "sys").rename(rig.root / "elsewhere")
     assert rig.look("", *BUS).statuses() == {code: {"unknown"} for code in BUS}
 
 
 def test_guest_with_emulated_ports_is_judged_by_the_device(rig: Rig) -> None:
-    """QEMU's ports have made-up links and payloads: nothing is compared with them."""
+    """QEMU's ports have made-up links and payloads, so nothing is compared with them."""
     (rig.bridge(HCAS[0]) / "vendor").write_text("0x1b36\n")
     (rig.bridge(HCAS[0]) / "config").write_bytes(space(kind=4, payload=128, acs=0))
     (rig.bridge(HCAS[0]) / "max_link_width").write_text("1\n")

@@ -1,4 +1,4 @@
-"""Expected values in a site file are those of weft-check."""
+"""The expected values that a site file may have are those of weft-check."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from weft.model.site import ExpectedHost
 from weftcheck.expected import MEMBERS, parse
 
 OF_PODS = {"pkeys"}
-"""Members that aren't a machine type's."""
+"""Members that a pod has and a machine type doesn't."""
 
 
 def test_site_has_the_members_of_weft_check() -> None:
-    """All but those of a pod; each example is read by both alike, from text as a site file has it, too."""
+    """All but those of a pod; site and weft-check read each example alike, numbers also when written as text."""
     assert set(ExpectedHost.model_fields) == MEMBERS.keys() - OF_PODS
     for name, member in MEMBERS.items():
         if name in OF_PODS:
@@ -52,6 +52,6 @@ def test_site_has_the_members_of_weft_check() -> None:
     ],
 )
 def test_invalid_value_of_a_site_is_refused(values: dict[str, Any]) -> None:
-    """As weft-check refuses it, or because it has no such member for a machine type."""
+    """Values that weft-check refuses, and members that a machine type doesn't have."""
     with pytest.raises(ValidationError):
         ExpectedHost.model_validate(values)

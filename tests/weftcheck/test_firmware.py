@@ -1,4 +1,4 @@
-"""Checks of firmware settings by mstconfig."""
+"""Checks of firmware settings with mstconfig."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def adapters(rig: Rig) -> Rig:
 
 
 def test_settings_are_compared_by_word_or_number(adapters: Rig) -> None:
-    """`False(0)` is false, False(0) and 0; several values may be allowed. A star alone is no pending change."""
+    """`False(0)` equals false, False(0) and 0; several values may be allowed. A star alone is no pending change."""
     found = adapters.look(GOOD, *CODES)
     assert found.statuses() == {code: {"ok"} for code in CODES}
     assert found.one("FIRMWARE_SETTING", f"{HCAS[0]}) MAX_ACC_OUT_READ").found == "44"
@@ -57,13 +57,13 @@ def test_settings_are_compared_by_word_or_number(adapters: Rig) -> None:
 
 
 def test_adapters_are_not_queried_without_expected_settings(adapters: Rig) -> None:
-    """A query takes seconds an adapter."""
+    """A query takes seconds for each adapter."""
     assert adapters.look("", *CODES).statuses() == {code: {"skipped"} for code in CODES}
     assert adapters.asked == []
 
 
 def test_change_that_waits_for_a_reset_fails(adapters: Rig) -> None:
-    """The current value counts for the setting, not the next boot's."""
+    """The setting is judged by its current value, not by that of the next boot."""
     text = QUERY.replace("0               44              44", "0               0               44")
     adapters.commands[_command(HCAS[0])] = Output(text, 0)
     found = adapters.look('"firmware": {"MAX_ACC_OUT_READ": "44"}', *CODES)
@@ -87,10 +87,10 @@ def test_change_that_waits_for_a_reset_fails(adapters: Rig) -> None:
         (None, "the program mstconfig isn't installed"),
     ],
 )
-def test_unreadable_setting_is_unknown(
+def test_unreadable_setting_is_unknown_for_its_adapter_only(
     adapters: Rig, answer: Output | UnreadableError | None, reason: str
 ) -> None:
-    """For this adapter; the other one is still judged."""
+    """The other adapter is still judged."""
     if answer is None:
         adapters.commands = {}
     else:
@@ -103,7 +103,7 @@ def test_unreadable_setting_is_unknown(
 
 
 def test_mlxconfig_is_used_where_mstconfig_is_not_installed(adapters: Rig) -> None:
-    """NVIDIA's own package has the same program by that name."""
+    """NVIDIA's own package has the same program under that name."""
     adapters.commands = {_command(address, "mlxconfig"): Output(QUERY, 0) for address in HCAS}
     found = adapters.look(GOOD, *CODES)
     assert found.statuses() == {code: {"ok"} for code in CODES}
@@ -111,7 +111,6 @@ def test_mlxconfig_is_used_where_mstconfig_is_not_installed(adapters: Rig) -> No
 
 
 def test_expected_settings_without_adapter_fail(rig: Rig) -> None:
-    """Nothing there isn't nothing wrong."""
     for address in HCAS:
         (rig.root / "sys/bus/pci/devices" / address).unlink()
     assert rig.look(GOOD, *CODES).wrong() == {"FIRMWARE_SETTING": [Status.FAILED]}

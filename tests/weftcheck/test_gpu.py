@@ -1,4 +1,4 @@
-"""Checks of GPUs by nvidia-smi, over several drivers and boards."""
+"""Checks of GPUs with nvidia-smi, over several drivers and boards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CODES += ("GPU_SETTING", "GPU_PCIE_REPLAY", "GPU_FABRIC")
 
 
 def _with(rig: Rig, old: str, new: str, board: str = "GB300, driver 580.173") -> None:
-    """The change in the first GPU's element."""
+    """Make this change in the first GPU's element."""
     text = output(board)
     assert old in text
     rig.commands[SMI] = Output(text.replace(old, new, 1), 0)
@@ -25,7 +25,7 @@ def _with(rig: Rig, old: str, new: str, board: str = "GB300, driver 580.173") ->
 
 @pytest.mark.parametrize("board", BOARDS)
 def test_healthy_boards_of_several_drivers_are_ok(rig: Rig, board: str) -> None:
-    """What a board or driver doesn't have is skipped; its absence is neither ill nor read as well."""
+    """What a board or driver doesn't have is skipped."""
     rig.commands[SMI] = Output(output(board), 0)
     found = rig.look('"ecc": true, "persistence": true, "pcie_replays": 150', *CODES).statuses()
     skipped = {code for code, statuses in found.items() if statuses == {"skipped"}}
@@ -75,7 +75,7 @@ def test_healthy_boards_of_several_drivers_are_ok(rig: Rig, board: str) -> None:
     ],
 )
 def test_sick_gpu_fails_one_code(rig: Rig, old: str, new: str, code: str, reason: str) -> None:
-    """The other GPU stays ok, and so do the sick one's other codes."""
+    """The other GPU stays ok, and so do the other codes of this one."""
     _with(rig, old, new)
     [failed] = [
         r for r in rig.look("", *CODES) if r.status is not Status.OK and r.status is not Status.SKIPPED
@@ -99,7 +99,7 @@ def test_sick_gpu_fails_one_code(rig: Rig, old: str, new: str, code: str, reason
     ],
 )
 def test_older_forms_of_the_same_fault_are_read(rig: Rig, board: str, old: str, new: str, code: str) -> None:
-    """Members that other drivers or boards name otherwise."""
+    """Other drivers and boards name these members differently."""
     _with(rig, old, new, board)
     assert rig.look("", *CODES).one(code, GPUS[0]).status is Status.FAILED
 
@@ -114,8 +114,7 @@ def test_older_forms_of_the_same_fault_are_read(rig: Rig, board: str, old: str, 
         ("bandwidth>Full<", "bandwidth>Half<", "GPU_FABRIC"),
     ],
 )
-def test_text_that_is_not_understood_is_unknown(rig: Rig, old: str, new: str, code: str) -> None:
-    """It is said, and never taken for ok."""
+def test_text_that_is_not_understood_is_unknown_not_ok(rig: Rig, old: str, new: str, code: str) -> None:
     _with(rig, old, new)
     assert rig.look("", *CODES).wrong() == {code: [Status.UNKNOWN]}
 
@@ -131,11 +130,11 @@ def test_text_that_is_not_understood_is_unknown(rig: Rig, old: str, new: str, co
     ],
 )
 def test_gpus_are_compared_with_expected_values(rig: Rig, expected: str, code: str) -> None:
-    """Among them the NVLink partition: 32766 is the default one, in which racks' idle GPUs are."""
+    """Also the NVLink partition: 32766 is the default one, in which a rack's idle GPUs are."""
     assert set(rig.look(expected, *CODES).wrong()) == {code}
 
 
-def test_lost_gpu_fails_and_hides_nothing_as_ok(rig: Rig) -> None:
+def test_lost_gpu_fails_and_its_other_codes_are_unknown(rig: Rig) -> None:
     """nvidia-smi prints "GPU is lost" instead of values, or fails as a whole."""
     _with(rig, "row_pending>No<", "row_pending>GPU is lost<")
     found = rig.look("", *CODES)
@@ -149,7 +148,7 @@ def test_lost_gpu_fails_and_hides_nothing_as_ok(rig: Rig) -> None:
     }
 
 
-def test_gpu_that_only_pci_knows_fails(rig: Rig) -> None:
+def test_gpu_unknown_to_the_driver_fails(rig: Rig) -> None:
     """The driver's list alone would look complete."""
     rig.commands[SMI] = Output(output(gpus=GPUS[:1]), 0)
     result = rig.look("", *CODES).one("GPU_ATTACHED")
@@ -169,10 +168,10 @@ def test_gpu_that_only_pci_knows_fails(rig: Rig) -> None:
         None,
     ],
 )
-def test_unreadable_nvidia_smi_is_unknown_everywhere(
+def test_unreadable_nvidia_smi_is_unknown_in_every_code(
     rig: Rig, answer: Output | UnreadableError | None
 ) -> None:
-    """Hanging, failing, empty, something else, cut, absent: each time with why, and asked once."""
+    """Each result has a reason, and the program is run once."""
     if answer is None:
         del rig.commands[SMI]
     else:
@@ -191,14 +190,14 @@ def test_unreadable_nvidia_smi_is_unknown_everywhere(
         ("00010000:01:00.0", "10000:01:00.0"),
     ],
 )
-def test_bus_ids_are_those_of_sysfs(printed: str, address: str) -> None:
-    """With 4 or 8 digits of the domain, of Grace machines and of domains beyond 16 bits."""
+def test_bus_ids_are_converted_to_those_of_sysfs(printed: str, address: str) -> None:
+    """Domains of 4 or 8 digits, a Grace machine's, and one beyond 16 bits."""
     text = f'<nvidia_smi_log><gpu id="{printed}"></gpu></nvidia_smi_log>'
     assert [gpu.address for gpu in parse(text).gpus] == [address]
 
 
-def test_gpus_for_guests_are_not_asked_of_the_host(rig: Rig) -> None:
-    """On a hypervisor they are bound to vfio-pci: skipped, and unknown where a value is expected."""
+def test_nvidia_smi_is_not_run_where_all_gpus_are_for_guests(rig: Rig) -> None:
+    """A hypervisor binds them to vfio-pci: skipped, and unknown where a value is expected."""
     (rig.root / "sys/bus/pci/drivers/vfio-pci").mkdir(parents=True)
     for address in GPUS:
         (rig.device(address) / "driver").symlink_to(rig.root / "sys/bus/pci/drivers/vfio-pci")

@@ -13,7 +13,7 @@ TIMEDATE = "timedatectl show --property=NTPSynchronized --value"
 
 
 def test_modules_parameters_and_arguments_are_compared(rig: Rig) -> None:
-    """NVIDIA's own parameters are in /proc; a hyphen in a module's name is an underscore in /sys."""
+    """NVIDIA's own parameters are in /proc; a module's name has underscores in /sys for hyphens."""
     rig.write("sys/module/mlx5_core/parameters/prof_sel", "2\n")
     rig.write("proc/driver/nvidia/params", 'EnableGpuFirmware: 18\nRegistryDwords: ""\n')
     codes = ("MODULE", "MODULE_PARAMETER", "KERNEL_ARGUMENT")
@@ -40,7 +40,7 @@ def test_modules_parameters_and_arguments_are_compared(rig: Rig) -> None:
     ],
 )
 def test_gpudirect_needs_peermem_or_dma_buf(rig: Rig, version: str, kernel: str, status: Status) -> None:
-    """dma-buf: the driver's open modules and Linux 5.12."""
+    """dma-buf needs the driver's open modules and Linux 5.12."""
     assert rig.look("", "GPUDIRECT").one("GPUDIRECT").status is Status.OK
     (rig.root / "sys/module/nvidia_peermem").rename(rig.root / "unloaded")
     rig.write("proc/driver/nvidia/version", f"NVRM version: {version}  Release Build\nGCC version: 12\n")
@@ -86,7 +86,7 @@ def test_gpudirect_needs_peermem_or_dma_buf(rig: Rig, version: str, kernel: str,
     ],
 )
 def test_xid_lines_are_judged_by_their_code(rig: Rig, line: str, subject: str, status: str) -> None:
-    """Not by the numbers of the PCI address; repeated lines are one result."""
+    """Not by the numbers in the PCI address; repeated lines give one result."""
     rig.commands[JOURNAL_COMMAND] = Output(
         "\n".join(f"[  12.3] gpu1 kernel: {one}" for one in line.split("\n") * 3), 0
     )
@@ -95,14 +95,14 @@ def test_xid_lines_are_judged_by_their_code(rig: Rig, line: str, subject: str, s
 
 
 def test_process_named_like_an_xid_is_not_read_as_one(rig: Rig) -> None:
-    """Names of processes in other lines of the log are users' text."""
+    """Users choose the names of processes, which are in other lines of the log."""
     line = "[  12.3] gpu1 kernel: NVRM:Xid(x):79[411]: segfault at 0 ip 0 sp 0 error 4"
     rig.commands[JOURNAL_COMMAND] = Output(f"{line}\n", 0)
     assert rig.look("", "XID").one("XID").status is Status.OK
 
 
-def test_kernel_log_that_is_not_readable_is_unknown(rig: Rig) -> None:
-    """Without journal by dmesg; an empty or cut log proves nothing."""
+def test_unreadable_kernel_log_is_unknown(rig: Rig) -> None:
+    """Without a journal dmesg is read; an empty or cut log proves nothing."""
     assert rig.look("", "XID").one("XID").status is Status.OK
     rig.commands[JOURNAL_COMMAND] = Output("", 0)
     rig.commands["dmesg"] = Output("[0.0] Linux version\n", 0)
@@ -125,10 +125,9 @@ def test_kernel_log_that_is_not_readable_is_unknown(rig: Rig) -> None:
         ("0.000012345", "0,000012345", "", Status.UNKNOWN),
     ],
 )
-def test_chrony_says_whether_the_clock_is_right(
+def test_clock_is_judged_by_chronys_leap_status_and_offset(
     rig: Rig, old: str, new: str, expected: str, status: Status
 ) -> None:
-    """By its leap status and its offset."""
     rig.commands["chronyc -n tracking"] = Output(CHRONY.replace(old, new) if old else CHRONY, 0)
     assert rig.look(expected, "CLOCK").one("CLOCK").status is status
 
@@ -143,10 +142,10 @@ def test_chrony_says_whether_the_clock_is_right(
         (UnreadableError("timedatectl", "ended after 30 s without an answer"), "", Status.UNKNOWN),
     ],
 )
-def test_clock_state_comes_from_the_kernel_without_chrony(
+def test_clock_is_judged_by_the_kernels_flag_without_chrony(
     rig: Rig, answer: Output | UnreadableError, expected: str, status: Status
 ) -> None:
-    """Its flag holds for ntpd, systemd-timesyncd and PTP as well; it has no offset."""
+    """The flag holds for ntpd, systemd-timesyncd and PTP as well; there is no offset."""
     rig.commands["chronyc -n tracking"] = Output("506 Cannot talk to daemon\n", 1)
     rig.commands[TIMEDATE] = answer
     assert rig.look(expected, "CLOCK").one("CLOCK").status is status

@@ -38,8 +38,8 @@ CA 'mlx5_1'
 """The form of infiniband-diags 28 to 52."""
 
 
-def test_right_ports_are_ok(rig: Rig) -> None:
-    """Without expected values the index of the only key is reported as well."""
+def test_healthy_ports_are_ok(rig: Rig) -> None:
+    """Without expected values the index of the only P_Key is reported too."""
     assert rig.look(POD, *CODES).statuses() == {code: {"ok"} for code in CODES}
     alone = rig.look("", *CODES)
     assert alone.statuses() == {code: {"skipped" if code == "PORT_RATE" else "ok"} for code in CODES}
@@ -66,15 +66,16 @@ def test_right_ports_are_ok(rig: Rig) -> None:
         ("pkeys/0", "0x8101", "PORT_PKEY", "P_Key 0x0101 is at index 0, expected 1"),
     ],
 )
-def test_fault_of_a_port_is_named(rig: Rig, name: str, text: str, code: str, reason: str) -> None:
-    """For that port, by its own code."""
+def test_fault_of_a_port_fails_its_code_for_that_port(
+    rig: Rig, name: str, text: str, code: str, reason: str
+) -> None:
     (rig.port(0) / name).write_text(f"{text}\n")
     found = [r for r in rig.look(POD, *CODES) if r.status is Status.FAILED and r.code == code]
     assert reason in [r.reason for r in found] and found[0].subject == "mlx5_0/1"
 
 
-def test_key_at_other_index_on_one_port_fails(rig: Rig) -> None:
-    """NCCL takes one index for all adapters; so it fails without expected values too."""
+def test_pkey_at_another_index_on_one_port_fails(rig: Rig) -> None:
+    """NCCL uses one index for all adapters, so this fails without expected values too."""
     (rig.port(1) / "pkeys/1").write_text("0x0000\n")
     (rig.port(1) / "pkeys/2").write_text("0x8101\n")
     result = rig.look("", *CODES).one("PORT_PKEY", "host")
@@ -84,14 +85,14 @@ def test_key_at_other_index_on_one_port_fails(rig: Rig) -> None:
 
 @pytest.mark.parametrize(("text", "failed"), [("NCCL_IB_PKEY=1\n", False), ("NCCL_IB_PKEY = 0\n", True)])
 def test_nccl_configuration_with_another_index_fails(rig: Rig, text: str, failed: bool) -> None:
-    """The program would hang."""
+    """NCCL would hang."""
     rig.write("etc/nccl.conf", f"NCCL_DEBUG=INFO\n{text}")
     assert rig.look("", *CODES).wrong() == ({"PORT_PKEY": [Status.FAILED]} if failed else {})
 
 
 @pytest.mark.parametrize("state", ["1: DOWN", "3: ARMED", "2: INIT"])
 def test_port_that_is_not_active_fails(rig: Rig, state: str) -> None:
-    """Unless other ports are named as the pod's."""
+    """Unless the expected ports are others."""
     (rig.port(1) / "state").write_text(state)
     assert rig.look("", "PORT_STATE").wrong() == {"PORT_STATE": [Status.FAILED]}
     assert rig.look('"ports": ["mlx5_0/1"]', "PORT_STATE").wrong() == {}
@@ -100,7 +101,7 @@ def test_port_that_is_not_active_fails(rig: Rig, state: str) -> None:
 
 @pytest.mark.parametrize("name", ["state", "rate", "link_layer", "pkeys/0", "gids/0"])
 def test_text_that_is_not_understood_is_unknown(rig: Rig, name: str) -> None:
-    """An empty file, as the kernel gives while a driver starts, and a foreign text."""
+    """An empty file, which the kernel gives while a driver starts, and other text."""
     for text in ("", "seltsam"):
         (rig.port(0) / name).write_text(text)
         found = rig.look(POD, *CODES)
@@ -109,7 +110,7 @@ def test_text_that_is_not_understood_is_unknown(rig: Rig, name: str) -> None:
 
 
 def test_expected_ports_that_are_missing_fail(rig: Rig) -> None:
-    """One of them, and all."""
+    """With one port missing, and with all."""
     missing = POD.replace("mlx5_1", "mlx5_7")
     assert {r.code for r in rig.look(missing, *CODES) if r.status is Status.FAILED} == {
         "PORT_STATE",
@@ -122,7 +123,7 @@ def test_expected_ports_that_are_missing_fail(rig: Rig) -> None:
 
 
 def test_roce_gid_is_found_by_type_and_address(rig: Rig) -> None:
-    """Version 1 with the same address comes first; entries without type are empty ones."""
+    """RoCE v1 with the same address comes first; an entry without a type is empty."""
     for number in (0, 1):
         for name, text in {
             "link_layer": "Ethernet",
@@ -147,7 +148,7 @@ def test_roce_gid_is_found_by_type_and_address(rig: Rig) -> None:
 
 
 def test_ibstat_is_read_where_sysfs_has_no_ports(rig: Rig) -> None:
-    """It has no width, GIDs and P_Keys: those are unknown, not ok."""
+    """ibstat prints no width, GIDs or P_Keys: those are unknown, not ok."""
     for number in (0, 1):
         rig.port(number).parent.rename(rig.root / f"unseen{number}")
     rig.commands["ibstat"] = Output(IBSTAT, 0)
@@ -163,7 +164,7 @@ def test_ibstat_is_read_where_sysfs_has_no_ports(rig: Rig) -> None:
 
 
 def test_ibstat_without_tabs_is_read() -> None:
-    """Copies of its output lose their indentation, and old versions print no type."""
+    """Copied output loses its indentation, and old versions print no type."""
     ports = parse_ibstat(IBSTAT.replace("\t", "  "))
     assert [(p.name, p.state, p.physical, p.rate, p.layer) for p in ports] == [
         ("mlx5_0/1", "active", "linkup", 400.0, "InfiniBand"),

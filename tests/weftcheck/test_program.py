@@ -1,4 +1,4 @@
-"""The program: its arguments, its documents, its exit codes, the commands that it runs, and the file that it is."""
+"""The program: arguments, documents, exit codes, the commands that it runs, and its single file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _main(rig: Rig, *arguments: str) -> int:
 
 
 def test_exit_code_says_ok_failed_or_unknown(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
-    """Failed before unknown; a run in which nothing was judged is unknown."""
+    """Failed comes before unknown; a run that judged nothing is unknown."""
     assert _main(rig) == 0
     assert " 0 failed, 0 unknown, " in capsys.readouterr().out
     assert _main(rig, "--check", "MODULE") == 3
@@ -46,7 +46,7 @@ def test_exit_code_says_ok_failed_or_unknown(rig: Rig, capsys: pytest.CaptureFix
 def test_json_document_names_host_time_and_results(
     rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each result that isn't well says what it costs and how to mend it; what can't be read of the host is null."""
+    """A failed result says what it costs and how to mend it; a host's value that can't be read is null."""
     file = tmp_path / "expected.json"
     file.write_text('{"version": 1, "gpus": 8}')
     assert _main(rig, "--json", "--expect", str(file)) == 1
@@ -69,10 +69,12 @@ def test_json_document_names_host_time_and_results(
     }
 
 
-def test_document_says_of_what_is_skipped_whether_nothing_is_expected(
+def test_skipped_result_says_whether_a_value_was_expected(
     rig: Rig, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """weft ends a failure by it: not by a GPU that is given to a guest. Other results don't have the member."""
+    """weft ends an earlier failure if no value was expected, and not if a guest has the GPU. No other result has the
+    member.
+    """
     driver = rig.root / "sys/bus/pci/drivers/vfio-pci"
     driver.mkdir(parents=True)
     for address in GPUS:
@@ -116,10 +118,10 @@ def test_document_says_of_what_is_skipped_whether_nothing_is_expected(
         ('{"version": 1, "parameters": {"x": "1"}}', 'parameters is {"x": "1"}; allowed: names such as'),
     ],
 )
-def test_wrong_expected_document_gives_one_sentence(
+def test_invalid_expected_document_is_refused_in_one_sentence(
     rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str], document: str, sentence: str
 ) -> None:
-    """Exit code 2; nothing is checked."""
+    """Exit code 2, and no command is run."""
     file = tmp_path / "expected.json"
     file.write_text(document)
     assert _main(rig, "--expect", str(file)) == 2
@@ -128,10 +130,10 @@ def test_wrong_expected_document_gives_one_sentence(
     assert (error.count("\n"), out, rig.asked) == (1, "", [])
 
 
-def test_other_wrong_arguments_give_one_sentence(
+def test_other_invalid_arguments_are_refused_in_one_sentence(
     rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A missing file, a directory, one that is too long, an unknown code."""
+    """A missing file, a directory, a file that is too long, an unknown code."""
     long = tmp_path / "long"
     long.write_bytes(b" " * (1024 * 1024 + 1))
     for arguments in (
@@ -144,8 +146,8 @@ def test_other_wrong_arguments_give_one_sentence(
         assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_examples_of_members_are_read_and_documented_codes_exist() -> None:
-    """Each member has its example, and each code names members that exist; all codes are checked by a group."""
+def test_members_have_readable_examples_and_codes_name_existing_members() -> None:
+    """Every code is checked by one group."""
     document = ", ".join(f'"{name}": {member.example}' for name, member in MEMBERS.items())
     assert parse(f'{{"version": 1, {document}}}'.encode()) != Expected()
     named = {name.strip() for entry in CODES.values() for name in entry.member.split(",") if name}
@@ -155,8 +157,7 @@ def test_examples_of_members_are_read_and_documented_codes_exist() -> None:
         parse(b"\xff")
 
 
-def test_defect_of_a_check_is_unknown_and_others_still_run(rig: Rig) -> None:
-    """A runner that breaks stands for what nothing foresaw."""
+def test_check_that_raises_is_unknown_and_the_others_still_run(rig: Rig) -> None:
     rig.commands["nvidia-smi -q -x"] = None  # pyright: ignore[reportArgumentType]
 
     def broken(command: tuple[str, ...], timeout: float) -> Output:
@@ -171,7 +172,7 @@ def test_defect_of_a_check_is_unknown_and_others_still_run(rig: Rig) -> None:
 def test_control_characters_of_a_machine_do_not_reach_the_terminal(
     rig: Rig, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Names and texts are the machine's; long ones are cut."""
+    """The machine's texts are printed without control characters, and cut when they are long."""
     (rig.port(0) / "state").write_text("4: \x1b[2J" + "x" * 5000)
     assert _main(rig) == 1
     shown = capsys.readouterr().out
@@ -179,7 +180,7 @@ def test_control_characters_of_a_machine_do_not_reach_the_terminal(
 
 
 def test_hanging_command_is_ended_with_its_children(tmp_path: Path) -> None:
-    """In the given time, also one that ignores signals and has closed nothing."""
+    """Within the time limit, even if it ignores signals or leaves a child with its output open."""
     start = time.monotonic()
     with pytest.raises(UnreadableError, match=r"ended after 0\.3 s without an answer"):
         host.run(("sh", "-c", "trap '' TERM; sleep 60 & sleep 60"), 0.3)
@@ -198,8 +199,7 @@ def test_hanging_command_is_ended_with_its_children(tmp_path: Path) -> None:
         pytest.fail("a child outlives its command")
 
 
-def test_output_of_a_command_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is read of an endless one is said to be cut."""
+def test_endless_output_is_cut_and_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "OUTPUT_LIMIT", 100_000)
     done = host.run(("sh", "-c", "yes"), 30)
     assert done.cut and len(done.text) == 100_000
@@ -208,7 +208,7 @@ def test_output_of_a_command_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
 def test_commands_run_in_locale_c_and_from_system_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not the caller's language, nor a program from the caller's PATH."""
+    """The caller's language and PATH have no effect."""
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho planted\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -221,7 +221,7 @@ def test_commands_run_in_locale_c_and_from_system_folders(
 
 
 def test_link_out_of_the_root_is_not_followed(tmp_path: Path) -> None:
-    """A recorded tree says nothing of the machine on which it is read."""
+    """What is read from a recorded tree must not be the reading machine's."""
     (tmp_path / "link").symlink_to("/etc")
     with pytest.raises(UnreadableError, match="is a link to outside of the root folder"):
         host.Host(tmp_path).target("link")
@@ -247,7 +247,7 @@ def test_source_is_python_3_9_and_imports_the_standard_library_alone() -> None:
 
 
 def test_one_file_has_the_whole_program(tmp_path: Path) -> None:
-    """Made by `make weft-check`; runs on Python without any package, in a folder without the sources."""
+    """The file that `make weft-check` makes runs without any package and without the sources."""
     target = tmp_path / "weft-check"
     made = [sys.executable, str(ROOT / "tools" / "onefile.py"), str(target)]
     subprocess.run(made, check=True, timeout=60)
@@ -261,8 +261,10 @@ def test_one_file_has_the_whole_program(tmp_path: Path) -> None:
     assert target.stat().st_mode & 0o111 and target.read_bytes().startswith(b"#!/usr/bin/env python3\n")
 
 
-def test_json_document_names_parts_with_numbers(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
-    """GPUs by serial number, and those without one by UUID; what can't be read is left out."""
+def test_json_document_names_gpus_by_serial_number_or_uuid(
+    rig: Rig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without readable output no GPU is among the parts."""
     command = "nvidia-smi -q -x"
     printed = rig.commands[command]
     assert isinstance(printed, Output)

@@ -1,4 +1,4 @@
-"""What bandwidth programs print: captures of perftest 4.5 between two guests by soft RoCE, and of UCX over TCP."""
+"""What bandwidth programs print: captures of perftest 4.5 between two guests over soft RoCE, and of UCX over TCP."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def _changed(old: str, new: str) -> str:
         _capture("perftest-gbits")[1] * 2,
     ],
 )
-def test_table_that_is_not_understood_gives_no_figure(text: str) -> None:
+def test_table_that_is_not_understood_gives_no_rate(text: str) -> None:
     found = of_run("perftest", 0, text)
     assert isinstance(found, NoRate) and found.reason == "NOT_UNDERSTOOD"
 
 
 def test_weft_and_weft_check_have_the_same_reasons_without_a_rate() -> None:
-    """What weft doesn't know, it refuses with the whole document."""
+    """weft refuses a whole document that has a reason it doesn't know."""
     assert set(REASONS) == bandwidth.REASONS
 
 
@@ -79,7 +79,7 @@ def test_newer_unit_of_perftest_is_read() -> None:
 
 
 @pytest.mark.parametrize("code", [124, 137])
-def test_interrupted_run_has_no_figure_even_with_a_table(code: int) -> None:
+def test_interrupted_run_has_no_rate_even_with_a_table(code: int) -> None:
     assert of_run("perftest", code, _capture("perftest-gbits")[1])[0] == "TIMED_OUT"
 
 
@@ -94,7 +94,7 @@ def test_interrupted_run_has_no_figure_even_with_a_table(code: int) -> None:
         ("", "FAILED"),
     ],
 )
-def test_errors_have_codes_and_printable_words(said: str, reason: str) -> None:
+def test_error_output_has_a_reason_and_printable_text(said: str, reason: str) -> None:
     found = of_run("perftest", 1, said)
     assert isinstance(found, NoRate) and found.reason == reason and found.said.isprintable()
 
@@ -131,5 +131,5 @@ def test_wrong_elements_of_nccl_tests_are_counted(old: str, new: str, wrong: int
 
 
 @pytest.mark.parametrize("cut", ["# Avg", "# Out of", "#       size", "#        (B)"])
-def test_table_of_nccl_tests_without_a_part_is_refused(cut: str) -> None:
+def test_table_of_nccl_tests_without_one_of_its_lines_gives_nothing(cut: str) -> None:
     assert of_nccl("\n".join(line for line in _NCCL.splitlines() if not line.startswith(cut[:14]))) is None

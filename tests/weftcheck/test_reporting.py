@@ -1,4 +1,4 @@
-"""`weft-check --report`: to the real API, and to what isn't one."""
+"""`weft-check --report`, to the real API and to servers that aren't weft."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOKEN = "wct_0123456789abcdef_" + "x" * 43
 
 @pytest.fixture
 def secret(tmp_path: Path) -> Path:
-    """A file with a token that no weft has made."""
+    """A file with a well-formed token that no weft made."""
     file = tmp_path / "token"
     file.write_text(TOKEN + "\n")
     file.chmod(0o600)
@@ -46,7 +46,7 @@ def _url(base: str, node: str = "gpu01") -> str:
 
 
 class Script(BaseHTTPRequestHandler):
-    """Answers what the test has listed, one after the other; keeps what came."""
+    """Gives the listed answers in order, and keeps the requests."""
 
     answers: list[tuple[int, dict[str, str], bytes]]
     came: list[tuple[str, dict[str, str], bytes]]
@@ -65,12 +65,12 @@ class Script(BaseHTTPRequestHandler):
         self.wfile.write(answer)
 
     def log_message(self, *_: Any) -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
 @contextmanager
 def scripted(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[tuple[str, list[Any]]]:
-    """Address of a server with these answers, and what came there."""
+    """URL of a server that gives these answers, and the requests that it got: path, headers, body."""
     made = type("Made", (Script,), {"answers": list(answers), "came": []})
     server = HTTPServer(("127.0.0.1", 0), made)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
@@ -86,7 +86,7 @@ def scripted(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[tuple[str,
 def test_result_is_reported_over_verified_tls(
     rig: Rig, doors: DoorsHouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The exit code is the result's; weft has the document; without the certificate nothing is sent."""
+    """weft keeps the document, the exit code is the result's; if the certificate isn't trusted nothing is sent."""
     made = doors.service.checks.make_token(doors.operator, "gpu01")
     secret = tmp_path / "secret"
     secret.write_text(made.token)
@@ -114,7 +114,9 @@ def test_result_is_reported_over_verified_tls(
 def test_expected_values_are_read_from_weft(
     rig: Rig, doors: DoorsHouse, secret: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By machine type; a result against others is old, and ends no failure; without them nothing is checked."""
+    """Values of the machine type. A result against other values is old and ends no failure; without values nothing is
+    checked.
+    """
     made = doors.service.checks.make_token(doors.operator, "gpu01")
     secret.write_text(made.token)
     site = doors.store.site().site
@@ -151,7 +153,7 @@ def test_expected_values_are_read_from_weft(
 def test_failed_report_has_an_exit_code_of_its_own(
     rig: Rig, secret: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Refused, not weft, redirected, nothing there: the result is printed, and the token goes nowhere else."""
+    """The result is still printed, and the token goes to no other address: refused, redirected, not weft, no server."""
     answers: list[tuple[int, dict[str, str], bytes, str]] = [
         (401, {}, b'{"detail": "no such token\\u001b[2J"}', "says 401: no such token [2J"),
         (302, {"Location": "http://127.0.0.1:1/"}, b"", "says 302: nothing that weft says"),
@@ -173,8 +175,8 @@ def test_failed_report_has_an_exit_code_of_its_own(
     assert "ConnectionRefusedError" in capsys.readouterr().err
 
 
-def test_busy_weft_is_asked_again_a_few_times(rig: Rig, secret: Path) -> None:
-    """After the time that it says, or longer and longer; at most four times."""
+def test_busy_weft_is_asked_up_to_four_times(rig: Rig, secret: Path) -> None:
+    """After the time that it names, or after longer and longer pauses."""
     fine = (200, {}, b'{"node": "gpu01", "state": "ok"}')
     pauses: list[float] = []
     with scripted((503, {"Retry-After": "7"}, b""), (502, {}, b""), fine) as (url, came):
@@ -187,10 +189,10 @@ def test_busy_weft_is_asked_again_a_few_times(rig: Rig, secret: Path) -> None:
     assert (pauses, len(came)) == ([60.0] * 3, 4)
 
 
-def test_server_that_never_answers_is_left(
+def test_attempt_ends_though_the_server_never_completes_its_answer(
     rig: Rig, secret: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also one that sends a byte now and then: each attempt has an end."""
+    """The server sends one byte at a time without end."""
     monkeypatch.setattr(service, "TIMEOUT", 0.2)
     ended = threading.Event()
 
@@ -216,10 +218,12 @@ def test_server_that_never_answers_is_left(
     assert "within 0.2 s" in capsys.readouterr().err
 
 
-def test_wrong_arguments_of_a_report_are_refused_before_anything_is_checked(
+def test_invalid_arguments_of_a_report_are_refused_before_any_check(
     rig: Rig, secret: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Plain HTTP to another machine, other addresses, open or wrong files, parts of a result: exit code 2."""
+    """Plain HTTP to another machine, invalid addresses, readable or invalid token files, parts of a result: exit code
+    2.
+    """
     good = _url("https://weft.example")
     opened = tmp_path / "open"
     opened.write_text(TOKEN)

@@ -1,4 +1,4 @@
-"""Rounds of pairs: complete, without rivals in a node, and the same for the same seed."""
+"""Rounds of pairs: complete, no node in two pairs of a round, and the same for the same seed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _disjoint(one: list[Match]) -> bool:
 
 
 @given(st.integers(0, 70))
-def test_every_two_nodes_meet_once_and_each_is_in_one_pair_at_a_time(count: int) -> None:
+def test_rounds_pair_every_two_nodes_once_and_no_node_twice_in_a_round(count: int) -> None:
     found = rounds(count)
     assert sorted(match for one in found for match in one) == [
         (a, b) for a in range(count) for b in range(a + 1, count)
@@ -44,7 +44,7 @@ def test_another_seed_chooses_another_third() -> None:
     assert schedule(100, "a").first != schedule(100, "b").first
 
 
-def test_slow_adapter_makes_its_node_a_suspect_and_no_partner() -> None:
+def test_slow_adapter_makes_its_own_node_the_only_suspect() -> None:
     ways = [(a, b, 0) for a in range(80) for b in range(80) if a != b and (a * b) % 3 == 0]
     assert suspects(ways, [w for w in ways if 7 in w[:2]]) == {7}
 
@@ -55,20 +55,20 @@ def test_single_slow_pair_makes_both_ends_suspects() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(10, 19)), max_size=40, unique=True))
-def test_packed_rounds_have_every_pair_once(matches: list[Match]) -> None:
+def test_packed_rounds_have_every_pair_once_and_no_node_twice_in_a_round(matches: list[Match]) -> None:
     found = packed(matches)
     assert sorted(m for one in found for m in one) == sorted(matches)
     assert all(map(_disjoint, found))
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=20))
-def test_in_a_round_across_leaves_each_node_sends_and_receives_at_most_once(leaves: list[str]) -> None:
+def test_node_sends_and_receives_at_most_once_in_a_round_across_leaves(leaves: list[str]) -> None:
     found = across(leaves)
     assert all(leaves[a] != leaves[b] for a, b in found)
     for side in (0, 1):
         assert max(Counter(match[side] for match in found).values(), default=1) == 1
 
 
-def test_round_across_leaves_has_every_node_if_leaves_have_equally_many() -> None:
+def test_round_across_leaves_has_every_node_if_the_leaves_are_equally_large() -> None:
     assert len(across(["a"] * 4 + ["b"] * 4 + ["c"] * 4)) == 12
     assert across(["a"] * 4) == []

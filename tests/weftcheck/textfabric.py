@@ -1,6 +1,6 @@
 """Nodes without SSH for `weftcheck.bandwidth`: they print what sysfs and perftest print, with planted faults.
 
-The forms are those of the captures in `tests/data/bandwidth`.
+The texts have the form of the captures in `tests/data/bandwidth`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Speed = Callable[[str, str, int], "float | str"]
 
 
 class _Process:
-    """A process that has printed and ended."""
+    """A process that has already printed its output and ended."""
 
     def __init__(self, text: str) -> None:
         self.stdout = io.BytesIO(text.encode())
@@ -40,7 +40,7 @@ class _Process:
 
 
 class TextSession:
-    """A node as `weftcheck.remote.Session` has it."""
+    """A node, with the methods of `weftcheck.remote.Session`."""
 
     def __init__(self, name: str, speed: Speed, rails: int = 8, pkey: int = 0x8101) -> None:
         self.name, self.lost = name, False
@@ -98,7 +98,7 @@ class TextSession:
 
 
 def plan_of(names: list[str], rails: int = 8, **more: object) -> dict[str, object]:
-    """A plan for such nodes, of 400 Gb/s."""
+    """A plan for these nodes with adapters of 400 Gb/s; `more` are further members."""
     nodes = [
         {
             "name": name,
