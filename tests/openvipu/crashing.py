@@ -1,7 +1,7 @@
-"""Controllers that kill themselves with SIGKILL at a planted point; run as a program by the crash tests.
+"""Controllers that kill themselves with SIGKILL at a planted point; the crash tests run it as a program.
 
-Each line of stdin is a state file, the name of a point, and how often it is passed before. A forked child
-runs the controller and says on stdout what was acknowledged, as a client would have seen it; then comes
+Each line of stdin is a state file, the name of a point, and how many times to pass the point before it kills.
+A forked child runs the controller and prints what was acknowledged, as a client would have seen it; then comes
 the line ``end`` with the signal that killed it.
 """
 
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def live(state: Path, point: str, passes: int) -> None:
-    """One controller's life: create a partition, reset it, remove it; or die at the point."""
+    """Create a partition, reset it, remove it; or die at the point."""
     seen = 0
 
     def step(name: str) -> None:

@@ -1,9 +1,9 @@
 """Coverage-guided fuzzing of everything that reads text or bytes from outside.
 
 ``python tests/openvipu/fuzz_readers.py TARGET [libFuzzer options]``; TARGET is config, state, database, beacon,
-binding, request or setting. Without ``-runs=N`` it goes on until it finds something. Only the refusals that a
-reader may answer with are caught; anything else is a finding. What is tried begins with something good: bytes made
-up from nothing are no JSON and no message, and no reader would get further than that.
+binding, request or setting. Without ``-runs=N`` it runs until it finds something. A reader may raise its own
+refusals; anything else is a finding. Each target starts from one valid input, since random bytes are neither JSON
+nor a message and wouldn't get past the first check.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Target:
 
     Attributes:
         refusals: what it may raise.
-        good: what it takes.
+        good: a valid input.
     """
 
     read: Callable[[bytes], None]
@@ -82,7 +82,7 @@ def database(data: bytes) -> None:
 
 
 class NoBeaconError(Exception):
-    """The datagram is ignored."""
+    """The datagram isn't a beacon and is ignored."""
 
 
 def beacon(data: bytes) -> None:
@@ -101,12 +101,12 @@ def binding(data: bytes) -> None:
 
 
 def request(data: bytes) -> None:
-    """Bytes as a create request."""
+    """A create request from the wire."""
     check_requirements(requirements(vipuuser_pb2.CreatePartitionRequest.FromString(data)))
 
 
 def setting(data: bytes) -> None:
-    """Bytes as a setting for a machine."""
+    """A setting for a machine, from the wire."""
     _, (machine,) = build_pod(pod_plan(4), ["m"], ["127.0.0.1"])
     found = setting_from_wire(agent_pb2.Setting.FromString(data))
     machine.configure(found)

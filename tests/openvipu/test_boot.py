@@ -1,4 +1,4 @@
-"""The boot of a controller VM: everything that an order needs, from one file."""
+"""The boot of a controller's VM: one file has everything that an order needs."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tests.openvipu.vipuhouse import POD16, Controller
 
 
 def owner_of(host: str, port: int) -> str:
-    """What an agent tells a stranger: its controller's id, and no more."""
+    """The id of its controller, which an agent gives to any caller."""
     with channel(f"{host}:{port}") as link:
         agent = agent_pb2_grpc.AgentServiceStub(link)
         return agent.GetOwner(agent_pb2.GetOwnerRequest(), timeout=60).controller_id
 
 
 def test_cloud_init_applies_a_file(tmp_path: Path) -> None:
-    """What a controller VM does at boot: init with a given key, serve, apply; again and with late agents."""
+    """What a controller's VM does at boot: init with a given key, serve, apply; apply again after an agent was late."""
     env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
     (tmp_path / "admin.key").write_text("an-admin-key-of-the-order\n")
     init = (
@@ -95,7 +95,7 @@ def test_cloud_init_applies_a_file(tmp_path: Path) -> None:
 
 
 def test_apply_waits_for_a_controller_that_was_just_started(tmp_path: Path) -> None:
-    """cloud-init starts the service and continues at once: apply waits for it, unless it is asked not to."""
+    """cloud-init starts the service and continues at once. Without --wait apply fails instead."""
     env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
     file = tmp_path / "order.json"
     file.write_text("{}")
@@ -122,7 +122,7 @@ def test_apply_waits_for_a_controller_that_was_just_started(tmp_path: Path) -> N
 def test_apply_accepts_equal_objects_created_meanwhile(
     pod16: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is there by the time of the request is compared with the file, and is no failure if it is the same."""
+    """An object that another caller created since apply listed them is compared with the file: equal is no failure."""
     file = tmp_path / "order.json"
     agents = [{"id": n, "host": a.host, "port": a.port} for n, a in pod16.pod.agents.items()]
     clusters = [{"id": "c", "topology": "mesh", "agents": list(pod16.pod.agents)}]
@@ -139,7 +139,7 @@ def test_apply_accepts_equal_objects_created_meanwhile(
         session = Session(connection, False, True)
         with session.channel:
             for method, replies in blind.items():
-                # it looked before the other one's request
+                # apply lists before the other caller creates
                 real, unseen = getattr(session.admin, method), iter(replies)
                 monkeypatch.setattr(
                     session.admin, method, lambda *a, r=real, u=unseen, **k: next(u, None) or r(*a, **k)

@@ -1,4 +1,4 @@
-"""``vipu`` and ``vipu-admin``: what scripts read, byte by byte."""
+"""``vipu`` and ``vipu-admin``: the output that scripts read, byte by byte."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GOLDEN = Path(__file__).with_name("golden")
 
 @dataclass
 class Shell:
-    """Runs command lines in this process, and keeps the transcript."""
+    """Runs command lines in this process and keeps the transcript."""
 
     controller: Controller
     capsys: pytest.CaptureFixture[str]
@@ -46,7 +46,7 @@ class Shell:
         return status, out, err
 
     def compare(self, name: str) -> None:
-        """The transcript must be the golden file; WRITE_GOLDEN=1 writes it again."""
+        """Check the transcript against the golden file; WRITE_GOLDEN=1 writes the file."""
         text = "".join(self.transcript)
         for agent in self.controller.pod.agents.values():
             text = text.replace(str(agent.port), "PORT_")
@@ -61,7 +61,7 @@ class Shell:
 
 @pytest.fixture
 def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty home and working directory, and no settings from outside."""
+    """An empty home and working directory, and no settings from the environment."""
     home = tmp_path / "home"
     home.mkdir()
     for name in [name for name in os.environ if name.startswith("VIPU_")]:
@@ -89,7 +89,7 @@ def shell16(tmp_path: Path, at_home: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_administrators_session_matches_the_golden_file(shell64: Shell) -> None:
-    """From agents to a partition of 64 and back, as the golden file has it."""
+    """From agents to a partition of 64 IPUs and back."""
     agents = list(shell64.controller.pod.agents)
     for name in agents[:2]:
         agent = shell64.controller.pod.agents[name]
@@ -125,7 +125,7 @@ def test_administrators_session_matches_the_golden_file(shell64: Shell) -> None:
 
 
 def test_users_session_matches_the_golden_file(shell16: Shell, at_home: Path) -> None:
-    """A user's day: look, create, read the configuration, reset, remove, as the golden file has it."""
+    """A user's day: look, create, read the configuration, reset, remove."""
     shell16.controller.add_allocation("alloc-1", 8)
     shell16("vipu --server-version")
     shell16("vipu list allocations")
@@ -145,8 +145,8 @@ def test_users_session_matches_the_golden_file(shell16: Shell, at_home: Path) ->
     shell16.compare("user.txt")
 
 
-def test_errors_give_one_sentence(shell16: Shell) -> None:
-    """Exit status and stderr of the common mistakes, as the golden file has it."""
+def test_common_mistakes_match_the_golden_file(shell16: Shell) -> None:
+    """Exit status and stderr of each; no traceback."""
     shell16.controller.pod.plant(Fault("bad-cable", "ipum3", "up0"))
     shell16.controller.add_allocation("a", 4)
     for line in [
@@ -186,7 +186,7 @@ def test_errors_give_one_sentence(shell16: Shell) -> None:
 
 
 def test_output_that_clients_parse_is_unchanged(shell64: Shell) -> None:
-    """The very lines of the facts: success, access key, patience, no free allocation, the table, the host."""
+    """The lines as published: success, access key, patience, no free allocation, the table, the host."""
     shell64.controller.add_agents()
     agents = ",".join(shell64.controller.pod.agents)
     assert shell64(f"vipu-admin create cluster c64_1-16 --topology torus --agents {agents}")[1] == (
@@ -219,7 +219,7 @@ def test_output_that_clients_parse_is_unchanged(shell64: Shell) -> None:
 
 
 def test_json_output_has_the_public_structure(shell16: Shell) -> None:
-    """agent.spec.host, allocation.spec.agent_ids, allocations, partitions[].id."""
+    """Members that clients read: agent.spec.host, allocation.spec.agent_ids, allocations, partitions[].id."""
     shell16.controller.add_allocation("a", 8)
     shell16.controller.create_active("p", 4)
     agent = json.loads(shell16("vipu-admin get agent ipum1 --showjson")[1])["agent"]
@@ -240,7 +240,7 @@ def test_json_output_has_the_public_structure(shell16: Shell) -> None:
 
 
 def test_poplar_config_file_is_written_and_removed(shell16: Shell, at_home: Path) -> None:
-    """The file in ~/.ipuof.conf.d is what --ipuof-configs prints, one for each GCD, gone with the partition."""
+    """One file for each GCD in ~/.ipuof.conf.d, with the text of --ipuof-configs; removed with the partition."""
     shell16("vipu create partition p --size 4 --num-gcds 2")
     folder = at_home / ".ipuof.conf.d"
     assert sorted(path.name for path in folder.iterdir()) == ["p_gcd0_ipuof.conf", "p_gcd1_ipuof.conf"]
@@ -262,7 +262,7 @@ def test_poplar_config_file_is_written_and_removed(shell16: Shell, at_home: Path
 def test_flags_override_environment_and_file(
     shell16: Shell, at_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The connection comes from flags, then VIPU_CLI_…, then vipu-cli.hcl."""
+    """The environment (VIPU_CLI_…) overrides vipu-cli.hcl."""
     port = shell16.controller.server.user_port
     (at_home / "vipu-cli.hcl").write_text(f'# the controller\napi-host="127.0.0.1"\napi-port="{port}"\n')
     assert vipu(["--server-version"]) == 0
@@ -295,7 +295,7 @@ def _complete(program: Callable[..., int], capsys: pytest.CaptureFixture[str], t
 
 
 def test_completion_works_in_a_real_bash(capsys: pytest.CaptureFixture[str]) -> None:
-    """Verbs, nouns and flags are completed where they belong."""
+    """Verbs and nouns of both programs."""
     assert _complete(vipu, capsys, "cre") == ["create"]
     assert _complete(vipu_admin, capsys, "create a") == ["agent", "agents", "allocation", "allocations"]
     assert "--gcd-sync-replicas" in _complete(vipu, capsys, "create partition p --gcd-")

@@ -1,4 +1,4 @@
-"""Many clients at once: hardware works in parallel, admission is serial, and a waiting call blocks no other."""
+"""Many clients at once: hardware works in parallel, admission is serial, and a waiting call blocks no other call."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SOON = 60.0
 
 
 class Hold:
-    """Stops every partition's work at a step, before it reaches the hardware, while it is closed."""
+    """While it is closed, stops the work of every partition at one step, before it reaches the hardware."""
 
     def __init__(self) -> None:
         self.at = "configuring"
@@ -69,7 +69,7 @@ def secure(tmp_path: Path, hold: Hold) -> Iterator[Controller]:
 
 
 def crowd(number: int, ask: Callable[[], object], answers: list[grpc.StatusCode]) -> list[threading.Thread]:
-    """That many clients that ask the same; how they were answered."""
+    """Start this many clients that all call `ask`; `answers` collects their status codes."""
 
     def client() -> None:
         try:
@@ -86,7 +86,7 @@ def crowd(number: int, ask: Callable[[], object], answers: list[grpc.StatusCode]
 
 
 def test_waiting_requests_block_no_other_user(secure: Controller, hold: Hold) -> None:
-    """Sixteen of a hundred resets that one user sends wait, the rest is refused at once, and others are served."""
+    """Of a hundred resets by one user sixteen wait, the others are refused at once, and other calls are served."""
     alice, bob = user(secure, "alice", "red"), user(secure, "bob", "blue")
     secure.users.CreatePartition(wanting("p"), metadata=alice)
     until(lambda: secure.state.partitions["p"].operation is Operation.IDLE)
@@ -115,7 +115,7 @@ def test_waiting_requests_block_no_other_user(secure: Controller, hold: Hold) ->
 
 
 def test_hardware_works_for_partitions_in_parallel(tmp_path: Path) -> None:
-    """Sixteen creates of one allocation are on the hardware at the same time; each was accepted before any was done."""
+    """Sixteen creates of one allocation reach the hardware at the same time; each was accepted before any was done."""
     together = threading.Barrier(16)
 
     def step(name: str) -> None:
@@ -141,7 +141,7 @@ def test_hardware_works_for_partitions_in_parallel(tmp_path: Path) -> None:
 
 
 def test_create_waits_for_ipus_of_a_removal(tmp_path: Path) -> None:
-    """IPUs and names of a partition that is being removed are worth waiting for; those of a living one aren't."""
+    """A create waits for IPUs and a name that are being removed, and is refused for those of a living partition."""
     with house(tmp_path, delay=0.5) as controller:
         controller.create_active("p", 16)
         answers: list[grpc.StatusCode] = []
@@ -153,7 +153,7 @@ def test_create_waits_for_ipus_of_a_removal(tmp_path: Path) -> None:
         controller.create("other", 8)
         for name in ("p", "other"):
             controller.wait(name, pb.PS_ACTIVE)
-        # and a removal that fails gives nothing back: who waits for it learns that at once
+        # a removal that fails frees nothing, so the create that waits for it is refused at once
         lost = controller.state.partitions["p"].agent_ids[0]
         controller.pod.plant(Fault("agent-gone", lost))
         controller.remove("p")
@@ -163,7 +163,7 @@ def test_create_waits_for_ipus_of_a_removal(tmp_path: Path) -> None:
 
 
 def test_user_removed_while_waiting_gets_no_partition(secure: Controller, hold: Hold) -> None:
-    """Requests wait for a removal, and their users are removed, or lose the allocation: nothing is created for them."""
+    """Nor does a user who loses the allocation while a request waits for a removal."""
     alice, anna = user(secure, "alice", "red"), user(secure, "anna", "red")
     secure.users.CreatePartition(wanting("p", 8), metadata=alice)
     until(lambda: secure.state.partitions["p"].operation is Operation.IDLE)

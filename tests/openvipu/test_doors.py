@@ -1,4 +1,4 @@
-"""Servers of the shipped programs with their threads: callers without a key delay no one."""
+"""Servers of the shipped programs with their threads: callers without a key delay no others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.openvipu.vipuhouse import until
     "method", ["/openvipu.agent.v1.AgentService/GetOwner", "/grpc.health.v1.Health/Check"]
 )
 def test_shipped_agent_answers_while_requests_never_arrive(method: str) -> None:
-    """More of them than the program has threads; each held one for 10 s."""
+    """There are more such calls than the program has threads."""
     never = Never()
     with program("openvipu-agent", "--address", "127.0.0.1:0", "--no-exporter") as (_, line):
         target = f"127.0.0.1:{line.split()[-1]}"
@@ -45,7 +45,7 @@ def test_shipped_agent_answers_while_requests_never_arrive(method: str) -> None:
 
 
 def test_streams_without_a_key_do_not_block_a_secure_controller(tmp_path: Path) -> None:
-    """More streams of reflection and of health than a server serves calls: refused, and everybody else is served."""
+    """More streams of reflection and health than the server serves calls are refused, and other calls are served."""
     state = tmp_path / "state"
     assert run("openvipu-server", "--state", str(state), "--init", "--secure").returncode == 0
     never = Never()
@@ -73,14 +73,14 @@ def test_streams_without_a_key_do_not_block_a_secure_controller(tmp_path: Path) 
 
 @pytest.mark.parametrize("threads", [4, 8, 64, 128])
 def test_calls_waiting_for_requests_leave_threads_free(threads: int) -> None:
-    """And one host has fewer of these places than all."""
+    """One host may have no more of these places than all hosts."""
     made = receiving.ReceivingCalls(threads)
     places, share = made._places, made._share  # pyright: ignore[reportPrivateUsage]
     assert share <= places < threads
 
 
-def test_agent_answers_its_owner_from_memory() -> None:
-    """The hardware is asked once after each change, not at each request."""
+def test_agent_answers_its_owner_without_asking_the_hardware_each_time() -> None:
+    """The hardware is asked once, not at each request."""
     machine = hardware("simulated", "gw1", "127.0.0.1")
     asked: list[int] = []
     real = machine.status
@@ -98,6 +98,6 @@ def test_agent_answers_its_owner_from_memory() -> None:
 
 
 @pytest.mark.parametrize("length", ["0000000019999999999", "1" * 300, "-1", "x", ""])
-def test_content_length_is_parsed_as_a_whole(length: str) -> None:
-    """The proxy checked the first nine digits and read what all of them say."""
+def test_invalid_content_length_is_refused(length: str) -> None:
+    """A long number is judged by all its digits, not by the first nine."""
     assert length_of(length) is None

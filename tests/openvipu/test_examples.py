@@ -1,4 +1,4 @@
-"""The examples, run as they are."""
+"""The shell scripts among the examples, run unchanged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXPECTED = {
 
 
 def killed(group: int) -> bool:
-    """Whether anybody of a process group was still there."""
+    """Kill a process group; False if no process of it was left."""
     try:
         os.killpg(group, signal.SIGKILL)
     except ProcessLookupError:
@@ -35,7 +35,7 @@ def killed(group: int) -> bool:
 )
 @pytest.mark.parametrize("name", [path.name for path in sorted(OURS.glob("0*.sh"))])
 def test_example_runs_and_prints_its_result(name: str) -> None:
-    """The script ends with status 0, says what its page promises, and leaves nothing running."""
+    """Exit status 0, the output that its page promises, and no process left."""
     env = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     command = ["bash", str(OURS / name)]
     script = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""A client that shares nothing with us but the public table: its messages are built from names and numbers alone."""
+"""A client that shares no code with openvipu: its messages are built from the names and numbers of the public table."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _add_field(message: Any, owner: str, text: str) -> None:
 
 
 class Foreign:
-    """Calls by method name and keyword arguments, with messages of its own pool."""
+    """Calls a method by name with keyword arguments, using messages of its own descriptor pool."""
 
     def __init__(self, controller: Controller) -> None:
         self._link = controller.user_channel
@@ -80,12 +80,12 @@ class Foreign:
 
 @pytest.fixture
 def foreign(pod16: Controller) -> Foreign:
-    """The foreign client at the door of a controller over a POD16."""
+    """The foreign client at the user API of a controller over a POD16."""
     return Foreign(pod16)
 
 
 def test_generated_foreign_client_uses_the_whole_api(foreign: Foreign) -> None:
-    """Create, wait, list, read the configuration and the attributes, reset, remove: every field arrives."""
+    """Create, wait, list, read configuration and attributes, reset, remove: every field arrives."""
     wanted = foreign.message(
         "PartitionRequirements", id="f", size=16, num_gcds=4, reconfigurable=True, num_replicas=8
     )

@@ -1,4 +1,4 @@
-"""Bad input: every field of every request, every reader of text; an error with a sentence, and no harm."""
+"""Arbitrary input for every field of every request and every reader of text: an error with a sentence, and no harm."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ NUMBERS = st.sampled_from([0, 1, 2, 3, 4, 8, 16, 17, 64, 2**16, 2**31, 2**32 - 1
 NAMES = st.sampled_from(["c", "a", "p", "q", "ipum1", "ipum4", "x", "", "a b", "../x", "x" * 200]) | st.text(
     max_size=8
 )
-# hosts are drawn from a list: nothing may be sent to an address that chance makes up
+# hosts come from a list: nothing may be sent to a random address
 HOSTS = st.sampled_from(["", "127.0.0.1", "::1", "bad host", "-", "[", "a/b"])
 
 
 @cache
 def messages(descriptor: Descriptor) -> st.SearchStrategy[Any]:
-    """Any message of this type: each field absent or anything that the wire can carry."""
+    """Any message of this type: each field is absent or has any value that can be encoded."""
     fields = {field.name: values(field) for field in descriptor.fields}
     kind = GetMessageClass(descriptor)
     return st.fixed_dictionaries({}, optional=fields).map(lambda given: kind(**given))
@@ -78,7 +78,7 @@ def scalars(field: FieldDescriptor) -> st.SearchStrategy[Any]:
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
-    """One controller that all the nonsense is thrown at."""
+    """One controller that gets all the arbitrary input."""
     with house(tmp_path_factory.mktemp("fuzz"), agent_timeout=2.0, queue_timeout=30.0) as controller:
         restore(controller)
         yield controller
@@ -87,7 +87,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
 def caller(
     controller: Controller, method: MethodDescriptor
 ) -> tuple[grpc.Channel, tuple[tuple[str, str], ...]]:
-    """Where the method is served, and the metadata that it requires."""
+    """The channel at which the method is served, and the metadata that it requires."""
     if method.containing_service.full_name.startswith("openvipu.agent."):
         agent = controller.pod.agents["ipum2"]
         metadata = ((CONTROLLER_HEADER, "controller-a"), (CONTROLLER_KEY_HEADER, "key-of-controller-a"))
@@ -97,13 +97,13 @@ def caller(
 
 
 def restore(controller: Controller) -> None:
-    """What the nonsense took away comes back: partitions go, agents and the cluster are there again."""
+    """Remove partitions, and add again the agents and the cluster that the input removed."""
     for agent in controller.pod.agents.values():
         agent.binding.claim("controller-a", "key-of-controller-a")
     for id_ in list(controller.state.partitions):
         try:
             controller.remove(id_, force=True)
-        except grpc.RpcError as error:  # one that a request removes already may be gone by now
+        except grpc.RpcError as error:  # a partition that a request was removing may be gone
             assert isinstance(error, grpc.Call) and error.code() is grpc.StatusCode.NOT_FOUND
     until(lambda: not controller.state.partitions)
     controller.server.watch.poll()
@@ -133,7 +133,7 @@ def settle(controller: Controller) -> Any:
 def test_arbitrary_request_is_answered_or_refused_in_a_sentence(
     target: Controller, method: MethodDescriptor
 ) -> None:
-    """Whatever the fields hold: a reply, or a clear status with a sentence and an unchanged state."""
+    """A refusal has one of the clear statuses and leaves the state unchanged."""
     whole = settle(target)
     link, metadata = caller(target, method)
     service = method.containing_service.full_name
@@ -166,8 +166,8 @@ def test_arbitrary_request_is_answered_or_refused_in_a_sentence(
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.full_name)
-def test_invalid_bytes_do_no_harm(target: Controller, method: MethodDescriptor) -> None:
-    """Bytes that don't parse get a status, and the next good call is answered."""
+def test_bytes_that_do_not_parse_are_refused(target: Controller, method: MethodDescriptor) -> None:
+    """INVALID_ARGUMENT with the method's name; the state is unchanged and the next good call is answered."""
     link, metadata = caller(target, method)
     service = method.containing_service.full_name
     before = settle(target)
@@ -184,14 +184,14 @@ def test_invalid_bytes_do_no_harm(target: Controller, method: MethodDescriptor) 
 
 @settings(max_examples=examples(150))
 @given(st.binary(max_size=600) | st.text(max_size=60).map(str.encode))
-def test_arbitrary_datagram_is_a_beacon_or_ignored(datagram: bytes) -> None:
-    """The discovery port takes what comes."""
+def test_arbitrary_datagram_is_ignored(datagram: bytes) -> None:
+    """Random bytes are no beacon; a beacon is still read."""
     assert read_beacon(datagram, "lo") is None
     assert read_beacon(encode("127.0.0.1", 8080, "ipum1"), "lo") is not None
 
 
-def test_each_request_type_is_fuzzed() -> None:
-    """The list of methods is that of the servers, simulation aside: none is forgotten."""
+def test_every_served_method_is_fuzzed() -> None:
+    """A method that was added changes this number; the simulation's service isn't counted."""
     assert len(METHODS) == 7 + 2 + 19 + 10
     assert "SimulationService" in simulation_pb2.DESCRIPTOR.services_by_name
 
@@ -199,7 +199,7 @@ def test_each_request_type_is_fuzzed() -> None:
 @pytest.mark.nightly(reason="the other tests of each reader draw their input at random too, in one process")
 @pytest.mark.parametrize("name", ["config", "state", "database", "beacon", "binding", "request", "setting"])
 def test_coverage_guided_fuzzing_finds_nothing(name: str, tmp_path: Path) -> None:
-    """A short run of the atheris target; longer ones are started by hand."""
+    """A short run of each atheris target; longer ones are started by hand."""
     runs = examples({"database": 150}.get(name, 2000))
     command = [
         sys.executable,
@@ -208,7 +208,7 @@ def test_coverage_guided_fuzzing_finds_nothing(name: str, tmp_path: Path) -> Non
         f"-runs={runs}",
         f"-seed={SEED + 1}",  # 0 would be a random seed
     ]
-    env = {**os.environ, "TMPDIR": str(tmp_path)}  # libFuzzer ends without taking away what is there
+    env = {**os.environ, "TMPDIR": str(tmp_path)}  # libFuzzer leaves its temporary files
     ended = subprocess.run(
         command, capture_output=True, text=True, timeout=3600, cwd=tmp_path, env=env, check=False
     )

@@ -1,4 +1,4 @@
-"""Callers that mean no good: requests that never arrive, streams that never end, connections that say nothing."""
+"""Hostile callers: requests that never arrive, streams that never end, connections that send nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SOON = 60.0
 
 
 class Never:
-    """Requests that don't come until it is closed."""
+    """Requests that don't arrive until it is closed."""
 
     def __init__(self) -> None:
         self._done = threading.Event()
@@ -39,7 +39,7 @@ class Never:
 
 
 def stranger(target: str) -> grpc.Channel:
-    """A connection of its own: channels of one process share theirs otherwise."""
+    """A connection of its own: by default the channels of one process share one."""
     return grpc.insecure_channel(target, options=(("grpc.use_local_subchannel_pool", 1),))
 
 
@@ -54,8 +54,8 @@ def half_calls(link: grpc.Channel, method: str, number: int, never: Never) -> li
 
 
 @pytest.mark.parametrize("door", ["user", "agent"])
-def test_requests_that_never_arrive_delay_no_other(pod16: Controller, door: str) -> None:
-    """Three hundred calls without a request, and the next caller is served at once, at the door and at an agent."""
+def test_calls_whose_requests_never_arrive_delay_no_other_caller(pod16: Controller, door: str) -> None:
+    """With three hundred of them the next caller is served, at the user API and at an agent."""
     agent = pod16.pod.agents["ipum1"]
     if door == "user":
         target, method = f"127.0.0.1:{pod16.server.user_port}", "/virmgrpc.UserService/ListPartitions"
@@ -78,7 +78,7 @@ def test_requests_that_never_arrive_delay_no_other(pod16: Controller, door: str)
 
 
 def test_request_that_takes_too_long_is_cancelled() -> None:
-    """A call that sends no request ends after its time limit, without another call's arrival."""
+    """A call that sends no request is cancelled after its time limit, even if no other call arrives."""
 
     class Context:
         def __init__(self) -> None:
@@ -98,8 +98,8 @@ def test_request_that_takes_too_long_is_cancelled() -> None:
     assert not quick.cancelled.is_set()
 
 
-def test_reflection_streams_delay_no_other(pod16: Controller) -> None:
-    """Two hundred open reflection streams: reading goes on."""
+def test_reflection_streams_delay_no_other_caller(pod16: Controller) -> None:
+    """Two hundred of them are open."""
     never = Never()
 
     def requests() -> Iterator[reflection_pb2.ServerReflectionRequest]:
@@ -120,7 +120,7 @@ def test_reflection_streams_delay_no_other(pod16: Controller) -> None:
 
 
 def test_requests_and_error_texts_are_limited_in_size(pod16: Controller) -> None:
-    """A request of a megabyte is refused; a name of a hundred kilobytes is not sent back."""
+    """A request of a megabyte is refused; an error doesn't repeat a name of a hundred kilobytes."""
     huge = pb.GetPartitionStatusRequest(partition_id="x" * (1 << 20))
     code, _ = refused(lambda: pod16.users.GetPartitionStatus(huge))
     assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -133,7 +133,7 @@ def test_requests_and_error_texts_are_limited_in_size(pod16: Controller) -> None
 
 
 def test_silent_connection_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server closes connections that never send anything."""
+    """The server closes a connection that sends nothing for 10 s (here 0.5 s)."""
     patience = "grpc.server_handshake_timeout_ms"
     assert dict(rpc.BOUNDS)[patience] == 10_000
     monkeypatch.setattr(rpc, "BOUNDS", tuple({**dict(rpc.BOUNDS), patience: 500}.items()))
@@ -146,8 +146,8 @@ def test_silent_connection_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyP
             pass
 
 
-def test_http_servers_keep_few_connections_briefly() -> None:
-    """Silent connections are hung up after their time, and beyond a few are closed at once; then a page is served."""
+def test_http_server_closes_silent_connections_and_still_serves_a_page() -> None:
+    """After their time limit; those beyond the limit of connections at once."""
 
     class Page(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -157,7 +157,7 @@ def test_http_servers_keep_few_connections_briefly() -> None:
             self.wfile.write(b"ok")
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class calls it so
-            """Quiet."""
+            """Log nothing."""
 
     server = WebServer(("127.0.0.1", 0), Page, seconds=1.0)
     serve_in_thread(server, "page")

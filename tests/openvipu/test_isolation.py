@@ -1,4 +1,4 @@
-"""Who may do what: users with keys, two controllers over one POD, mutual TLS."""
+"""Access: users with keys, two controllers over one POD, mutual TLS."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def wanting(id_: str, size: int = 4, **more: str) -> pb.CreatePartitionRequest:
 
 
 def test_request_without_a_valid_key_is_refused(secure: Controller) -> None:
-    """No user, an unknown user and a wrong key are UNAUTHENTICATED with the same words; the version is free."""
+    """UNAUTHENTICATED, and the same sentence for an unknown user as for a wrong key. The version needs no key."""
     calls = [
         lambda metadata: secure.users.ListPartitions(pb.ListPartitionsRequest(), metadata=metadata),
         lambda metadata: secure.users.ListIPUAttributes(pb.ListIPUAttributesRequest(), metadata=metadata),
@@ -74,12 +74,12 @@ def test_request_without_a_valid_key_is_refused(secure: Controller) -> None:
         for metadata in wrong:
             code, words = refused(lambda call=call, metadata=metadata: call(metadata))
             assert code is grpc.StatusCode.UNAUTHENTICATED, words
+            assert ("is not right, or there is no such user" if metadata else "needs a user") in words
     assert secure.versions.GetVersion(version_pb2.VersionRequest()).version == "1.18.0"
     assert not secure.state.partitions
 
 
 def test_admin_api_refuses_every_call_of_a_user(secure: Controller) -> None:
-    """Every method of the admin API refuses a user, each by name."""
     alice = user(secure, "alice", "red")
     before = secure.state
     for method in admin_pb2.DESCRIPTOR.services_by_name["AdminService"].methods:
@@ -91,7 +91,7 @@ def test_admin_api_refuses_every_call_of_a_user(secure: Controller) -> None:
 
 
 def test_users_share_an_allocation_and_others_see_nothing(secure: Controller) -> None:
-    """alice and anna share the red partitions; bob can neither see nor touch them, nor use red machines."""
+    """alice and anna share the red partitions; bob can neither see nor change them, nor use red machines."""
     alice, anna = user(secure, "alice", "red"), user(secure, "anna", "red")
     bob = user(secure, "bob", "blue")
     secure.users.CreatePartition(wanting("p", 8), metadata=alice)
@@ -130,7 +130,7 @@ def test_users_share_an_allocation_and_others_see_nothing(secure: Controller) ->
 
 
 def test_removed_partition_stays_invisible_to_others(secure: Controller) -> None:
-    """The REMOVED status is for those who could see the partition; for others it never was."""
+    """The status REMOVED is for users who could see the partition; for others it never existed."""
     alice, bob = user(secure, "alice", "red"), user(secure, "bob", "blue")
     secure.users.CreatePartition(wanting("p"), metadata=alice)
     secure.users.RemovePartition(pb.RemovePartitionRequest(partition_id="p"), metadata=alice)
@@ -144,7 +144,7 @@ def test_removed_partition_stays_invisible_to_others(secure: Controller) -> None
 
 
 def test_last_administrator_is_not_removed(secure: Controller) -> None:
-    """Users come and go, keys are not stored, and the door can't be locked from inside."""
+    """Other users can be changed and removed; their keys aren't stored."""
     alice = user(secure, "alice", "red")
     text = secure.config.state.read_bytes()
     assert alice[1][1].encode() not in text
@@ -160,7 +160,7 @@ def test_last_administrator_is_not_removed(secure: Controller) -> None:
 
 
 def test_controllers_of_one_pod_are_isolated(tmp_path: Path) -> None:
-    """Each has half of a POD64: no request to one sees or touches the other's machines or partitions."""
+    """Each has half of a POD64: no request to one reads or changes the other's machines or partitions."""
     with (
         SimulatedPod(PodConfig(POD64, port=0)) as pod,
         controlling(pod, new_config(tmp_path, "red")) as red,
@@ -193,7 +193,7 @@ def test_controllers_of_one_pod_are_isolated(tmp_path: Path) -> None:
 
 
 def test_agent_answers_only_its_owner(tmp_path: Path) -> None:
-    """Every method but GetOwner refuses a stranger's call, and changes nothing, owned or not; GetOwner tells an id."""
+    """A stranger's call of any method but GetOwner is refused and changes nothing, owned or not."""
     with SimulatedPod(PodConfig(POD4, port=0)) as pod:
         agent = pod.agents["ipum1"]
         setting = agent_pb2.Setting(partition_id="x", generation=9, ipus=[agent_pb2.IpuSetting(number=0)])
@@ -226,7 +226,7 @@ def test_agent_answers_only_its_owner(tmp_path: Path) -> None:
 
 
 def test_binding_survives_an_agents_restart(tmp_path: Path) -> None:
-    """The owner is read back from the file; a damaged file doesn't open the door."""
+    """The owner is read back from the file; a damaged file authorizes no controller."""
     path = tmp_path / "binding"
     Binding(path).claim("red", "key")
     again = Binding(path)
@@ -234,11 +234,11 @@ def test_binding_survives_an_agents_restart(tmp_path: Path) -> None:
     with pytest.raises(Forbidden, match="belongs to another controller"):
         again.claim("blue", "key2")
     assert "key" not in path.read_text().replace("key_hash", "")
-    # an owner's name that was corrupted on disk authorizes no controller
+    # corrupted on disk
     path.write_text(path.read_text().replace("red", "rad"))
     with pytest.raises(StateError, match="doesn't fit its digest"):
         Binding(path)
-    # what an agent without digests wrote is read
+    # written by an older agent, without a digest
     path.write_text(json.dumps(encode(again.owner)))
     assert Binding(path).owner == again.owner
     again.release()
@@ -254,7 +254,7 @@ def test_binding_survives_an_agents_restart(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Two authorities, of the controllers red and blue."""
+    """Folders of two certificate authorities, of the controllers red and blue."""
     folders = tmp_path_factory.mktemp("red"), tmp_path_factory.mktemp("blue")
     for folder in folders:
         authority.create(folder, ["controller.example"])
@@ -264,7 +264,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 @pytest.mark.parametrize(
     "host", ["10.0.0.1:8090", "https://vipu", "[fd00::1]", "10.0.0.256", "s\u00fcd.example", "a b"]
 )
-def test_certificate_for_no_host_is_refused(tmp_path: Path, host: str) -> None:
+def test_certificate_for_an_invalid_host_is_refused(tmp_path: Path, host: str) -> None:
     """No client would accept it; nothing is written."""
     with pytest.raises(BadRequest, match="no host name and no address"):
         authority.create(tmp_path / "tls", [host])
@@ -272,7 +272,7 @@ def test_certificate_for_no_host_is_refused(tmp_path: Path, host: str) -> None:
 
 
 def test_mutual_tls_admits_only_the_right_roles(tmp_path: Path, certificates: tuple[Path, Path]) -> None:
-    """The user's door takes user and admin certificates, the admin's door admin ones, agents their controller's."""
+    """The user API takes user and admin certificates, the admin API admin ones, an agent its controller's."""
     red, blue = certificates
     agent_tls = Tls.read(red, "agent")
     with SimulatedPod(PodConfig(POD4, port=0, tls=agent_tls)) as pod:
@@ -307,13 +307,13 @@ def test_mutual_tls_admits_only_the_right_roles(tmp_path: Path, certificates: tu
             server.close()
 
 
-def test_certificates_that_were_mended_in_place_are_used(
+def test_certificate_corrected_in_place_is_used(
     tmp_path: Path,
     certificates: tuple[Path, Path],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """As if their owner or mode had been wrong: they are tried at each look, and logged once."""
+    """A pair that doesn't fit is logged once and tried again at each look."""
     monkeypatch.setattr(renewal, "LOOK_SECONDS", 0.0)
     used, key = shutil.copytree(certificates[0], tmp_path / "used"), certificates[1] / "agent.key"
     renewed = renewal.Renewal(Tls.read(used, "agent"))
@@ -331,8 +331,7 @@ def test_replaced_certificates_are_used_without_restart(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Those of both servers and the agents, and of the controller's calls to these. A pair of two halves is not
-    taken."""
+    """By both servers, the agents, and the controller's calls to these. A certificate without its key isn't used."""
     monkeypatch.setattr(renewal, "LOOK_SECONDS", 0.0)
     red, blue = certificates
     used = shutil.copytree(red, tmp_path / "used")
@@ -385,7 +384,7 @@ def _add_over_tls(
 def test_keys_work_over_tls_without_client_certificates(
     tmp_path: Path, certificates: tuple[Path, Path]
 ) -> None:
-    """Doors and agents prove who they are, clients show keys; Poplar's door beside is plain and knows no admin API."""
+    """Servers and agents have certificates, clients have keys; Poplar's plain address has no admin API."""
     red, blue = certificates
     config = new_config(tmp_path, secure=True)
     store = Store.open(config.state)
@@ -423,7 +422,7 @@ def test_keys_work_over_tls_without_client_certificates(
             assert vipu_admin([*typed, "--api-access-key", "admin-key", "list", "agents"]) == 0
         finally:
             server.close()
-        # a controller that trusts another authority sends no key
+        # a controller that trusts another authority sends the agent no key
         server = ControllerServer(replace(config, agents_ca=blue / "ca.crt"))
         try:
             _, lost = server.core.health.counts(server.core.state.agents)
@@ -432,17 +431,17 @@ def test_keys_work_over_tls_without_client_certificates(
             server.close()
 
 
-def test_controller_without_client_certificates_requires_users(
+def test_controller_without_client_certificates_and_users_does_not_start(
     tmp_path: Path, certificates: tuple[Path, Path]
 ) -> None:
-    """Without certificates and users no caller can be identified, so such a controller doesn't start."""
+    """No caller could be identified."""
     config = replace(new_config(tmp_path), tls=certificates[0], client_certificates=False)
     with pytest.raises(BadRequest, match="can't be identified: create the state"):
         ControllerServer(config)
 
 
-def test_certificate_authority_is_made_once(tmp_path: Path) -> None:
-    """Keys are private, a second --tls-init in the same place is refused, a missing file is named."""
+def test_second_certificate_authority_in_a_folder_is_refused(tmp_path: Path) -> None:
+    """The keys are private, and a missing file is named."""
     authority.create(tmp_path / "tls", ["10.2.1.1", "controller.example"])
     assert (tmp_path / "tls" / "ca.key").stat().st_mode & 0o077 == 0
     with pytest.raises(BadRequest, match="has a certificate authority already"):

@@ -1,4 +1,4 @@
-"""What a controller leaves on a machine reaches no other: at the agent's start, a release, and the next controller."""
+"""Settings that one controller leaves on a machine reach no other: at the agent's start, release, next controller."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ RED = ((CONTROLLER_HEADER, "red"), (CONTROLLER_KEY_HEADER, "key-of-red"))
 
 
 def left(name: str = "p", generation: int = 57, number: int = 0) -> Setting:
+    """A setting for one IPU, as a former controller left it."""
     return Setting(name, generation, (IpuSetting(number, 0, 0),), (), (), 1, 1)
 
 
@@ -68,7 +69,7 @@ def test_agent_without_its_binding_clears_the_machine(machine: SimulatedMachine,
 
 
 def test_uncleared_remains_are_reported(machine: SimulatedMachine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The agent serves unbound and reports the remains: never just an owner of ""."""
+    """The agent serves unbound and reports how many settings are left."""
     machine.configure(left())
 
     def broken(partition_id: str, generation: int) -> None:
@@ -85,12 +86,12 @@ def test_uncleared_remains_are_reported(machine: SimulatedMachine, monkeypatch: 
 
 
 def test_release_waits_for_a_slow_reset(machine: SimulatedMachine) -> None:
-    """What is under way ends first: nothing is set up on a machine that was released, however slow it was."""
+    """No setting is made on a machine after its release, however slow the reset was."""
     machine._fabric.faults.add(Fault("slow-reset", "ipum1", seconds=1.0))
     with serving(machine, Binding()) as agent, ThreadPoolExecutor(1) as pool:
         agent.Claim(agent_pb2.ClaimRequest(), metadata=RED)
         setting = agent_pb2.Setting(partition_id="p", generation=1, ipus=[agent_pb2.IpuSetting(number=0)])
-        # its caller gives up, and its handler doesn't
+        # the caller ends at its time limit, the handler goes on
         code, _ = refused(
             lambda: agent.Reset(agent_pb2.ResetRequest(setting=setting), metadata=RED, timeout=0.2)
         )
@@ -101,14 +102,14 @@ def test_release_waits_for_a_slow_reset(machine: SimulatedMachine) -> None:
         assert pool.submit(agent.Release, agent_pb2.ReleaseRequest(), metadata=RED, timeout=60).result(60)
         assert agent.GetOwner(agent_pb2.GetOwnerRequest()).controller_id == ""
         assert ids(machine) == []
-        # a call that waited behind the release isn't the owner's any more
+        # after the release the caller isn't the owner any more
         code, _ = refused(lambda: agent.Clear(agent_pb2.ClearRequest(partition_id="p"), metadata=RED))
         assert code is grpc.StatusCode.PERMISSION_DENIED
     assert ids(machine) == []
 
 
-def test_release_while_a_reset_waits_leaves_nothing(machine: SimulatedMachine) -> None:
-    """Many at once: whatever is answered with success before the release is gone after it, and nothing comes later."""
+def test_release_during_several_resets_leaves_no_setting(machine: SimulatedMachine) -> None:
+    """A reset that succeeds before the release is cleared by it; a later one is refused."""
     machine._fabric.faults.add(Fault("slow-reset", "ipum1", seconds=0.05))
     with serving(machine, Binding()) as agent:
         agent.Claim(agent_pb2.ClaimRequest(), metadata=RED)
@@ -133,7 +134,7 @@ def test_release_while_a_reset_waits_leaves_nothing(machine: SimulatedMachine) -
 
 @pytest.fixture
 def alone(tmp_path: Path) -> Iterator[Controller]:
-    """A controller without agents over a machine that is bound to it and has two settings of its former life."""
+    """A controller without agents, over a machine that is bound to it and has two old settings."""
     with SimulatedPod(PodConfig(POD4, port=0)) as pod, controlling(pod, new_config(tmp_path)) as controller:
         agent = pod.agents["ipum1"]
         agent.binding.claim("controller-a", "key-of-controller-a")
@@ -143,7 +144,7 @@ def alone(tmp_path: Path) -> Iterator[Controller]:
 
 
 def test_new_agent_is_cleared_before_use(alone: Controller) -> None:
-    """Without a poll the first partition gets all IPUs, under the name and below the generation of an old one."""
+    """The first partition gets all IPUs without a poll, with the name of an old one and a lower generation."""
     alone.add_agents()
     assert ids(alone.pod.agents["ipum1"].machine) == []
     alone.add_cluster("c")
@@ -155,7 +156,7 @@ def test_new_agent_is_cleared_before_use(alone: Controller) -> None:
 def test_new_agent_that_cannot_be_cleared_is_not_used(
     alone: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Until a poll has cleared it there is no room, and no partition fails of it."""
+    """Until a poll has cleared it there is no room, and no partition fails because of it."""
     machine = alone.pod.agents["ipum1"].machine
 
     def broken(partition_id: str, generation: int) -> None:
@@ -171,7 +172,7 @@ def test_new_agent_that_cannot_be_cleared_is_not_used(
 
 
 def test_setting_of_an_unknown_generation_is_cleared(pod16: Controller) -> None:
-    """The poll clears what has a partition's name and not its generation, and the partition is set up again."""
+    """The poll clears the setting with a partition's name and another generation, and sets the partition up again."""
     pod16.create_active("p", 4)
     partition = pod16.state.partitions["p"]
     machine = pod16.pod.agents[partition.agent_ids[0]].machine

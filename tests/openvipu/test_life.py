@@ -27,7 +27,7 @@ def settings_on(controller: Controller, agent: str) -> list[str]:
 
 
 def test_partition_is_created_used_and_removed(pod16: Controller) -> None:
-    """A partition becomes ACTIVE, has its configuration, carries packets, and is gone after its removal."""
+    """It becomes ACTIVE, has its configuration, carries packets, and is gone after its removal."""
     pod16.create_active("p", 8, num_gcds=2)
     listed = pod16.users.ListPartitions(pb.ListPartitionsRequest()).partitions
     assert [(entry.id, len(entry.spec.ipus), entry.ready_state) for entry in listed] == [
@@ -45,7 +45,7 @@ def test_partition_is_created_used_and_removed(pod16: Controller) -> None:
 
 
 def test_name_can_be_reused_at_once(pod16: Controller) -> None:
-    """A create that follows a remove of the same name waits for its turn and succeeds, time after time."""
+    """A create that follows a remove of the same name waits for its turn and succeeds, 25 times."""
     for _ in range(25):
         pod16.create("p", 16)
         pod16.remove("p")
@@ -78,7 +78,7 @@ def test_name_can_be_reused_at_once(pod16: Controller) -> None:
 def test_refusal_has_a_status_and_a_sentence(
     pod16: Controller, call, code: grpc.StatusCode, words: str
 ) -> None:
-    """What is impossible is refused by field and value, and changes nothing."""
+    """The sentence names field and value; the state is unchanged."""
     before = pod16.state
     found, sentence = refused(lambda: call(pod16))
     assert found is code
@@ -87,7 +87,7 @@ def test_refusal_has_a_status_and_a_sentence(
 
 
 def test_duplicate_name_and_full_cluster_are_refused(pod16: Controller) -> None:
-    """A taken name is ALREADY_EXISTS, a full cluster RESOURCE_EXHAUSTED with the count."""
+    """ALREADY_EXISTS for a taken name; RESOURCE_EXHAUSTED with the count for a full cluster."""
     pod16.create_active("p", 16)
     assert refused(lambda: pod16.create("p", 1))[0] is grpc.StatusCode.ALREADY_EXISTS
     code, words = refused(lambda: pod16.create("q", 1))
@@ -95,12 +95,41 @@ def test_duplicate_name_and_full_cluster_are_refused(pod16: Controller) -> None:
     assert "16 of its 16 IPUs are in use" in words
 
 
-def test_reconfigurable_partition_has_a_pending_configuration(pod16: Controller) -> None:
-    """The configuration is refused while pending and marked reconfigurable when it is."""
+def test_pending_partition_has_no_configuration(tmp_path: Path) -> None:
+    """Until it is ACTIVE for the first time, it could still move."""
+    proceed = threading.Event()
+
+    def step(name: str) -> None:
+        if name == "configuring":
+            assert proceed.wait(LONGEST_WAIT)
+
+    request = pb.GetPartitionIpuofConfigRequest(partition_id="p")
+    with (
+        SimulatedPod(PodConfig(POD4, port=0)) as pod,
+        controlling(pod, new_config(tmp_path), step) as controller,
+    ):
+        controller.add_agents()
+        controller.add_cluster("c")
+        controller.create("p", 2)
+        try:
+            code, words = refused(lambda: controller.users.GetPartitionIpuofConfig(request))
+        finally:
+            proceed.set()
+        assert (code, "is not ready yet" in words) == (grpc.StatusCode.FAILED_PRECONDITION, True)
+        controller.wait("p", pb.PS_ACTIVE)
+        assert controller.users.GetPartitionIpuofConfig(request).ipuof_config.gcd_configs
+
+
+def test_new_partition_without_auto_reset_fails_at_the_first_error(pod16: Controller) -> None:
+    """Its creation isn't tried again, and it can be removed."""
     pod16.pod.plant(Fault("bad-cable", "ipum1", "up0"))
     pod16.create("p", 8, disable_auto_reset=True, cluster_id="c")
-    pod16.wait("p", pb.PS_ERROR, pb.POS_FAILED)
+    assert pod16.wait("p", pb.PS_ERROR, pb.POS_FAILED).auto_reset_retry_count == 0
     pod16.remove_whole("p")
+
+
+def test_configuration_of_a_reconfigurable_partition_says_so(pod16: Controller) -> None:
+    """It has one GCD and the only sync type that is possible."""
     pod16.create_active("q", 4, reconfigurable=True)
     request = pb.GetPartitionIpuofConfigRequest(
         partition_id="q", gcd_id=pb.GetPartitionIpuofConfigRequest.GcdID(id=0)
@@ -114,7 +143,7 @@ def test_reconfigurable_partition_has_a_pending_configuration(pod16: Controller)
     )
 
 
-def test_an_error_is_reset_automatically(pod16: Controller) -> None:
+def test_error_is_reset_automatically(pod16: Controller) -> None:
     """An IPU dies and comes back: the poll sees it, resets follow, the partition is ACTIVE again."""
     pod16.create_active("p", 4)
     fault = Fault("dead-ipu", machine_of(pod16, "p"), "1")
@@ -128,7 +157,7 @@ def test_an_error_is_reset_automatically(pod16: Controller) -> None:
 
 
 def test_automatic_resets_end_after_three_tries(pod16: Controller) -> None:
-    """A lasting fault makes the partition FAILED with its reason; a user's reset after the repair repairs it."""
+    """A lasting fault makes the partition FAILED with its reason; after the repair a user's reset makes it ACTIVE."""
     pod16.create_active("p", 8)
     pod16.pod.plant(Fault("bad-cable", "ipum1", "up1"))
     pod16.server.watch.poll()
@@ -149,8 +178,8 @@ def test_partition_without_auto_reset_fails_at_once(pod16: Controller) -> None:
     assert (status.auto_reset_retry_count, status.max_auto_reset_retries) == (0, 0)
 
 
-def test_a_relocatable_partition_moves(pod16: Controller) -> None:
-    """After three tries it goes to healthy machines, and the old one is clean."""
+def test_relocatable_partition_moves_to_healthy_machines(pod16: Controller) -> None:
+    """The machine that it left is clean."""
     pod16.create_active("p", 4, relocatable=True)
     old = machine_of(pod16, "p")
     pod16.pod.plant(Fault("dead-ipu", old, "3"))
@@ -162,7 +191,7 @@ def test_a_relocatable_partition_moves(pod16: Controller) -> None:
 
 
 def test_relocation_ends_when_no_ipus_are_left(pod16: Controller) -> None:
-    """With every other machine broken or taken, a relocatable partition fails instead of circling."""
+    """If every other machine is broken too, a relocatable partition fails."""
     pod16.create_active("p", 4, relocatable=True)
     for agent in pod16.pod.agents:
         pod16.pod.plant(Fault("dead-ipu", agent, "0"))
@@ -171,8 +200,8 @@ def test_relocation_ends_when_no_ipus_are_left(pod16: Controller) -> None:
     assert any("IPU 0 doesn't respond" in error for error in status.errors)
 
 
-def test_dead_ipus_are_not_placed(pod16: Controller) -> None:
-    """A polled dead IPU is avoided by placement; the whole POD can't be had then."""
+def test_dead_ipu_is_not_assigned(pod16: Controller) -> None:
+    """After a poll; a partition of the whole POD is refused then."""
     pod16.pod.plant(Fault("dead-ipu", "ipum1", "3"))
     pod16.server.watch.poll()
     pod16.create_active("p", 1)
@@ -184,7 +213,7 @@ def test_dead_ipus_are_not_placed(pod16: Controller) -> None:
 
 
 def test_unreachable_agent_fails_removal_unless_forced(pod16: Controller) -> None:
-    """Removal needs every machine; with force the partition goes, and the machine waits until it is clean."""
+    """A forced removal removes the partition, and the machine isn't used until it is clean."""
     pod16.create_active("p", 4)
     gone = machine_of(pod16, "p")
     pod16.pod.plant(Fault("agent-gone", gone))
@@ -204,8 +233,8 @@ def test_unreachable_agent_fails_removal_unless_forced(pod16: Controller) -> Non
     pod16.create_active("all", 16)
 
 
-def test_lost_agent_is_an_error_only_after_some_polls(pod16: Controller) -> None:
-    """One missed poll leaves the partition alone; three are an error."""
+def test_lost_agent_is_an_error_only_after_three_polls(pod16: Controller) -> None:
+    """One missed poll doesn't change the partition."""
     pod16.create_active("p", 4)
     gone = machine_of(pod16, "p")
     pod16.pod.plant(Fault("agent-gone", gone))
@@ -227,7 +256,7 @@ def test_lost_agent_is_an_error_only_after_some_polls(pod16: Controller) -> None
 
 
 def test_slow_reset_does_not_delay_others(pod16: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While one allocation resets slowly, another creates and removes, and reading never waits."""
+    """While one allocation resets slowly, another creates and removes, and reading doesn't wait."""
     pod16.add_allocation("slow", agents=("ipum1",))
     pod16.add_allocation("quick", agents=("ipum2",))
     pod16.create_active("s", 4, allocation_id="slow")
@@ -246,8 +275,8 @@ def test_slow_reset_does_not_delay_others(pod16: Controller, monkeypatch: pytest
     pod16.wait("s", pb.PS_ACTIVE)
 
 
-def test_concurrent_requests_are_never_lost(pod16: Controller) -> None:
-    """Forty clients fight for sixteen IPUs: exactly sixteen win, each on its own IPU, all come back."""
+def test_concurrent_creates_get_each_ipu_once(pod16: Controller) -> None:
+    """Forty clients ask for sixteen IPUs: sixteen get one each, the others are refused, and all are removed again."""
     outcomes: list[object] = []
 
     def client(number: int) -> None:
@@ -274,7 +303,7 @@ def test_concurrent_requests_are_never_lost(pod16: Controller) -> None:
 
 
 def test_full_disk_loses_nothing(tmp_path: Path) -> None:
-    """While the state can't be written requests are refused; a job under way is done again later."""
+    """While the state can't be written requests are refused, and a job under way is done again later."""
     full = threading.Event()
 
     def step(name: str) -> None:
@@ -300,7 +329,7 @@ def test_full_disk_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_partition_created_during_a_poll_is_not_reported_broken(pod16: Controller) -> None:
-    """What the poll saw before a partition existed says nothing about it; the next poll does."""
+    """A poll that began before the partition existed doesn't judge it; the next poll does."""
     before = pod16.server.watch.look()
     pod16.create_active("p", 16)
     pod16.server.watch.repair(before)
@@ -311,7 +340,7 @@ def test_partition_created_during_a_poll_is_not_reported_broken(pod16: Controlle
 
 
 def test_lost_setting_is_restored(pod16: Controller) -> None:
-    """A machine that forgot its partition (its gateway started again) gets it back."""
+    """A machine that lost its partition's setting, as when its gateway restarts, gets it again."""
     pod16.create_active("p", 8)
     generation = pod16.state.partitions["p"].generation
     pod16.pod.agents["ipum2"].machine.clear("p", generation)
@@ -321,7 +350,7 @@ def test_lost_setting_is_restored(pod16: Controller) -> None:
 
 
 def test_requests_waiting_at_shutdown_are_refused(tmp_path: Path) -> None:
-    """Closing the controller refuses what waits, finishes what runs, and the next start goes on."""
+    """Closing the controller refuses what waits, and the next start completes what was under way."""
     with SimulatedPod(PodConfig(POD4, port=0)) as pod:
         config = new_config(tmp_path)
         answers: list[object] = []
@@ -343,7 +372,7 @@ def test_requests_waiting_at_shutdown_are_refused(tmp_path: Path) -> None:
 
 
 def test_removed_state_is_answered_after_a_restart(tmp_path: Path) -> None:
-    """A client that polls for the end of its partition reads REMOVED, whenever the controller was restarted."""
+    """A client that polls for the end of its partition reads REMOVED, also after restarts."""
     with SimulatedPod(PodConfig(POD4, port=0)) as pod:
         config = new_config(tmp_path)
         with controlling(pod, config) as controller:
@@ -359,10 +388,10 @@ def test_removed_state_is_answered_after_a_restart(tmp_path: Path) -> None:
             assert controller.status("p").ready_state == pb.PS_ACTIVE
 
 
-def test_removals_of_one_tenant_are_remembered_separately(
+def test_removals_are_remembered_for_each_allocation(
     pod16: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each allocation's last 128 removed names are remembered by themselves; with the allocation they go."""
+    """The last 128 removed names of each (here 16), until the allocation is removed."""
     assert lifecycle.REMEMBERED == 128
     monkeypatch.setattr(lifecycle, "REMEMBERED", 16)
     pod16.add_allocation("busy", agents=("ipum1",))

@@ -1,4 +1,4 @@
-"""Isolation by links: what partitions open on the simulated hardware, probed packet by packet."""
+"""Isolation by links: which links partitions open on the simulated hardware, probed packet by packet."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def configure(state: State, partition: Partition, machines: dict[str, SimulatedM
     st.data(),
 )
 def test_packets_reach_exactly_the_partition(pod: int, sizes: list[int], data: st.DataObject) -> None:
-    """Every IPU reaches every IPU of its partition, and none outside, whatever partitions there are."""
+    """Every IPU reaches every IPU of its partition and no other, whatever partitions there are."""
     cluster, plan = PLANS[pod]
     fabric, machines = build(cluster, plan)
     state = site(cluster, whole(cluster))
@@ -90,7 +90,6 @@ def test_wrapped_ring_links_its_first_and_last_machine() -> None:
 
 
 def test_simulated_machine_implements_hardware() -> None:
-    """The simulation fulfils the agent's Protocol."""
     _, machines = build(*PLANS[16])
     assert isinstance(machines["a0"], Hardware)
 
@@ -104,7 +103,7 @@ def test_simulated_machine_implements_hardware() -> None:
     ],
 )
 def test_faults_are_found_by_training(fault: Fault, words: str) -> None:
-    """A dead IPU and a bad cable, at either end, are named by the training."""
+    """A dead IPU, and a bad cable at either end."""
     fabric, machines = build(*PLANS[16])
     fabric.faults.add(fault)
     state, partition = admit(site(MESH16, whole(MESH16)), id="p", size=8)

@@ -1,4 +1,4 @@
-"""What a machine doesn't say of itself, or says twice, is never taken for well."""
+"""An IPU that a machine doesn't list, or lists twice with different health, isn't healthy."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_unlisted_ipu_is_not_assigned(ipus: tuple[Ipu, ...], unhealthy: set[int]
         ((), ("agent a1 has lost its setting",)),
     ],
 )
-def test_failures_of_each_row_of_a_setting_count(
+def test_errors_of_every_row_of_a_setting_are_reported(
     settings: tuple[SettingStatus, ...], errors: tuple[str, ...]
 ) -> None:
     class Active:

@@ -1,4 +1,4 @@
-"""The programs as processes: start, serve, be watched, be killed, start again."""
+"""The programs as processes: start, serve, SIGKILL, restart."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Program:
         self.process = forks.start(name, arguments, os.environ, Path.cwd(), self._out, self._err)
 
     def first_line(self) -> str:
-        """What it prints when it is ready."""
+        """The line that it prints when it is ready."""
 
         def ready() -> bool:
             said = self._out.read_text() if self._out.exists() else ""
@@ -66,7 +66,7 @@ class Program:
 
 @contextmanager
 def program(name: str, *arguments: str) -> Generator[tuple[Program, str]]:
-    """A running program and the line that it prints when it is ready."""
+    """A running program, and the line that it prints when it is ready."""
     with tempfile.TemporaryDirectory() as folder:
         running = Program(Path(folder), name, arguments)
         try:
@@ -79,7 +79,7 @@ def program(name: str, *arguments: str) -> Generator[tuple[Program, str]]:
 def run(
     name: str, *arguments: str, env: Mapping[str, str] = os.environ, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """A program that ends by itself, and what it said."""
+    """Run a program to its end; its exit status and output."""
     with tempfile.TemporaryDirectory() as folder:
         out, err = Path(folder, "out"), Path(folder, "err")
         code = forks.run(name, arguments, env, cwd or Path.cwd(), out, err, LONGEST_WAIT)
@@ -100,7 +100,7 @@ def server(state: Path, *more: str) -> tuple[str, ...]:
 
 
 def ports(line: str) -> tuple[str, str]:
-    """(user, admin) of 'user API on port U, admin API on port A'."""
+    """(user, admin) from 'user API on port U, admin API on port A'."""
     words = line.replace(",", "").split()
     return words[4], words[9]
 
@@ -195,14 +195,14 @@ def test_programs_work_from_start_to_removal(tmp_path: Path) -> None:
         (("openvipu-agent", "--controller-key-file", "none"), "key file none can't be read"),
     ],
 )
-def test_invalid_start_gives_one_sentence(
+def test_invalid_start_is_refused_in_one_sentence(
     tmp_path: Path,
     command: tuple[str, ...],
     words: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Exit status 2 (1 for what the other side says), one line on stderr, no traceback."""
+    """Exit status 2, or 1 if the other side refuses; one line on stderr, no traceback."""
     monkeypatch.chdir(tmp_path)
     assert server_main.main(["--state", "good", "--init"]) == 0
     mains = {"openvipu-server": server_main, "openvipu-agent": agent_main, "openvipu-sim": sim_main}
@@ -217,7 +217,7 @@ def test_invalid_start_gives_one_sentence(
 
 
 def test_taken_port_is_reported(tmp_path: Path) -> None:
-    """The second controller on a port is refused in a sentence that names it, and leaves nothing on."""
+    """The second controller on a port is refused in a sentence that names the address."""
     with SimulatedPod(PodConfig(POD4, port=0)) as pod, controlling(pod, new_config(tmp_path)) as controller:
         run("openvipu-server", "--state", str(tmp_path / "s"), "--init")
         address = f"127.0.0.1:{controller.server.user_port}"
@@ -227,8 +227,7 @@ def test_taken_port_is_reported(tmp_path: Path) -> None:
         assert (done.returncode, f"address {address} can't be listened on" in done.stderr) == (2, True)
 
 
-def test_agent_runs_alone(tmp_path: Path) -> None:
-    """openvipu-agent serves one simulated machine with its exporter, and remembers its controller."""
+def test_agent_serves_one_machine_and_remembers_its_controller(tmp_path: Path) -> None:
     binding = tmp_path / "binding"
     agent = (
         "openvipu-agent",
@@ -251,7 +250,7 @@ def test_agent_runs_alone(tmp_path: Path) -> None:
 
 
 def test_sigkill_of_a_busy_server_loses_nothing(tmp_path: Path) -> None:
-    """Killed at random moments under load: every acknowledged create is there, every acknowledged remove gone."""
+    """Killed at random moments under load: every acknowledged create is there, every acknowledged remove is gone."""
     dice = seeded(7)
     state = tmp_path / "state"
     run("openvipu-server", "--state", str(state), "--init")
@@ -287,7 +286,7 @@ def _fill(pod: SimulatedPod, port: str) -> None:
 
 
 def _load(port: str, life: int, process: Program, seconds: float) -> dict[str, set[str]]:
-    """Four clients create and remove until the server is killed: what they were outcomes, and what hung in the air."""
+    """Four clients create and remove until the server is killed: names by outcome; "maybe" if it wasn't answered."""
     outcomes: dict[str, set[str]] = {"created": set(), "removed": set(), "maybe": set()}
 
     def client(number: int) -> None:
@@ -341,7 +340,7 @@ def _settled(port: str) -> set[str]:
 
 
 def test_simulator_serves_in_a_network_namespace(tmp_path: Path) -> None:
-    """openvipu-sim --netns puts the agents' addresses where only that namespace reaches them."""
+    """With openvipu-sim --netns only that namespace reaches the agents' addresses."""
     name = f"vipu-test-{os.getpid()}"
     try:
         with program(
@@ -375,6 +374,6 @@ def test_simulator_serves_in_a_network_namespace(tmp_path: Path) -> None:
 
 
 def test_forked_programs_are_the_installed_ones() -> None:
-    """The same function as of the program on the path."""
+    """What the tests fork is the function of the installed program."""
     installed = {p.name: p.value for p in entry_points(group="console_scripts")}
     assert {name: installed.get(name) for name in forks.PROGRAMS} == forks.PROGRAMS

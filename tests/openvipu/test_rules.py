@@ -1,4 +1,4 @@
-"""Shapes, placement and devices: pure rules, tried on values."""
+"""Rules of shapes, placement and devices, tried on values."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def admit(state: State, **wanted: object) -> tuple[State, Partition]:
 def test_defaults_follow_size_and_topology(
     cluster: Cluster, size: int, routing: Routing, segments: int, gateway: GatewayRouting
 ) -> None:
-    """Routing, segments and gateway routing are chosen as seen in the field."""
+    """Routing, segments and gateway routing are those that were seen on real PODs."""
     shape = resolve(Requirements("p", size=size), cluster)
     assert (shape.routing, shape.segments, shape.gw_routing) == (routing, segments, gateway)
     assert (shape.gcds, shape.replicas, shape.sync_type) == (1, 1, SyncType.POD_NATIVE_DEFAULT)
@@ -110,18 +110,17 @@ def test_defaults_follow_size_and_topology(
 def test_impossible_requirements_are_refused_with_the_field(
     cluster: Cluster, wanted: dict, words: str
 ) -> None:
-    """Every rule of the shape refuses in one sentence that names the field and the value."""
+    """Every rule of the shape refuses in one sentence with field and value."""
     with pytest.raises(BadRequest, match=words):
         resolve(Requirements("p", **wanted), cluster)
 
 
 def test_reconfigurable_partition_has_a_c2_compatible_sync_type() -> None:
-    """A reconfigurable partition gets the only sync type that can be."""
     assert resolve(Requirements("p", size=4, reconfigurable=True), MESH16).sync_type is SyncType.GS2_DEFAULT
 
 
-def test_reconfigurable_shows_2n_minus_1_devices() -> None:
-    """With 4 IPUs: four singles, two pairs, one quad, numbered 0 to 6."""
+def test_reconfigurable_partition_of_n_ipus_has_2n_minus_1_devices() -> None:
+    """Of 4 IPUs: four singles, two pairs and one quad, numbered 0 to 6."""
     assert devices.device_table(4, True) == (
         (0, (0,)), (1, (1,)), (2, (2,)), (3, (3,)), (4, (0, 1)), (5, (2, 3)), (6, (0, 1, 2, 3)),
     )  # fmt: skip
@@ -130,13 +129,13 @@ def test_reconfigurable_shows_2n_minus_1_devices() -> None:
 
 
 def test_routing_ids_count_down_the_ipus_of_a_machine() -> None:
-    """Routing ids run against the numbers on the board."""
+    """Routing id 0 is the IPU with the highest number on the board."""
     _, partition = admit(site(MESH16, whole(MESH16)), id="p", size=4)
     assert [(ipu.routing_id, ipu.number) for ipu in partition.ipus] == [(0, 3), (1, 2), (2, 1), (3, 0)]
 
 
 def test_gcds_share_the_partition_in_routing_order() -> None:
-    """Two GCDs of eight IPUs have four devices each, with their id as a string attribute."""
+    """Two GCDs of eight IPUs have four devices each, and their id as a text attribute."""
     state, partition = admit(site(MESH16, whole(MESH16)), id="p", size=8, gcds=2)
     first, second = devices.gcds(partition, state.agents)
     assert [device.routing_id for device in first.devices] == [0, 1, 2, 3]
@@ -150,7 +149,7 @@ def test_gcds_share_the_partition_in_routing_order() -> None:
 
 
 def test_best_fit_keeps_large_blocks_whole() -> None:
-    """A small partition goes where a small one is, not into a free block of 16."""
+    """A small partition goes next to other small ones, not into a free block of 16."""
     state, first = admit(site(TORUS64, whole(TORUS64)), id="one", size=1)
     state, second = admit(state, id="two", size=2)
     state, third = admit(state, id="three", size=4)
@@ -160,8 +159,7 @@ def test_best_fit_keeps_large_blocks_whole() -> None:
     assert fourth.agent_ids == tuple(f"a{i}" for i in range(8, 16))
 
 
-def test_refusal_for_lack_of_room_counts_used_ipus() -> None:
-    """The reason counts the used and the broken IPUs."""
+def test_refusal_for_lack_of_room_counts_used_and_unhealthy_ipus() -> None:
     state, _ = admit(site(MESH16, whole(MESH16)), id="one", size=8)
     pool = admission.pools(state, Requirements("p", size=8), None)[0]
     with pytest.raises(
@@ -175,7 +173,7 @@ def test_refusal_for_lack_of_room_counts_used_ipus() -> None:
 
 
 def test_exact_ipus_must_be_adjacent() -> None:
-    """IPUs can be chosen by hand if they are one run of neighbours with our routing ids, or none."""
+    """IPUs can be chosen if they are a run of neighbours, with openvipu's routing ids or none."""
     state = site(MESH16, whole(MESH16))
     good = tuple(Selection(0, 0, topology_id, 0) for topology_id in (4, 5, 6, 7))
     assert admit(state, id="p", size=4, cluster_id="c", ipus=good)[1].agent_ids == ("a1",)
@@ -208,7 +206,7 @@ requests = st.lists(
 @settings(max_examples=examples(60))
 @given(st.sampled_from([MESH16, TORUS64, LOOPED128, SWITCHED256]), requests)
 def test_placement_never_overlaps_and_frees_everything(cluster: Cluster, wishes: list) -> None:
-    """Under any sequence of creates and removes slots are disjoint, aligned, connected, and all come back."""
+    """Under any sequence of creates and removes slots are disjoint, aligned and connected, and all are freed."""
     empty = site(cluster, whole(cluster))
     state = empty
     for name, size, remove in wishes:
@@ -247,7 +245,7 @@ def _check_slot(cluster: Cluster, partition: Partition, size: int) -> None:
 @settings(max_examples=examples(40))
 @given(st.lists(st.sampled_from([1, 2, 4, 8, 16]), max_size=20), st.sampled_from([1, 2, 4, 8, 16]))
 def test_free_option_can_be_created_and_a_taken_one_is_refused(sizes: list[int], size: int) -> None:
-    """What --options calls free can be created by its exact IPUs; what it calls taken is refused."""
+    """An option that --options calls free can be created by its exact IPUs; a taken one is refused."""
     state = site(MESH16, whole(MESH16))
     for number, entry in enumerate(sizes):
         try:

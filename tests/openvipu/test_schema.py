@@ -1,4 +1,4 @@
-"""The user API field by field, from the outside."""
+"""The user API field by field, against the public table."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _line(descriptor) -> str:
 
 @pytest.mark.parametrize("name", sorted(MESSAGES))
 def test_messages_have_the_public_fields(name: str) -> None:
-    """Names, numbers, types and labels of one message are those of the table."""
+    """Names, numbers, types and labels of a message are those of the table."""
     assert _line(ALL_MESSAGES[name]) == MESSAGES[name]
 
 
@@ -127,13 +127,13 @@ def test_no_message_is_missing_in_the_table() -> None:
 
 @pytest.mark.parametrize("name", sorted(ENUMS))
 def test_enumerations_have_the_public_numbers(name: str) -> None:
-    """Names and numbers of one enumeration are those of the table."""
+    """Names and numbers of an enumeration are those of the table."""
     enum: EnumDescriptor = vipuuser_pb2.DESCRIPTOR.enum_types_by_name[name]
     assert " ".join(f"{value.name}={value.number}" for value in enum.values) == ENUMS[name]
 
 
 def test_services_have_the_public_methods() -> None:
-    """Each service has exactly its methods, with the request and reply that their names say."""
+    """No more and no fewer; request and reply have the method's name."""
     services = {name: service for file in FILES for name, service in file.services_by_name.items()}
     assert {
         name: {method.name for method in service.methods} for name, service in services.items()
@@ -152,7 +152,7 @@ def _check_method(method: MethodDescriptor) -> None:
 
 
 def test_repeated_scalars_are_packed() -> None:
-    """proto3 packs repeated numbers; the API has none that says otherwise, nor optional presence."""
+    """As proto3 packs them; no field is unpacked or has optional presence."""
     for descriptor in ALL_MESSAGES.values():
         for field in descriptor.fields:
             assert not field.GetOptions().HasField("packed")
@@ -174,8 +174,8 @@ def test_handwritten_wire_bytes_are_parsed_by_public_field_numbers() -> None:
 
 
 def test_committed_stubs_are_up_to_date(tmp_path: Path) -> None:
-    """Generating again gives the committed files, to the byte."""
-    # In a process of its own: the compiler brings its own protobuf, which does not bear the company of others'.
+    """Generating them again gives the same bytes."""
+    # in a process of its own: the compiler's own protobuf conflicts with a second one
     subprocess.run([sys.executable, "-m", "openvipu.proto.generate", str(tmp_path)], check=True)
     made = sorted((tmp_path / "openvipu" / "proto").glob("*_pb2*"))
     assert [path.name for path in made] == sorted(path.name for path in generate.SOURCE.glob("*_pb2*.py*"))

@@ -1,4 +1,4 @@
-"""Public scripts over our real output: their own pipelines, run by a shell, and the layouts that were published."""
+"""Public scripts over openvipu's output: their own pipelines, run by a shell, and the published layouts."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ BIN = Path(sys.executable).parent
 
 @dataclass
 class Bash:
-    """A shell whose ``vipu`` and ``vipu-admin`` reach one controller, as a public script expects them."""
+    """A shell whose ``vipu`` and ``vipu-admin`` reach one controller, as a public script expects."""
 
     controller: Controller
     home: Path
 
     def __call__(self, script: str) -> str:
-        """Stdout of a script that must succeed."""
+        """Stdout of a script; it must succeed."""
         server = self.controller.server
         env = {
             "HOME": str(self.home),
@@ -62,13 +62,13 @@ class Bash:
 
 @pytest.fixture
 def bash16(tmp_path: Path) -> Iterator[Bash]:
-    """A shell at a POD16."""
+    """A shell with a controller over a POD16."""
     with house(tmp_path) as controller:
         yield Bash(controller, tmp_path)
 
 
 def test_public_scripts_find_the_partition_in_the_admin_table(bash16: Bash) -> None:
-    """The pipelines of public training scripts take the partition's name from the administrators' table."""
+    """The pipelines of public training scripts read its name from the administrators' table."""
     bash16.controller.add_allocation("all16", 16)
     bash16.controller.create_active("p16", 16, allocation_id="all16")
     server = "VIPU_SERVER=127.0.0.1;"
@@ -77,7 +77,7 @@ def test_public_scripts_find_the_partition_in_the_admin_table(bash16: Bash) -> N
     assert bash16(cut) == "p16\n"
     awk = f"{server} {listing} | awk '{{print $5}}' | sed -n '3 p'"
     assert bash16(awk) == "p16\n"
-    # the allocation is one of the columns before it, and a partition without one moves nothing
+    # the allocation is in a column before it; without one the columns don't move
     assert "all16" in bash16(f"{server} {listing} | grep ACTIVE | cut -d '|' -f 1,2")
     bash16.controller.remove_whole("p16")
     bash16("vipu-admin remove allocation all16")
@@ -86,7 +86,7 @@ def test_public_scripts_find_the_partition_in_the_admin_table(bash16: Bash) -> N
 
 
 def test_users_table_has_the_public_format(tmp_path: Path) -> None:
-    """Header, a rule, a row for each partition, a rule, as in a public capture of a POD64."""
+    """Header, rule, a row for each partition, rule, as in a public capture of a POD64."""
     with house(tmp_path, POD64) as controller:
         controller.create_active("p64", 64)
         lines = Bash(controller, tmp_path)("vipu list partitions").splitlines()
@@ -112,7 +112,7 @@ def test_configurations_after_the_first_line_are_json(bash16: Bash) -> None:
 
 
 def test_agent_details_contain_the_url_of_its_metrics(tmp_path: Path) -> None:
-    """The ``Exporter`` line of ``get agent`` holds a URL that answers; an agent without an exporter says so."""
+    """In the line ``Exporter`` of ``get agent``; an agent without an exporter has "-" there."""
     with (
         SimulatedPod(PodConfig(POD4, port=0, exporters=0)) as pod,
         controlling(pod, new_config(tmp_path)) as controller,
@@ -137,17 +137,17 @@ def test_agent_details_contain_the_url_of_its_metrics(tmp_path: Path) -> None:
 
 
 def test_last_line_of_create_user_is_a_working_command(bash16: Bash) -> None:
-    """``create user`` ends with the command that works: its file leads to this controller's own user port."""
+    """The file that it names leads to this controller's user port."""
     last = bash16("vipu-admin create user alice").splitlines()[-1]
     assert last == "Use 'vipu --config alice.vipu-cli.hcl' to switch to the user context."
     command = last.split("'")[1]
     port = bash16.controller.server.user_port
-    # no port comes from the environment here, as it doesn't for a new user
+    # a new user has no port in the environment
     assert f"host: localhost:{port}" in bash16(f"unset VIPU_CLI_API_PORT; {command} --server-version")
 
 
 def test_index_option_overrides_the_sync_type(bash16: Bash) -> None:
-    """``--reconfigurable --sync-type X`` fails [user guide], with ``--index`` it goes on silently."""
+    """``--reconfigurable --sync-type X`` is refused (user guide); with ``--index`` the sync type is ignored."""
     script = "vipu create partition p --size 4 --reconfigurable --sync-type pod-native"
     assert "can't be reconfigurable" in bash16(f"{script} 2>&1 || true")
     assert bash16(f"{script} --index 1 2>&1").endswith("create partition (p): success.\n")
@@ -167,22 +167,22 @@ def _proxy(controller: Controller) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("size", [32, 64, 1 << 20])
-def test_query_beyond_the_site_finds_none_without_an_error(bash16: Bash, size: int) -> None:
-    """``/query`` for more than the site has: available, none, no message, as the guide shows it."""
+def test_query_for_more_ipus_than_the_site_has_finds_none_without_an_error(bash16: Bash, size: int) -> None:
+    """As the guide shows it: available, no partitions, no message."""
     with _proxy(bash16.controller) as url:
         curl = f"curl -s -X POST -H 'Content-Type: application/json' -d '{{\"size\":{size}}}' {url}/query"
         assert json.loads(bash16(curl)) == {"available": True, "numOfPartitions": 0, "message": ""}
 
 
 def test_any_adjacent_machines_can_be_chosen(bash16: Bash) -> None:
-    """Eight IPUs that begin at the second machine are a partition whose packets pass, though no aligned slot."""
+    """A partition of eight IPUs may begin at the second machine, which is no aligned slot."""
     ipus = [pb.PartitionIpu(topology_id=place) for place in range(4, 12)]
     bash16.controller.create_active("p", 8, cluster_id="c", ipus=ipus)
     assert bash16.controller.state.partitions["p"].agent_ids == ("ipum2", "ipum3")
     probe = bash16.controller.pod.probe
     assert probe(("ipum2", 0), ("ipum3", 3)) is not None
     assert probe(("ipum1", 0), ("ipum2", 3)) is None
-    # what is left still has places, and they don't overlap it
+    # further partitions are placed beside it
     bash16.controller.create_active("q", 4)
     bash16.controller.create_active("r", 4)
     assert {bash16.controller.state.partitions[name].agent_ids for name in "qr"} == {("ipum1",), ("ipum4",)}

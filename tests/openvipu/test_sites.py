@@ -1,4 +1,4 @@
-"""Agents, clusters and their tests, allocations, several domains, on a running controller."""
+"""Agents, clusters, their tests, allocations and several domains, on a running controller."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.openvipu.vipuhouse import POD4, POD64, Controller, controlling, house
 
 
 def test_options_and_allocations_are_listed(pod16: Controller) -> None:
-    """The catalog lists places with the preferred one, and the allocations."""
+    """Options say which is free and which is preferred."""
     pod16.add_allocation("a", 8)
     pod16.create_active("p", 4, allocation_id="a")
     wanted = pb.PartitionRequirements(id="q", size=4, allocation_id="a")
@@ -35,7 +35,7 @@ def test_options_and_allocations_are_listed(pod16: Controller) -> None:
 
 
 def test_cluster_tests_find_every_fault(pod16: Controller) -> None:
-    """A healthy cluster passes; a bad cable and a dead IPU show in the tests that concern them."""
+    """A healthy cluster passes; bad cables and a dead IPU fail the tests that concern them."""
     results = pod16.admin.TestCluster(admin_pb2.TestClusterRequest(id="c")).results
     assert [result.test_type for result in results] == [
         "Version", "Cabling", "Sync-Link", "Link-Training", "Traffic", "GW-Link", "GW-Traffic",
@@ -62,7 +62,7 @@ def test_cluster_tests_find_every_fault(pod16: Controller) -> None:
 
 
 def test_cluster_tests_are_refused_while_partitions_exist(pod16: Controller) -> None:
-    """Tests disturb traffic, so they wait until the cluster is empty; an unknown test is named."""
+    """Tests disturb traffic. An unknown test is refused by name."""
     pod16.create_active("p", 1)
     code, words = refused(lambda: pod16.admin.TestCluster(admin_pb2.TestClusterRequest(id="c")))
     assert (code, "partition 'p'" in words) == (grpc.StatusCode.FAILED_PRECONDITION, True)
@@ -71,7 +71,7 @@ def test_cluster_tests_are_refused_while_partitions_exist(pod16: Controller) -> 
 
 
 def test_wrong_cabling_is_refused_at_creation(tmp_path: Path) -> None:
-    """Agents out of cable order, or a torus without its loop, make no cluster."""
+    """No cluster is made of agents out of cable order, or of a torus without its loop."""
     with (
         SimulatedPod(PodConfig(POD64, port=0)) as pod,
         controlling(pod, new_config(tmp_path)) as controller,
@@ -86,8 +86,8 @@ def test_wrong_cabling_is_refused_at_creation(tmp_path: Path) -> None:
         controller.add_cluster("c", *loop)
 
 
-def test_agent_is_added_once_and_only_if_free(pod16: Controller) -> None:
-    """An id, an address or a machine can't be added twice; an agent in a cluster can't be removed."""
+def test_agent_is_added_once_and_not_removed_from_a_cluster(pod16: Controller) -> None:
+    """A taken id and a taken address are refused; an address that doesn't answer is UNAVAILABLE."""
     agent = pod16.pod.agents["ipum1"]
     spec = admin_pb2.AgentSpec(host=agent.host, port=agent.port)
     for id_, words in [
@@ -105,8 +105,8 @@ def test_agent_is_added_once_and_only_if_free(pod16: Controller) -> None:
     assert (code, "is in cluster 'c'" in sentence) == (grpc.StatusCode.FAILED_PRECONDITION, True)
 
 
-def test_failed_command_knows_whom_it_did_not_reach(pod16: Controller) -> None:
-    """The controller, or an agent behind it: both are UNAVAILABLE; `apply` waits for either by it, not by words."""
+def test_failed_command_says_whether_agent_or_controller_was_unreachable(pod16: Controller) -> None:
+    """Both are UNAVAILABLE; `apply` waits for either by this cause, not by the sentence."""
     spec = admin_pb2.AgentSpec(host="127.0.0.1", port=1)
     create = admin_pb2.CreateAgentRequest(id="x", spec=spec)
 
@@ -125,7 +125,7 @@ def test_failed_command_knows_whom_it_did_not_reach(pod16: Controller) -> None:
 
 
 def test_removed_agent_is_free_for_another_controller(tmp_path: Path) -> None:
-    """Removing releases the machine; while it doesn't answer, only force forgets it."""
+    """Removing releases the machine. If it doesn't answer the refusal names --force."""
     with (
         SimulatedPod(PodConfig(POD4, port=0)) as pod,
         controlling(pod, new_config(tmp_path)) as one,
@@ -152,7 +152,7 @@ def test_removed_agent_is_free_for_another_controller(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("switched", [False, True])
 def test_partition_spans_domains(tmp_path: Path, switched: bool) -> None:
-    """A POD128 gives 128 IPUs over both domains, whose gateways carry packets; GW tests pass."""
+    """A POD128 has 128 IPUs in two domains, whose gateways carry packets; the tests of gateways pass."""
     from openvipu.hardware.simulated import pod_plan
 
     with house(tmp_path, pod_plan(128, switched)) as controller:

@@ -1,4 +1,4 @@
-"""Clusters, allocations, what users see, and the states of a partition: pure rules, tried on values."""
+"""Rules of clusters, allocations, visibility and a partition's states, tried on values."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from openvipu.rules import admission, allocations, clusters, lifecycle
 from tests.openvipu.test_rules import MESH16, TORUS64, admit, site, whole
 
 
-def test_user_sees_only_its_allocations() -> None:
-    """A foreign allocation answers like one that doesn't exist; without any there is no free allocation."""
+def test_user_sees_only_its_own_allocations() -> None:
+    """Another's allocation answers like one that doesn't exist; a user without any has no free allocation."""
     state = site(MESH16, Allocation("mine", "c", ("a0", "a1")), Allocation("theirs", "c", ("a2",)))
     found = admission.pools(state, Requirements("p", size=4), {"mine"})
     assert [pool.allocation_id for pool in found] == ["mine"]
@@ -29,7 +29,7 @@ def test_user_sees_only_its_allocations() -> None:
 
 
 def test_allocations_are_disjoint_runs_of_machines() -> None:
-    """By size an allocation is an aligned free run; a second one never shares a machine."""
+    """An allocation by size is an aligned free run; no two allocations share a machine."""
     state = site(TORUS64)
     first = allocations.by_size(state, "one", "c", 16)
     state = state.with_allocation(first)
@@ -67,14 +67,14 @@ def test_impossible_clusters_are_refused(arguments: tuple, words: str) -> None:
 
 
 def test_cluster_of_two_single_machine_domains_is_allowed() -> None:
-    """The command that was seen (torus, looped, two domains, two agents) makes a cluster."""
+    """As in a published command: torus, looped, two domains, two agents."""
     state = site(TORUS64).without_cluster("c")
     cluster = clusters.make(state, "c", "torus", "looped", 2, ("a0", "a1"))
     assert (cluster.ild_size, cluster.domain(1)) == (4, ("a1",))
 
 
 def test_each_step_of_a_partition_has_its_state_and_counters() -> None:
-    """Admitted, activated, recovering, failed, resetting, removing: each step's states and counters."""
+    """Admitted, recovering, activated, recovering three times, failed, removing."""
     _, partition = admit(site(MESH16, whole(MESH16)), id="p", size=4)
     assert (partition.ready, partition.operation) == (ReadyState.PENDING, Operation.CREATING)
     early = lifecycle.recovering(partition, ("bad",), 5.0)

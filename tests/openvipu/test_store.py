@@ -1,4 +1,4 @@
-"""The state file: whole after kill -9 at any point, and clear words when it isn't what it should be."""
+"""The state file: complete after SIGKILL at any point, and a clear sentence when it is damaged."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def written(path: Path, state: State) -> Store:
 
 
 def test_sigkill_at_any_planted_point_loses_nothing(tmp_path: Path) -> None:
-    """Wherever it dies, what was acknowledged is there after the restart, and half-made work is finished."""
+    """After the restart what was acknowledged is there, and work under way is completed."""
     command = [sys.executable, str(Path(__file__).with_name("crashing.py"))]
     with (
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as crashing,
@@ -80,14 +80,14 @@ def test_sigkill_at_any_planted_point_loses_nothing(tmp_path: Path) -> None:
 
 
 def _live_and_die(crashing: subprocess.Popen[str], line: str) -> list[str]:
-    """What one life acknowledged, and then the signal that ended it."""
+    """What the controller acknowledged, and then the signal that ended it."""
     assert crashing.stdin is not None
     assert crashing.stdout is not None
     print(line, file=crashing.stdin, flush=True)
     words: list[str] = []
     while not words or words[-2:-1] != ["end"]:
         said = crashing.stdout.readline().split()
-        assert said, "the program that dies for us has died itself"
+        assert said, "the program that forks the controllers has ended"
         words += said
     return [*words[:-2], words[-1]]
 
@@ -101,7 +101,7 @@ def _check_recovered(controller: Controller, acknowledged: list[str], where: tup
     if "removing" in acknowledged:
         assert partition is None, where
     elif "created" in acknowledged:
-        # an unacknowledged removal may have been taken, or not
+        # an unacknowledged removal may have been accepted or not
         assert partition is None or partition.ready is ReadyState.ACTIVE, where
         assert partition is not None or "reset" in acknowledged, where
     on_hardware = {
@@ -129,7 +129,7 @@ def test_full_state_reads_back(tmp_path: Path) -> None:
 
 
 def test_state_file_is_private_and_exclusive(tmp_path: Path) -> None:
-    """Others can't read it, and a second controller on the same file is refused in one sentence."""
+    """Other users can't read it, and a second controller on the same file is refused in one sentence."""
     store = written(tmp_path / "s", full_state())
     assert (tmp_path / "s").stat().st_mode & 0o077 == 0
     with pytest.raises(StateError, match="can't be used: database is locked"):
@@ -142,10 +142,12 @@ def test_state_file_is_private_and_exclusive(tmp_path: Path) -> None:
 
 
 def test_interrupted_init_can_be_repeated(tmp_path: Path) -> None:
-    """A leftover of an --init that was killed doesn't stop the next one."""
+    """A file left by an --init that was killed doesn't stop the next one."""
     (tmp_path / "s.new").write_text("half")
     Store.create(tmp_path / "s", Settings("c", "k"))
-    Store.open(tmp_path / "s").close()
+    store = Store.open(tmp_path / "s")
+    assert store.state.settings == Settings("c", "k")
+    store.close()
 
 
 @pytest.mark.parametrize(
@@ -166,7 +168,7 @@ def test_interrupted_init_can_be_repeated(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_state_is_refused_with_its_place(tmp_path: Path, statement: str, words: str) -> None:
-    """What isn't a whole state is one sentence that names the place, though all digests fit."""
+    """One sentence names the place, though all digests fit."""
     written(tmp_path / "s", full_state()).close()
     connection = sqlite3.connect(tmp_path / "s")
     with connection:
@@ -179,7 +181,7 @@ def test_invalid_state_is_refused_with_its_place(tmp_path: Path, statement: str,
 
 
 def _sign(connection: sqlite3.Connection) -> None:
-    """Give every row the digest of what is in it now, and the file their sum."""
+    """Give every row the digest of its present content, and the file their sum."""
     total = 0
     rows = list(connection.execute("SELECT 'meta', key, body FROM meta WHERE key <> 'sum'"))
     for kind, id_, body in [*rows, *connection.execute("SELECT kind, id, body FROM thing")]:
@@ -193,7 +195,7 @@ def _sign(connection: sqlite3.Connection) -> None:
 
 
 def test_file_that_is_not_a_database_is_refused(tmp_path: Path) -> None:
-    """Text, and a database cut off in the middle, are called damaged."""
+    """Text, and a database that was cut off in the middle."""
     (tmp_path / "s").write_text("hello " * 1000)
     with pytest.raises(StateError, match="is damaged: file is not a database"):
         Store.open(tmp_path / "s")
@@ -214,7 +216,7 @@ json_values = st.recursive(
 @settings(max_examples=examples(120))
 @given(st.data())
 def test_arbitrary_field_value_is_refused_or_read(data: st.DataObject) -> None:
-    """One value of a stored partition is replaced by anything: a StateError, or a state that is consistent."""
+    """One value of a stored partition is replaced: a StateError with a sentence, or a consistent state."""
     from openvipu.model.codec import decode, encode
     from openvipu.model.partition import Partition
     from openvipu.store import check_consistency
@@ -237,7 +239,7 @@ def test_arbitrary_field_value_is_refused_or_read(data: st.DataObject) -> None:
 
 
 def _damaged(whole: bytes, dice: random.Random) -> bytes:
-    """One of the ways in which disks and people spoil a file."""
+    """The file, damaged in one of the ways in which disks and people do it."""
     spoilt = bytearray(whole)
     place = dice.randrange(len(spoilt))
     match dice.randrange(7):
@@ -269,7 +271,7 @@ def _damaged(whole: bytes, dice: random.Random) -> bytes:
 
 
 def test_damaged_file_is_never_read_as_another_state(tmp_path: Path) -> None:
-    """Random damages: each is refused in a sentence, or reads as exactly the state that was written."""
+    """Random damage is refused in a sentence, or the state is exactly the one that was written."""
     state = full_state().with_removed(RemovedPartition("gone", "all"))
     path = tmp_path / "s"
     written(path, state).close()
@@ -286,12 +288,12 @@ def test_damaged_file_is_never_read_as_another_state(tmp_path: Path) -> None:
             continue
         assert store.state == state, number
         store.close()
-    # most bytes of the file are not used by anything; still most of these damages hit something
+    # many bytes of the file are unused, so some damage has no effect
     assert refused > 0.4 * tries
 
 
 def test_missing_or_older_rows_are_refused(tmp_path: Path) -> None:
-    """A row that is gone, and an older row that is whole in itself, don't fit the sum of the rest."""
+    """A missing row, or an older row with a valid digest, doesn't fit the sum."""
     state = full_state()
     path = tmp_path / "s"
     written(path, state).close()
@@ -315,7 +317,7 @@ def test_missing_or_older_rows_are_refused(tmp_path: Path) -> None:
 
 
 def test_file_of_the_first_layout_is_read_and_gets_digests(tmp_path: Path) -> None:
-    """What an openvipu without digests wrote is read as it is, once; from then on damage is reported."""
+    """A file by an openvipu without digests is read as it is, once; from then on damage is refused."""
     state = full_state()
     path = tmp_path / "s"
     connection = sqlite3.connect(path)

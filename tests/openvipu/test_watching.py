@@ -31,7 +31,7 @@ PAGE = 4096
 
 
 def test_health_reflection_and_version_are_served(pod16: Controller) -> None:
-    """Both doors answer the standard health check and list their services to reflection."""
+    """Both APIs answer the standard health check and list their services by reflection."""
     for link, extra in ((pod16.user_channel, set()), (pod16.channels[1], {"openvipu.admin.v1.AdminService"})):
         reply = health_pb2_grpc.HealthStub(link).Check(
             health_pb2.HealthCheckRequest(service="virmgrpc.UserService")
@@ -62,7 +62,7 @@ def _get(url: str, body: bytes | None = None) -> tuple[int, Any]:
 
 
 def test_metrics_of_controller_and_machines_are_served(tmp_path: Path) -> None:
-    """Port 2113's page counts IPUs, partitions and calls; the machine's page has sensors, health and links."""
+    """Port 2113 counts IPUs, partitions and calls; a machine's page has sensors, health and links."""
     with (
         SimulatedPod(PodConfig(POD4, base="127.87.0.0", port=0, exporters=0)) as pod,
         controlling(pod, replace(new_config(tmp_path), metrics_port=0)) as controller,
@@ -82,7 +82,7 @@ def test_metrics_of_controller_and_machines_are_served(tmp_path: Path) -> None:
 
 
 def test_discovery_lists_announced_agents(tmp_path: Path) -> None:
-    """Beacons are listed with address, name and age; agents that were added carry their id."""
+    """Beacons are listed with address and name; agents that were added have their id."""
     config = replace(new_config(tmp_path), discovery=("lo:0", "127.0.0.1:0"))
     with SimulatedPod(PodConfig(POD4, port=0)) as pod, controlling(pod, config) as controller:
         controller.add_agents()
@@ -111,8 +111,8 @@ def test_discovery_lists_announced_agents(tmp_path: Path) -> None:
         }
 
 
-def test_invalid_beacons_hide_no_agent() -> None:
-    """Beacons aren't authenticated: however many names are made up, an agent that sends one is listed."""
+def test_flood_of_beacons_hides_no_agent() -> None:
+    """Beacons aren't authenticated: after twice as many as are listed, an agent that sends one is still listed."""
     discovery = Discovery(["127.0.0.1:0"])
     try:
         for number in range(2 * LONGEST_LIST):
@@ -122,7 +122,7 @@ def test_invalid_beacons_hide_no_agent() -> None:
         discovery.note(AnnouncedAgent("127.0.0.1", 8080, "real", "lo", time.monotonic()))
         assert len(discovery.seen()) == LONGEST_LIST
         assert "real" in {entry.name for entry in discovery.seen()}
-        # and who has been silent for long is not listed
+        # an agent without a recent beacon isn't listed
         discovery.note(AnnouncedAgent("127.0.0.1", 8080, "real", "lo", time.monotonic() - REMEMBERED))
         assert "real" not in {entry.name for entry in discovery.seen()}
     finally:
@@ -130,7 +130,7 @@ def test_invalid_beacons_hide_no_agent() -> None:
 
 
 def test_proxy_serves_stats_and_query(tmp_path: Path) -> None:
-    """/stats counts used and available IPUs, /query the partitions that fit; bad questions get 4xx."""
+    """/stats counts used and available IPUs, /query the partitions that fit; invalid requests get 400 or 404."""
     with house(tmp_path) as controller:
         controller.add_allocation("default", 8)
         controller.create_active("p", 4, allocation_id="default")
@@ -163,7 +163,7 @@ def test_proxy_serves_stats_and_query(tmp_path: Path) -> None:
 
 
 def test_pod256_runs_in_one_process(tmp_path: Path) -> None:
-    """Sixty-four agents start, become one cluster of four domains, and give 256 IPUs to one partition."""
+    """Sixty-four agents become one cluster of four domains and give 256 IPUs to one partition."""
     with house(tmp_path, pod_plan(256)) as controller:
         assert len(controller.state.agents) == 64
         controller.create_active("p", 256)
@@ -174,7 +174,7 @@ def test_pod256_runs_in_one_process(tmp_path: Path) -> None:
 def test_many_create_and_remove_cycles_leave_no_state(
     pod16: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Creates and removes add neither rows nor bytes to the state beyond the names that are remembered."""
+    """They add neither rows nor bytes to the state, apart from the removed names that are remembered."""
     monkeypatch.setattr(lifecycle, "REMEMBERED", 16)
 
     def cycle(begin: int, end: int) -> tuple[dict[str, int], int]:

@@ -31,7 +31,7 @@ LONGEST_WAIT = 60.0
 
 @dataclass
 class Controller:
-    """A running controller and stubs for both of its doors."""
+    """A running controller, and stubs of both its APIs."""
 
     server: ControllerServer
     config: Config
@@ -59,7 +59,7 @@ class Controller:
         self.server.close()
 
     def add_agents(self, *names: str) -> None:
-        """Add these agents of the POD, or all of them."""
+        """Add these agents of the POD (default: all)."""
         for name in names or tuple(self.pod.agents):
             agent = self.pod.agents[name]
             spec = admin_pb2.AgentSpec(host=agent.host, port=agent.port)
@@ -81,7 +81,7 @@ class Controller:
         self.admin.CreateAllocation(request, metadata=self.metadata)
 
     def create(self, id_: str, size: int, **wanted: Any) -> None:
-        """Ask for a partition; don't wait."""
+        """Ask for a partition, without waiting for it."""
         extra = {key: wanted.pop(key) for key in ("disable_auto_reset", "relocatable") if key in wanted}
         requirements = pb.PartitionRequirements(id=id_, size=size, **wanted)
         self.users.CreatePartition(pb.CreatePartitionRequest(requirements=requirements, **extra))
@@ -104,7 +104,7 @@ class Controller:
         return self.users.GetPartitionStatus(pb.GetPartitionStatusRequest(partition_id=id_)).status
 
     def wait(self, id_: str, ready: Any, operation: Any = pb.POS_IDLE) -> pb.PartitionStatus:
-        """The status once it is ``ready`` and ``operation``."""
+        """The partition's status once it is ``ready`` and ``operation``."""
         found: list[pb.PartitionStatus] = []
 
         def reached() -> bool:
@@ -116,7 +116,7 @@ class Controller:
 
 
 def until(reached: Callable[[], bool], words: Callable[[], str] = lambda: "never") -> None:
-    """Wait for it, with a generous bound."""
+    """Wait until ``reached``, for a generous time."""
     ends = time.monotonic() + LONGEST_WAIT
     while not reached():
         if time.monotonic() > ends:
@@ -151,7 +151,7 @@ def controlling(
 def house(
     folder: Path, plan: PodPlan = POD16, id_: str = "controller-a", delay: float = 0.0, **changes: Any
 ) -> Iterator[Controller]:
-    """A POD with a controller that has all its agents, and the cluster ``c`` over them."""
+    """A POD with a controller that has all its agents and the cluster ``c`` over them."""
     with (
         SimulatedPod(PodConfig(plan, port=0, delay=delay)) as pod,
         controlling(pod, new_config(folder, id_, **changes)) as controller,
@@ -168,7 +168,7 @@ def house(
 
 @contextmanager
 def user_session(controller: Controller) -> Iterator[Session]:
-    """A command line's session at the users' door."""
+    """A command line's session at the user API."""
     session = Session(Connection("127.0.0.1", controller.server.user_port, "", "", ""), False, False)
     with session.channel:
         yield session
