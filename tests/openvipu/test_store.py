@@ -28,7 +28,7 @@ from tests.openvipu.test_rules import MESH16, admit, site, whole
 from tests.openvipu.vipuhouse import POD16, Controller, controlling, new_config, until
 
 PASSES = min(6, examples(6))
-"""How many of one life's six transactions are tried."""
+"""How many of a controller's six transactions are tried."""
 POINTS = [
     *(("before-transaction", passes) for passes in range(PASSES)),
     *(("in-transaction", passes) for passes in range(PASSES)),

@@ -27,7 +27,7 @@ from openvipu.store import KINDS
 from tests.openvipu.vipuhouse import LONGEST_WAIT, POD4, Controller, controlling, house, new_config, until
 
 PAGE = 4096
-"""Bytes of SQLite's."""
+"""Bytes of a page of SQLite's file."""
 
 
 def test_health_reflection_and_version_are_served(pod16: Controller) -> None:

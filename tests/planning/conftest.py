@@ -1,4 +1,4 @@
-"""`UPDATE_GOLDEN=1` in the environment writes the golden texts again; look at the difference before it is committed."""
+"""`UPDATE_GOLDEN=1` in the environment writes the golden texts; review the difference before committing it."""
 
 from __future__ import annotations
 

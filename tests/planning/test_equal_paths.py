@@ -1,4 +1,4 @@
-"""Fabrics without forwarding tables of their own: each pair has every link of every shortest path."""
+"""Fabrics without forwarding tables: each pair uses every link of every shortest path."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CABLES = (cable(1, 11, 5, 1), cable(1, 12, 5, 2), cable(1, 13, 6, 1), cable(2, 1
 
 
 def ends(source: int, target: int) -> tuple[set[tuple[int, int]], Fate]:
-    """Ports that send on the paths between two hosts, and the fate."""
+    """The ports that send on the paths between two hosts, and the result."""
     paths = EqualPaths(HOSTS, CABLES)
     pair = (np.array([paths.of_port[100 + n]], np.int32) for n in (source, target))
     found = paths.follow(*pair)
@@ -46,12 +46,12 @@ def test_hosts_of_one_leaf_use_no_uplink() -> None:
     assert ends(1, 2) == ({(201, 1), (1, 2)}, Fate.ARRIVES)
 
 
-def test_leaf_without_a_path_is_lost_and_uses_no_link() -> None:
+def test_pair_without_a_path_is_lost_and_uses_no_link() -> None:
     assert ends(1, 4) == (set(), Fate.NO_ROUTE)
     assert ends(4, 1) == (set(), Fate.NO_ROUTE)
 
 
-def test_ring_of_switches_takes_both_ways_round_where_they_are_equal() -> None:
+def test_equally_long_ways_round_a_ring_are_both_used() -> None:
     ring = EqualPaths(
         (host(1, 1), host(3, 3)), (cable(1, 8, 2, 8), cable(2, 9, 3, 9), cable(3, 8, 4, 8), cable(4, 9, 1, 9))
     )
@@ -71,7 +71,7 @@ def test_many_pairs_have_the_same_links_as_each_pair_alone() -> None:
     assert not len(nothing.link) and not len(nothing.fate)
 
 
-def test_more_possible_links_than_memory_has_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_links_than_fit_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(equalpaths, "MOST_LINKS", 6)
     paths = EqualPaths(HOSTS, CABLES)
     with pytest.raises(InputError, match="another pattern"):

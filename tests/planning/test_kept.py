@@ -1,4 +1,4 @@
-"""What is made of a site is made once."""
+"""What is computed from a site is computed once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from weft.planning.kept import SITES, Latest, kept
 
 
 def test_cached_result_is_computed_once_per_site() -> None:
-    """By the site itself and the other arguments; an equal site is another; the oldest is forgotten."""
+    """For this object and the other arguments; an equal site is another key; the oldest is forgotten."""
     made: list[tuple[str, str]] = []
 
     @kept
@@ -31,8 +31,8 @@ def test_cached_result_is_computed_once_per_site() -> None:
     assert len(made) == 4 + SITES
 
 
-def test_latest_result_holds_while_what_it_follows_from_is_the_same() -> None:
-    """Large things by identity, the rest by value; a result that comes back is found, the oldest is forgotten."""
+def test_result_is_kept_for_identical_and_equal_inputs() -> None:
+    """Large inputs are compared by identity, others by value; of three results the oldest is forgotten."""
     kept_before, made = Latest[int](2), list[int]()
 
     def number(same: tuple[object, ...], *equal: object) -> int:

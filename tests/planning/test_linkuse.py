@@ -1,4 +1,4 @@
-"""Paths of pods on links: patterns, bounds, and fabrics that have the same LIDs."""
+"""Paths of pods on links: patterns, bounds, and fabrics with the same LIDs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ A, B = 1, 2
 
 
 def reading(first: int = 0, uplinks: int = 1) -> RouteReading:
-    """Args: first: added to all GUIDs, as of another fabric with the same LIDs; uplinks: cables between the leaves."""
+    """A reading of two leaves with two hosts each.
+
+    Args:
+        first: added to all GUIDs, for another fabric with the same LIDs.
+        uplinks: cables between the leaves.
+    """
     ports = tuple(
         RoutedPort(
             port_guid=first + g, lid=lid, node_guid=first + g + 100, port=1, switch_guid=first + leaf, switch_port=out
@@ -44,7 +49,7 @@ def pod(*guids: int, name: str = "pod", rail: int = 0) -> LinkUser:
 
 
 def ends(found: RouteReading, *users: LinkUser, pattern: Pattern = "rail") -> dict[tuple[int, int], int]:
-    """(GUID, port) that sends -> how many paths of the first user."""
+    """The number of the first user's paths, by sending port (GUID, port)."""
     use, forwarding = link_use(found, users, pattern), forwarding_of(found)
     return {forwarding.end_of(link): paths for link, paths in use.links_of(0).items()}
 
@@ -62,7 +67,7 @@ def test_path_uses_each_link_in_its_direction() -> None:
 
 
 def test_fabrics_with_the_same_lids_are_kept_apart() -> None:
-    """Each has its own tables; a port of the other is none of its ports."""
+    """Each has its own tables and ports."""
     one, other = reading(), reading(1000)
     assert one.tables[A] == other.tables[1000 + A] and one != other
     assert set(ends(other, pod(1011, 1021))) == {(g + 1000, p) for g, p in ends(one, pod(11, 21))}
@@ -88,7 +93,7 @@ def test_ring_goes_to_the_next_node_and_back_to_the_first() -> None:
 
 
 def test_users_of_a_link_are_counted_and_what_they_send_is_split_over_their_paths() -> None:
-    """Host 11 sends to two others, one of them behind the uplink: half of it is there."""
+    """Host 11 sends to two others, one of them over the uplink, which carries half."""
     found = reading()
     use, forwarding = link_use(found, (pod(11, 12, 21), pod(12, 22, name="b")), "rail"), forwarding_of(found)
     link = forwarding.link_of(A, 9)
@@ -103,7 +108,7 @@ def test_users_of_a_link_are_counted_and_what_they_send_is_split_over_their_path
 
 
 def test_large_pods_have_the_same_paths_as_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are paired in another way."""
+    """Their pairs are made in another way."""
     user = LinkUser(
         "pod", (PodAdapter(11, 0, 0), PodAdapter(12, 0, 1), PodAdapter(21, 1, 0), PodAdapter(22, 1, 1))
     )
@@ -120,7 +125,7 @@ def test_fabric_without_users_has_no_paths() -> None:
 
 
 def test_too_many_paths_are_refused_before_they_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another pattern is offered; the bound is of all pods together."""
+    """The error offers another pattern; the limit is for all pods together."""
     monkeypatch.setattr(linkuse, "MOST_PATHS", 12)
     assert ends(reading(uplinks=2), pod(11, 12, 21, 22))
     with pytest.raises(InputError, match="another pattern"):
@@ -139,7 +144,7 @@ def test_too_many_paths_are_refused_before_they_are_followed(monkeypatch: pytest
         (PortRate(waiting=0.5, waiting_before=0.5, at_least=True), True),
     ],
 )
-def test_link_is_congested_by_two_intervals_or_not_known(rate: PortRate, congested: bool | None) -> None:
+def test_link_is_congested_after_two_intervals_or_unknown(rate: PortRate, congested: bool | None) -> None:
     """A low share that is only a lower bound proves nothing."""
     assert is_congested(rate) is congested
 
@@ -155,7 +160,7 @@ def test_link_is_congested_by_two_intervals_or_not_known(rate: PortRate, congest
         ((), None),
     ],
 )
-def test_cause_explains_four_fifths_of_all_that_is_known(
+def test_cause_sends_at_least_four_fifths_of_the_traffic(
     sent: tuple[float | None, ...], found: int | None
 ) -> None:
     carried = sum(s or 0.0 for s in sent)
@@ -166,6 +171,6 @@ def test_cause_explains_four_fifths_of_all_that_is_known(
     ("carried", "found"),
     [(100.0, 0), (50.0, 0), (125.0, 0), (126.0, None), (1e6, None), (None, None)],
 )
-def test_cause_explains_what_the_link_carries(carried: float | None, found: int | None) -> None:
-    """Storage's traffic on the link accuses no pod."""
+def test_cause_is_judged_by_all_that_the_link_carries(carried: float | None, found: int | None) -> None:
+    """If the traffic is the storage's, no pod is the cause."""
     assert cause([Suspect(0, 100.0)], carried) == found

@@ -1,4 +1,4 @@
-"""A mapping of many versions, against a dictionary that is copied for each."""
+"""A mapping with many versions, compared with a dictionary that is copied for each."""
 
 from __future__ import annotations
 

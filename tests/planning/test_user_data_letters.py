@@ -1,4 +1,4 @@
-"""A tenant's user data arrives as written once weft adds a part of its own, and fits Nova once the keys are in it."""
+"""A tenant's user data arrives unchanged after weft added its own part, and fits Nova with the keys in it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def first_part(text: str) -> str:
 
 @pytest.mark.parametrize("own", [CONFIG, SCRIPT, "#!/bin/sh\necho plain\n"])
 def test_non_ascii_user_data_is_preserved(own: str) -> None:
-    """With storage, and in an IPU pod; what is ASCII stays readable in the archive."""
+    """With storage, and in an IPU pod; ASCII parts stay readable in the archive."""
     for text in (with_mounts(own, MOUNTS), poplar_init("train", "10.0.0.1", own)):
         assert text is not None
         assert first_part(text).rstrip("\n") == own.rstrip("\n")
@@ -39,7 +39,7 @@ def test_non_ascii_user_data_is_preserved(own: str) -> None:
 
 @pytest.mark.parametrize("letter", ["x", "ö"])
 def test_longest_user_data_accepted_fits_nova_with_its_keys(letter: str) -> None:
-    """An encoded part is longer than its text, and a key than its placeholder."""
+    """An encoded part is longer than its text, and a key is longer than its placeholder."""
     accepted, low, high = "", 0, NOVA_LIMIT
     while low < high - 1:
         size = (low + high) // 2

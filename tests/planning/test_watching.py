@@ -1,4 +1,4 @@
-"""Which cleaning the steps belong to that looks at a machine have shown."""
+"""Which cleaning the observed steps of a machine belong to."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def watch(*looks: SeenMachine, every: float = 5.0) -> WatchedCleaning | None:
 
 
 RUN = (going(agent=""), going(None, "clean wait", ""), going(ERASE), going(ERASE, "clean wait"), going())
-"""As with Ironic's agent: power, boot, its first step, which takes its time, and the tear-down."""
+"""As Ironic's agent does: power on, boot, its first step, which takes longest, and the tear-down."""
 
 
 def test_fully_watched_cleaning_has_its_steps() -> None:
@@ -50,7 +50,7 @@ LOST = {
         DONE,
     ),
     "another agent has reported its steps since": (*RUN, replace(DONE, agent="a2")),
-    "taken out by a person": (*RUN, SeenMachine(state="manageable", agent="a1"), DONE),
+    "set to manageable by a person": (*RUN, SeenMachine(state="manageable", agent="a1"), DONE),
     "a cleaning requested by a person": (SeenMachine(state="cleaning", plan=ERASE, agent="a1"), DONE),
     "its steps were never seen": (*RUN[:2], RUN[4], DONE),
     "free all the time": (DONE, DONE),
@@ -58,12 +58,12 @@ LOST = {
 
 
 @pytest.mark.parametrize("looks", LOST.values(), ids=LOST.keys())
-def test_steps_never_count_for_another_cleaning(looks: tuple[SeenMachine, ...]) -> None:
+def test_steps_of_an_interrupted_or_unseen_cleaning_do_not_count(looks: tuple[SeenMachine, ...]) -> None:
     assert watch(*looks) is None
 
 
 def test_changed_plan_replaces_the_earlier_one() -> None:
-    """An agent that was updated while it rebooted: Ironic starts over with the new agent's steps."""
+    """An agent that was updated reboots, and Ironic starts again with the new agent's steps."""
     known = watch(*RUN[:4], going(EXPRESS, agent="a2"), replace(DONE, agent="a2"))
     assert known is not None and (known.plan, known.since) == (EXPRESS, START + timedelta(seconds=20))
 
@@ -75,7 +75,7 @@ def test_long_gap_ends_the_watch() -> None:
     known = watch(*RUN)
     assert known is not None
     late = known.looked + GAP + timedelta(seconds=1)
-    assert follow(known, DONE, late - timedelta(seconds=5), late) is None, "an answer that took its time"
+    assert follow(known, DONE, late - timedelta(seconds=5), late) is None, "an answer that came late"
 
 
 def test_briefly_unlisted_machine_changes_nothing() -> None:
@@ -85,7 +85,7 @@ def test_briefly_unlisted_machine_changes_nothing() -> None:
 
 
 def test_watched_cleaning_is_kept_until_the_next_has_steps() -> None:
-    """Which cleaning the machine's last one is, is read from the machine."""
+    """The machine itself says which cleaning was its last one."""
     first = watch(*RUN, DONE)
     assert watch(*RUN, DONE, going(agent="a1"), going(None, "clean wait", "a1")) == first
     again = watch(*RUN, DONE, going(EXPRESS, agent="a2"))

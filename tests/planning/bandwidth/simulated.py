@@ -1,4 +1,4 @@
-"""A simulated site of 16 nodes, 4 leaves and 8 rails, with planted faults: that of the table in docs/bandwidth.md."""
+"""A simulated site of 16 nodes, 4 leaves and 8 rails, with planted faults, as in the table in docs/bandwidth.md."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Factor = Callable[[Pair], float]
 
 
 def leaf_of(node: str, rail: int) -> str:
-    """Four nodes on each leaf."""
+    """The leaf of this adapter; four nodes are on each leaf."""
     return f"leaf{int(node[1:]) // 4}"
 
 
 def links_of(pair: Pair) -> tuple[str, ...]:
-    """A spine for each adapter that receives, as forwarding tables choose it."""
+    """The links of a pair; the receiving adapter determines the spine, as forwarding tables do."""
     here, there = leaf_of(pair.sender, pair.rail), leaf_of(pair.receiver, pair.rail)
     if here == there:
         return ()

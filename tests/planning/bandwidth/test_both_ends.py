@@ -1,4 +1,4 @@
-"""Errors at both ends of a cable: what they tell of a cause, and what they leave open."""
+"""Errors at both ends of a cable: which cause they show, and when they show none."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ LOOKALIKES = (
 def test_errors_at_both_ends_name_the_cable_and_at_one_end_the_adapter(
     kind: SlowCauseKind, errors: tuple[PortErrors, ...], complete: bool, part: str
 ) -> None:
-    """Both ends are a cable; the own end alone an adapter, if the other one was read; old or other errors nothing."""
+    """Its own end alone names the adapter only if the other end was read; errors of other ports name nothing."""
     found = cause(kind, "gpu06", 1)
     ends = ends_of_cause(found, PLANNED, {"gpu06": "gpu06"})
     assert ends == (("gpu06", "mlx5_1"),)
@@ -85,7 +85,7 @@ def test_cable_between_switches_has_errors_at_both_of_its_ports(
 
 
 def full(one: PortErrors, grown: int = 0) -> PortErrors:
-    """The same with its counter at its end, of which `grown` were added within the hour."""
+    """The same errors with the counter at its maximum; `grown` of them are new within the hour."""
     name = one.over[0]
     update = {"counters": {name: 65535}, "grown": {name: grown} if grown else {}, "full": one.over}
     return one.model_copy(update=update)
@@ -107,15 +107,15 @@ def full(one: PortErrors, grown: int = 0) -> PortErrors:
 def test_growth_of_a_counter_that_was_full_at_the_start_is_unknown(
     kind: SlowCauseKind, errors: tuple[PortErrors, ...], part: str
 ) -> None:
-    """It may be years old, and what its port counts today isn't known either."""
+    """Its errors may be years old, and the counter shows no new ones."""
     found = cause(kind, "leaf04:6 - spine01:10" if kind is SlowCauseKind.LINK else "gpu06", 1)
     ends = ends_of_cause(found, PLANNED, {"gpu06": "gpu06"})
     assert part_of(found, ends, errors, True) == part
     assert len(errors_at(ends, errors)) == len(errors), "the operator is shown that it is full"
 
 
-def test_ports_are_known_by_guid_and_not_by_what_they_call_themselves() -> None:
-    """A managed switch's own name isn't the site's; a host may call itself as another one."""
+def test_port_is_identified_by_guid_and_not_by_its_own_name() -> None:
+    """A managed switch's own name isn't the site's, and a host may use another host's name."""
     site = load_site(SMALL / "site.yaml")
     fabric = next(iter(site.fabrics))
     node = next(n for n in site.nodes if n.hcas_on(fabric))
@@ -154,14 +154,14 @@ def test_errors_at_both_ends_are_reported_and_those_of_similar_names_are_not() -
     assert len(errors_at(ends_of_cause(leaf, PLANNED, {}), (*LINK, OWN))) == 2
 
 
-def test_hidden_names_of_links_have_no_ends() -> None:
-    """As a tenant's certificate has them."""
+def test_hidden_link_name_has_no_ends() -> None:
+    """A tenant's certificate hides which link it is."""
     found = cause(SlowCauseKind.LINK, "1, an uplink of leaf04")
     assert ends_of_cause(found, PLANNED, {}) == () and part_of(found, (), LINK, True) == ""
 
 
-def test_certificate_without_the_part_keeps_its_form() -> None:
-    """One that an older weft signed would else not be what was signed."""
+def test_certificate_without_a_part_has_no_such_member() -> None:
+    """The signature of an older certificate must still fit."""
     plain = CertifiedCause.model_validate(
         {"kind": "adapter", "name": "gpu06", "explains": 1, "slow": 1, "measured": 1, "mbps": 1}
     )

@@ -1,4 +1,4 @@
-"""Causes of slow pairs: the table of planted faults, and what must hold whatever is measured."""
+"""Causes of slow pairs: the table of planted faults, and what holds for any measurement."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CASES = 40
 
 
 def _touches(pair: Pair, subject: Subject) -> bool:
-    """Whether a subject is on a pair's way, said in another way than by `weft`."""
+    """Whether a subject is on a pair's path, worked out independently of `weft`."""
     name, rail = subject.name, subject.rail
     if subject.kind is SlowCauseKind.LEAF:
         ends = [leaf_of(node, pair.rail) for node in pair[:2]]
@@ -99,7 +99,7 @@ def test_planted_faults_are_named_in_40_of_40_cases_and_nothing_else(planted: st
         assert found.unexplained == ()
 
 
-def test_adapter_just_below_the_floor_is_never_named_but_near_the_floor() -> None:
+def test_adapter_just_below_the_floor_is_near_the_floor_and_no_cause() -> None:
     for seed in range(CASES):
         random = Random(f"edge {seed}")
         subject = _adapter(random)
@@ -109,7 +109,7 @@ def test_adapter_just_below_the_floor_is_never_named_but_near_the_floor() -> Non
         assert [near.subject for near in found.near_floor] == [subject]
 
 
-def test_dead_node_hides_no_slow_adapter() -> None:
+def test_slow_adapter_is_named_though_another_node_is_dead() -> None:
     dead, subject = NODES[3], Subject(SlowCauseKind.ADAPTER, NODES[9], 2)
     outcomes = measure(Random(1), _slowed({subject: 0.5}), [p for p in PAIRS if dead in p[:2]])
     found = _judge(outcomes)
@@ -123,12 +123,12 @@ def test_pairs_that_did_not_run_are_neither_slow_nor_passed() -> None:
     assert (found.result, found.slow, found.measured) == (Result.INCOMPLETE, (), len(outcomes) - 1)
 
 
-def test_test_without_figures_is_incomplete() -> None:
+def test_bandwidth_test_without_a_rate_is_incomplete() -> None:
     assert _judge({}).result is Result.INCOMPLETE
     assert _judge({Pair("a", "b", 0): NotRun("NO_DEVICE")}).result is Result.INCOMPLETE
 
 
-def test_few_measured_pairs_name_nothing_but_are_unsure() -> None:
+def test_cause_with_few_measured_pairs_is_unsure() -> None:
     subject = Subject(SlowCauseKind.SENDER, NODES[0], 0)
     mine = [p for p in PAIRS if _touches(p, subject)]
     outcomes = measure(Random(3), _slowed({subject: 0.5}), mine[:8])
@@ -136,7 +136,7 @@ def test_few_measured_pairs_name_nothing_but_are_unsure() -> None:
     assert found.causes == () and found.unsure == (subject,) and len(found.unexplained) == 7
 
 
-def test_two_nodes_cannot_tell_whose_adapter_it_is() -> None:
+def test_test_of_two_nodes_names_both_adapters_and_the_rail() -> None:
     pairs: dict[Pair, Outcome] = {Pair(a, b, r): Measured(400.0) for a, b in ("xy", "yx") for r in (0, 1)}
     slow: dict[Pair, Outcome] = {p: Measured(100.0) for p in pairs if p.rail == 1}
     found = judge({**pairs, **slow}, lambda _: 380.0)
@@ -145,8 +145,8 @@ def test_two_nodes_cannot_tell_whose_adapter_it_is() -> None:
     assert {cause.subject, *cause.others} == {*adapters, Subject(SlowCauseKind.RAIL, "", 1)}
 
 
-def test_node_alone_behind_its_leaf_and_its_uplinks_are_both_named() -> None:
-    """The same pairs are slow whichever it is: both are named."""
+def test_node_alone_on_its_leaf_is_named_together_with_the_leaf() -> None:
+    """The same pairs are slow in both cases."""
     leaves = {"a": "leaf1", "b": "leaf2", "c": "leaf2", "d": "leaf2"}
     pairs = [Pair(a, b, r) for a in leaves for b in leaves for r in (0, 1) if a != b]
     outcomes: dict[Pair, Outcome] = {p: Measured(200.0 if "a" in p[:2] else 400.0) for p in pairs}
@@ -163,7 +163,7 @@ def test_slow_rail_or_site_is_named_as_a_single_cause(rails: tuple[int, ...], ki
     assert [c.subject.kind for c in found.causes] == [kind]
 
 
-def test_pair_whose_figure_is_not_a_number_counts_as_slow() -> None:
+def test_rate_that_is_not_a_number_counts_as_slow() -> None:
     found = judge({Pair("a", "b", 0): Measured(float("nan"))}, lambda _: 380.0)
     assert found.result is Result.FAILED
 
@@ -176,7 +176,7 @@ _OUTCOMES = st.dictionaries(
 
 
 @given(_OUTCOMES)
-def test_every_slow_pair_is_explained_or_said_to_be_unexplained(outcomes: dict[Pair, Outcome]) -> None:
+def test_slow_pair_has_a_cause_or_is_reported_as_unexplained(outcomes: dict[Pair, Outcome]) -> None:
     found = judge(outcomes, lambda _: 380.0)
     slow = {p for p, o in outcomes.items() if isinstance(o, Measured) and o.gbps < 380}
     assert set(found.slow) == slow
@@ -199,7 +199,7 @@ def test_verdict_does_not_depend_on_the_order_of_pairs(outcomes: dict[Pair, Outc
     )
 
 
-def test_leaf_that_loses_its_rate_when_all_send_is_found() -> None:
+def test_leaf_that_is_slow_only_when_all_nodes_send_is_found() -> None:
     alone = {p: Measured(400.0) for p in PAIRS}
     across: dict[Pair, Outcome] = {
         Pair(a, NODES[(i + 4) % 16], 0): Measured(200.0 if leaf_of(a, 0) == "leaf2" else 396.0)

@@ -1,4 +1,4 @@
-"""Cases for `promtool test rules`: series under which each alert fires, and under which it doesn't."""
+"""Cases for `promtool test rules`: series for which each alert fires, and series for which it doesn't."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ CABLE = 'node="gpu01",fabric="ib",guid="0x2",port="1",switch="leaf01",switch_por
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Attributes: fires, quiet: series -> values in promtool's form; labels: of the alert that fires."""
+    """One alert's series.
+
+    Attributes:
+        fires: series -> values, in promtool's notation, for which it fires.
+        quiet: the same, for which it doesn't.
+        labels: further labels of the alert that fires.
+        at: time at which the alert is looked at.
+    """
 
     fires: dict[str, str]
     quiet: dict[str, str]
@@ -125,7 +132,7 @@ CASES: dict[str, Case] = {
         {"fabric": "ib"},
     ),
     "WeftPortsUnread": _gauge('infiniband_ports_unread{fabric="ib",agent="sm1"}', 2, 0, fabric="ib"),
-    # 600 ticks of waiting and 4,000 bytes, 1,000 ticks, of sending a minute: 0.375; 300 and 4,000: 0.23
+    # each minute 600 ticks of waiting and 4,000 bytes (1,000 ticks) of sending: 0.375; with 300: 0.23
     "WeftLinkCongested": Case(
         {
             f"infiniband_switch_port_transmit_wait_total{{{PORT}}}": "0+600x400",
@@ -152,7 +159,7 @@ CASES: dict[str, Case] = {
             f"weft_adapter_info{{{CABLE}}}": "1x400",
             'node_boot_time_seconds{job="node",node="gpu01"}': "-90000x400",
         },
-        {  # both ends of the cable of a host that boots
+        {  # a host boots: both ends of its cable
             f"infiniband_switch_port_link_downed_total{{{PORT}}}": "0x20 1x10 2x10 3x400",
             'infiniband_hca_port_link_downed_total{guid="0x2",port="1",fabric="ib",instance="a",agent="sm1"}': (
                 "0x20 1x10 2x10 3x400"
@@ -209,7 +216,7 @@ FURTHER: tuple[tuple[str, Case], ...] = (
         ),
     ),
     (
-        "WeftSweepMissing",  # the process has just begun; there is no site yet
+        "WeftSweepMissing",  # the process has just started; there is no site yet
         Case(
             {"weft_up": "1x400", 'weft_node_checks{state="ok"}': "7x400"},
             {"weft_up": "1x400"},
@@ -217,7 +224,7 @@ FURTHER: tuple[tuple[str, Case], ...] = (
         ),
     ),
     (
-        "WeftGpuXid",  # labels that a pod's server has made up are no further alerts
+        "WeftGpuXid",  # labels made up by a pod's server add no alerts
         Case(
             {
                 'DCGM_FI_DEV_XID_ERRORS{gpu="0",node="gpu1",pod="p",x="1"}': "0x35 79x400",
@@ -228,7 +235,7 @@ FURTHER: tuple[tuple[str, Case], ...] = (
         ),
     ),
     (
-        "WeftIpuUnhealthy",  # two projects have pods of this name
+        "WeftIpuUnhealthy",  # pods of two projects have the same name
         Case(
             {
                 'vipu_ipus_unhealthy{pod="p",project="a"}': "1x400",

@@ -1,4 +1,4 @@
-"""Kolla Ansible's whole `genconfig` of an exported cloud, and what the services' own checkers say of it."""
+"""Kolla Ansible's whole `genconfig` of an exported cloud, checked by the services' own validators."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ NAMESPACES = {
     "keystone": ("keystone",),
     "ironic": ("ironic",),
 }
-"""Folder of our files -> namespaces of oslo.config."""
+"""Folder of exported files -> namespaces of oslo.config."""
 
 
 def without_monitoring(document: Document) -> None:
-    """A handler of Prometheus would restart containers."""
+    """Remove monitoring, since a handler of Prometheus would restart containers."""
     deployment(document)["roles"]["Controller"]["functions"].remove("monitoring")
 
 
@@ -73,14 +73,14 @@ PLACES = (
     ("config/ironic.conf", CONTROLLER, "ironic-conductor/ironic.conf"),
     ("config/ironic.conf", CONTROLLER, "ironic-api/ironic.conf"),
 )
-"""Our file, host, and the file of a service that Kolla merges it into."""
+"""Exported file, host, and the service's file into which Kolla merges it."""
 
 
 @pytest.mark.parametrize(("path", "host", "place"), PLACES)
-def test_options_are_in_the_services_files_and_services_know_them(
+def test_exported_options_are_in_the_services_files_and_valid(
     made: Genconfig, tmp_path: Path, path: str, host: str, place: str
 ) -> None:
-    """As the site has them, with secrets filled in; oslo.config's validator knows each, and not a misspelt one."""
+    """Secrets are filled in; oslo.config's validator accepts each option and rejects a misspelt one."""
     rendered = made.out / host / place
     theirs, wanted = sections(rendered.read_text()), sections(export(SITE, "kolla")[path])
     for section, options in wanted.items():
@@ -98,8 +98,8 @@ def test_options_are_in_the_services_files_and_services_know_them(
     assert unknown(wrong, service) == {f"{section}/{option}x"}
 
 
-def test_driver_accepts_its_options(made: Genconfig) -> None:
-    """networking-mlnx registers no options with oslo.config's validator."""
+def test_networking_mlnx_has_the_exported_options(made: Genconfig) -> None:
+    """It registers none with oslo.config's validator."""
     openstack = ensure_environment(default_cache(), print)
     mlnx.ensure_overlay(default_cache(), openstack, print)
     code = "from networking_mlnx.plugins.ml2.drivers.sdn.config import sdn_opts; print(*(o.dest for o in sdn_opts))"
@@ -113,7 +113,7 @@ def test_driver_accepts_its_options(made: Genconfig) -> None:
 
 @pytest.mark.parametrize("name", ["neutron-server", "nova-api"])
 def test_services_read_wefts_policy_rules(made: Genconfig, name: str) -> None:
-    """With the id of weft's user; and a control: Kolla's containers bring the file where the service reads it."""
+    """The id of weft's user is filled in, and Kolla puts the file where the service reads it."""
     service = name.partition("-")[0]
     folder = made.out / CONTROLLER / name
     wanted = export(SITE, "kolla")[f"config/{service}/policy.yaml"].replace(f"{{{{ {USER} }}}}", "a-password")
@@ -125,13 +125,13 @@ def test_services_read_wefts_policy_rules(made: Genconfig, name: str) -> None:
 
 
 def test_ironics_dnsmasq_accepts_its_file(made: Genconfig) -> None:
-    """Machines are inspected by addresses of the site's."""
+    """Machines are inspected at the site's addresses."""
     install_packages({"dnsmasq": "dnsmasq-base"}, print)
     file = made.out / CONTROLLER / "ironic-dnsmasq/dnsmasq.conf"
     first, text = deployed(SITE).inspection, file.read_text()
     assert first is not None and f"{first.first},{first.last}" in text
     for server in re.findall(r"option:(?:tftp-server|server-ip-address),(\S+)", text):
-        assert server == "192.168.24.11", "where machines are, and not where the APIs are"
+        assert server == "192.168.24.11", "the machines' network and not the APIs'"
     assert "http://192.168.24.11:" in text
     done = subprocess.run(
         ["/usr/sbin/dnsmasq", "--test", "-C", file], capture_output=True, text=True, check=False
@@ -140,7 +140,7 @@ def test_ironics_dnsmasq_accepts_its_file(made: Genconfig) -> None:
 
 
 def unknown(file: Path, service: str) -> set[str]:
-    """Options, with their sections, that no part of the service has."""
+    """Options (section/name) that no part of the service has."""
     if service == "ironic":
         openstack = ensure_other(default_cache(), "ironic", PINS, DISTRIBUTIONS, print)
     else:
@@ -153,8 +153,8 @@ def unknown(file: Path, service: str) -> set[str]:
     return set(re.findall(r"ERROR:oslo_config.validator:(\S+) is not part", done.stderr))
 
 
-def test_haproxy_accepts_its_files_with_wefts_front(made: Genconfig, tmp_path: Path) -> None:
-    """Certificates are Kolla's own; what is missing here are paths, users and groups of the container."""
+def test_haproxy_accepts_its_files_with_wefts_frontend(made: Genconfig, tmp_path: Path) -> None:
+    """The certificates are Kolla's own; paths, users and groups of the container are replaced."""
     install_packages({"haproxy": "haproxy"}, print)
     source, folder = made.out / CONTROLLER / "haproxy", tmp_path / "haproxy"
     shutil.copytree(source, folder)
@@ -177,7 +177,7 @@ def test_haproxy_accepts_its_files_with_wefts_front(made: Genconfig, tmp_path: P
 
 
 def test_keepalived_accepts_its_file(made: Genconfig, tmp_path: Path) -> None:
-    """In a namespace with the hosts' interfaces. 6: nothing but Kolla's scripts without `script_security`."""
+    """In a namespace with the hosts' interfaces. Status 6 is about Kolla's scripts without `script_security` only."""
     install_packages({"keepalived": "keepalived"}, print)
     file = tmp_path / "keepalived.conf"
     text = (made.out / CONTROLLER / "keepalived/keepalived.conf").read_text()

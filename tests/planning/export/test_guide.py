@@ -1,4 +1,4 @@
-"""The reference guide's figures come out of its example site: line by line, and each difference is named.
+"""A guide's figures follow from its example site, line by line; each difference is named.
 
 "Reference Deployment Guide for OpenStack cloud on InfiniBand and GPUs", NVIDIA, 10 March 2022; its addresses were left
 out when it was published.
@@ -83,7 +83,7 @@ CALLED = {
     "neutron-ml2-mlnx-sdn-vm.yaml": "neutron-ml2-mlnx-sdn.yaml",
     "ib-env-vm.yaml": "environment.yaml",
 }
-"""The guide's file -> ours."""
+"""The guide's file -> the exported file."""
 FOR_TLS = "environments/ssl/"
 """The guide's cloud has no TLS; the example's has it on both sides."""
 
@@ -104,8 +104,9 @@ def test_undercloud_conf_matches_the_guide() -> None:
 
 
 def test_deploy_command_matches_the_guide() -> None:
-    """The same arguments in the same order; TLS arguments are in between, and the flag that makes warnings fatal may be
-    anywhere."""
+    """The same arguments in the same order. TLS arguments are in between, and the flag that makes warnings fatal may be
+    anywhere.
+    """
     guide = DEPLOY
     for name, called in CALLED.items():
         guide = guide.replace(f"/home/stack/templates/IB/VM/{name}", f"/home/stack/templates/{called}")
@@ -118,7 +119,7 @@ def test_deploy_command_matches_the_guide() -> None:
 
 
 def test_machines_roles_and_tenant_network_match_the_guide() -> None:
-    """Names, InfiniBand's interface, the images' change, VLAN 101 that is P_Key 0x65, and whose driver is where."""
+    """Names, the InfiniBand interface, changed images, VLAN 101 as P_Key 0x65, and where each driver runs."""
     files = export(rdg(), "tripleo")
     names = [node["name"] for node in json.loads(files["instackenv.json"])["nodes"]]
     assert names == ["controller-1", "controller-2", "controller-3", "compute-1", "compute-2"]
@@ -141,7 +142,7 @@ def test_machines_roles_and_tenant_network_match_the_guide() -> None:
 
 
 def test_gpu_flavor_matches_the_guide() -> None:
-    """`m1.gpu --ram 8192 --vcpus 8`, dedicated processors, one A100; its disk isn't weft's."""
+    """`m1.gpu --ram 8192 --vcpus 8`, dedicated CPUs, one A100; weft sets no disk."""
     flavor = rdg().clouds["overcloud"].flavors["m1.gpu"]
     assert (flavor.memory_mib, flavor.cores) == (8192, 8)
     specs = extra_specs(flavor)

@@ -1,4 +1,4 @@
-"""Whether Ironic, configured as exported, gives machines to their next tenants as weft wants it."""
+"""Ironic as exported: how machines pass from one tenant to the next."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def test_machines_are_cleaned_and_unowned_between_tenants() -> None:
     assert {n: sections(text)["neutron"][n] for n in networks} == {n: ["provisioning"] for n in networks}
     assert "deploy" not in sections(text)
     deploy = sections(export(changed(with_machines, with_arrays), "kolla")[FILE])["deploy"]
-    assert int(deploy["delete_configuration_priority"][0]) > 99, "the agent erases metadata with that"
+    assert int(deploy["delete_configuration_priority"][0]) > 99, "the agent erases metadata at this priority"
     by_kayobe = sections(export(changed(with_machines), "kayobe")[f"kolla/{FILE}"])
     assert by_kayobe["conductor"] == sections(text)["conductor"]
-    assert not networks & by_kayobe["neutron"].keys(), "Kayobe makes them, by names of its own"
+    assert not networks & by_kayobe["neutron"].keys(), "Kayobe makes them under its own names"
 
 
 def test_machines_boot_from_the_provisioning_network() -> None:
-    """Kolla Ansible's default is the network of the APIs, which machines may not reach."""
+    """Kolla Ansible's default is the network of the APIs, which machines must not reach."""
     wanted = {f"ironic_{what}_interface": "eno1" for what in ("dnsmasq", "http", "tftp")}
     site, place = changed(with_machines), "inventory/group_vars/role_controller.yml"
     found = yaml.safe_load(export(site, "kolla")[place])
@@ -58,7 +58,7 @@ def test_machines_boot_from_the_provisioning_network() -> None:
 
 @pytest.mark.cloud
 def test_ironic_options_override_kollas_defaults(tmp_path: Path) -> None:
-    """Kolla's own file has machines change hands uncleaned."""
+    """With Kolla's own file machines would pass to the next tenant uncleaned."""
     template = kolla() / "share/kolla-ansible/ansible/roles/ironic/templates/ironic.conf.j2"
     [theirs] = re.findall(r"^automated_clean *=.*$", template.read_text(), re.MULTILINE)
     kollas, ours = tmp_path / "kolla.conf", tmp_path / "ironic.conf"

@@ -1,4 +1,4 @@
-"""Files for Kayobe: what they say of the site, and what Kayobe itself makes of them: the same Kolla configuration."""
+"""Files for Kayobe: their contents, and that Kayobe makes the same Kolla configuration of them."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def test_networks_have_their_purposes() -> None:
     assert networks["provisioning_inspection_allocation_pool_start"] == "192.168.24.100"
     given = found["network-allocation.yml"]
     assert given["provisioning_ips"]["compute-2"] == "192.168.24.15"
-    assert given["provisioning_ips"]["rdo-director"] == "192.168.24.2", "the seed's"
+    assert given["provisioning_ips"]["rdo-director"] == "192.168.24.2", "it is the seed"
     assert "ufm" not in given["provisioning_ips"], "it isn't a host of the cloud"
 
 
 def test_variables_that_differ_between_roles_are_only_in_the_inventory() -> None:
-    """What is in a file at the top is an extra variable, and wins over all others."""
+    """A variable in a top-level file is an extra variable, which overrides all others."""
     found = kayobes(changed(with_everything, with_roce))
     everywhere = {n for path, values in found.items() if "/" not in path for n in values}
     by_role = {n for path, values in found.items() if "group_vars" in path for n in values}
@@ -56,7 +56,7 @@ def test_variables_that_differ_between_roles_are_only_in_the_inventory() -> None
 
 
 def test_seed_has_a_default_route() -> None:
-    """By its only network with a gateway; of several, by the public one."""
+    """Over its only network with a gateway; of several, over the public one."""
     seed = kayobes(rdg())["inventory/group_vars/seed.yml"]
     assert seed["provisioning_interface"] == "eno1" and seed["provisioning_gateway"] == "192.168.24.1"
 
@@ -69,7 +69,7 @@ def test_seed_has_a_default_route() -> None:
 
 
 def test_bonds_carry_vlans() -> None:
-    """A bond with VLANs alone on it is a network without addresses."""
+    """A bond that carries only VLANs is a network without addresses."""
 
     def on_bonds(document: Document) -> None:
         without_fabric(document)
@@ -85,7 +85,7 @@ def test_bonds_carry_vlans() -> None:
 
 
 def test_secrets_are_left_to_kolla(tmp_path: Path) -> None:
-    """Kayobe's templates would look for them, and find nothing."""
+    """Kayobe's templates would look for them and not find them."""
     files = export(changed(with_everything), "kayobe")
     text = files["kolla/config/keystone/domains/keystone.customers.conf"]
     assert "password = {{ '{{ keystone_ldap_customers_password }}' }}\n" in text
@@ -127,7 +127,7 @@ def test_ambiguous_network_names_are_refused() -> None:
 
 
 def test_network_name_that_equals_a_bridge_variable_is_refused() -> None:
-    """Its addresses and the bridge's physical network would be of one network there."""
+    """Kayobe would mix its addresses with the bridge's physical network."""
 
     def like_it(document: Document) -> None:
         networks, name = document["networks"], "physnet-datacentre"
@@ -140,7 +140,7 @@ def test_network_name_that_equals_a_bridge_variable_is_refused() -> None:
 
 
 def test_every_kayobe_group_is_declared_before_use() -> None:
-    """Ansible reads each file of an inventory by itself."""
+    """Ansible reads each inventory file by itself."""
     for name in ("inventory/hosts", "inventory/groups"):
         parsed = configparser.ConfigParser(allow_no_value=True, delimiters=("\0",))
         parsed.read_string("[DEFAULT]\n" + export(rdg(), "kayobe")[name].replace("localhost ansible", "#"))
@@ -155,7 +155,7 @@ def test_every_kayobe_group_is_declared_before_use() -> None:
 @pytest.mark.cloud
 @pytest.mark.nightly(reason="Kayobe's own environment; by day Kolla Ansible reads the same inventory")
 def test_kayobe_reads_its_hosts_and_networks(tmp_path: Path) -> None:
-    """By its own `configuration dump`; the control: a file that isn't YAML."""
+    """With its own `configuration dump`, which fails for a file that isn't YAML."""
     one = Kayobe(tmp_path, rdg())
     hosts = one.dump("overcloud", "ansible_host")
     assert hosts == {
@@ -177,7 +177,7 @@ SITES = {"rdg": [], "everything": [with_everything, with_roce], "ethernet": [wit
 @pytest.mark.nightly(reason="Kayobe's playbooks take a minute a site; by day it reads its hosts and networks")
 @pytest.mark.parametrize("name", list(SITES))
 def test_kayobe_generates_the_same_kolla_configuration(tmp_path: Path, name: str) -> None:
-    """By its own playbooks: groups, hosts' variables, globals.yml and the files of services as `kolla` has them."""
+    """With its own playbooks: groups, hosts' variables, globals.yml and services' files equal the export for Kolla."""
     site = changed(*SITES[name])
     one = Kayobe(tmp_path, site)
     one.make("kolla-ansible")

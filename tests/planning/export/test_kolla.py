@@ -1,4 +1,4 @@
-"""Files for Kolla Ansible: what they say of the site."""
+"""The contents of the files for Kolla Ansible."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COMPUTE = "config/nova/nova-compute.conf"
 
 
 def sections(text: str) -> dict[str, dict[str, list[str]]]:
-    """An oslo.config file: section -> option -> its values in order."""
+    """An oslo.config file as section -> option -> its values in order."""
     found: dict[str, dict[str, list[str]]] = {}
     section = ""
     for line in text.splitlines():
@@ -60,15 +60,15 @@ def test_command_lists_exportable_clouds() -> None:
 
 
 @pytest.mark.parametrize("form", OFFERED)
-def test_same_site_gives_the_same_bytes(form: str) -> None:
-    """Whatever the order of its rows."""
+def test_export_is_independent_of_row_order(form: str) -> None:
+    """The same site gives the same bytes."""
     site = changed(with_everything, with_roce)
     turned = site.model_copy(update={"nodes": site.nodes[::-1], "interfaces": site.interfaces[::-1]})
     assert export(site, form) == export(site, form) == export(turned, form)
 
 
 def test_export_matches_the_guide() -> None:
-    """Three controllers in one role with all of HA, two compute nodes with an adapter and a GPU, InfiniBand by UFM."""
+    """Three controllers in one role with high availability, two compute nodes with an adapter and a GPU, UFM."""
     files = export(rdg(), "kolla")
     inventory = configparser.ConfigParser(allow_no_value=True, delimiters=("\0",))
     inventory.read_string(files["inventory/multinode"])
@@ -89,7 +89,7 @@ def test_export_matches_the_guide() -> None:
     *functions, gpu = specs(files[COMPUTE])
     assert gpu == {"address": "0000:cc:00.0", "vendor_id": "10de", "product_id": "20f1"}
     assert functions[0] == {"address": "0000:c5:00.2", "physical_network": "ibnet", "trusted": "false"}
-    assert len(functions) == 8, "the virtual functions; the adapter itself has the host's own networks"
+    assert len(functions) == 8, "only virtual functions: the host's networks are on the adapter itself"
     alias = json.loads(sections(files["config/nova.conf"])["pci"]["alias"][0])
     assert alias == {"name": "a100", "vendor_id": "10de", "product_id": "20f1", "device_type": "type-PF"}
     assert sections(files[COMPUTE])["compute"] == {
@@ -100,16 +100,16 @@ def test_export_matches_the_guide() -> None:
     assert ml2["ml2"]["mechanism_drivers"][0].startswith("mlnx_sdn_assist,mlnx_infiniband,")
     assert ml2["sdn"]["url"] == ["https://192.168.24.5/ufmRestV3"]
     assert ml2["ml2_type_vlan"]["network_vlan_ranges"] == ["datacentre,ibnet,ipmi,provisioning"], (
-        "all numbers are weft's to give"
+        "weft assigns all numbers"
     )
 
 
-def test_neutron_notifies_weft_through_the_front_on_each_controller() -> None:
+def test_neutron_notifies_weft_through_the_frontend_on_each_controller() -> None:
     files = export(changed(with_everything), "kolla")
     ml2 = sections(files[ML2])
     assert ml2["sdn"]["url"] == ["http://127.0.0.1:8788/mlnx"]
     assert ml2["ml2_type_vlan"]["network_vlan_ranges"] == ["datacentre,ibnet:101:200,ipmi,provisioning"], (
-        "tenants' own on InfiniBand"
+        "tenants' own networks on InfiniBand"
     )
     front = files["config/haproxy/services.d/weft.cfg"]
     assert "bind 127.0.0.1:8788" in front and "server weft weft.example.net:8787 ssl verify required" in front
@@ -118,7 +118,7 @@ def test_neutron_notifies_weft_through_the_front_on_each_controller() -> None:
 
 
 def test_tenant_only_networks_are_not_host_networks() -> None:
-    """A storage or tenant network without a host comes first by its name, and takes no host's away."""
+    """A storage or tenant network without hosts isn't used for hosts, even if its name comes first."""
 
     def for_tenants(document: Document) -> None:
         for number, role in enumerate(("storage", "tenant")):
@@ -140,7 +140,7 @@ def test_tenant_only_networks_are_not_host_networks() -> None:
     assert {n["name"] for n in tripleo} == {"External", "InternalApi", "Storage", "StorageMgmt"}
     alone = changed(for_tenants, without_hosts_storage)
     kolla = yaml.safe_load(export(alone, "kolla")["inventory/group_vars/role_controller.yml"])
-    assert "storage_interface" not in kolla, "tenants' storage network isn't taken in its place"
+    assert "storage_interface" not in kolla, "tenants' storage network isn't used instead"
     assert yaml.safe_load(export(alone, "kayobe")["networks.yml"])["storage_net_name"] is None
 
 
@@ -152,7 +152,7 @@ def without_hosts_storage(document: Document) -> None:
 
 
 def test_ldap_customers_coexist_with_local_service_accounts() -> None:
-    """The password is a variable of passwords.yml; no file holds one."""
+    """The password is a variable of passwords.yml; no file contains it."""
     files = export(changed(with_everything), "kolla")
     assert [name for name in files if "keystone" in name and name.startswith("config/")] == [
         "config/keystone/domains/keystone.customers.conf"
@@ -179,7 +179,7 @@ def test_plain_ldap_url_uses_starttls() -> None:
 
 
 def test_site_without_fabric_is_exported() -> None:
-    """Neither Mellanox's drivers nor SR-IOV; accelerators all the same."""
+    """Without Mellanox's drivers and SR-IOV, but with accelerators."""
     site = changed(without_fabric)
     files = export(site, "kolla")
     assert drivers(site) == ["openvswitch", "l2population"]
@@ -207,7 +207,7 @@ def test_several_fabrics_with_several_rails_are_exported() -> None:
 
 
 def test_ethernet_fabric_configured_by_neutron_is_exported() -> None:
-    """networking-generic-switch with weft's drivers; credentials by the path of their file."""
+    """networking-generic-switch with weft's drivers, and the path of the credentials' file."""
     site = changed(with_roce, by_neutron)
     ml2 = sections(export(site, "kolla")[ML2])
     assert "genericswitch" in drivers(site)
@@ -240,7 +240,7 @@ def test_different_hosts_have_separate_files() -> None:
 
 
 def test_adapter_with_host_networks_offers_only_functions() -> None:
-    """The control networks are on ib2: a tenant who got the whole adapter would cut the host off."""
+    """The host's networks are on ib2; a tenant with the whole adapter would cut the host off."""
 
     def addresses_known(document: Document) -> None:
         for node in document["nodes"]:
@@ -313,14 +313,14 @@ def test_functions_of_host_adapters_need_addresses() -> None:
         ("https://[2001:db8::1]:8787", "[2001:db8::1]:8787 ssl"),
     ],
 )
-def test_front_uses_the_address_of_weft(url: str, server: str) -> None:
-    """HAProxy starts even if the name doesn't resolve yet: weft comes after the cloud."""
+def test_frontend_forwards_to_the_address_of_weft(url: str, server: str) -> None:
+    """HAProxy starts even if the name doesn't resolve yet, since weft is installed after the cloud."""
     site = changed(with_everything, lambda d: deployment(d).update(weft_url=url))
     front = export(site, "kolla")["config/haproxy/services.d/weft.cfg"]
     assert f"server weft {server}" in front and "init-addr last,libc,none" in front
 
 
-def test_front_without_weft_address_is_refused() -> None:
+def test_frontend_without_an_address_of_weft_is_refused() -> None:
     site = changed(lambda d: deployment(d).update(sdn_url="http://127.0.0.1:8788/mlnx/"))
     with pytest.raises(InputError, match="weft_url: missing: weft's address"):
         export(site, "kolla")
@@ -369,7 +369,7 @@ def test_domains_with_the_same_variable_are_refused() -> None:
         export(changed(with_everything, like_it), "kolla")
 
 
-def test_neutron_uses_the_front_on_its_own_host() -> None:
+def test_neutron_uses_the_frontend_on_its_own_host() -> None:
     def apart(document: Document) -> None:
         roles = deployment(document)["roles"]
         roles["Network"] = {**roles["Controller"], "functions": ["network"], "nodes": ["net-1"]}

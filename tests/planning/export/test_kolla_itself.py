@@ -13,7 +13,7 @@ pytestmark = pytest.mark.cloud
 
 
 def test_inventory_has_every_kolla_group(tmp_path: Path) -> None:
-    """Each of its release's, made of the same groups; and the hosts are where their roles say."""
+    """Each group of Kolla's release with the same subgroups, and the hosts in the groups of their roles."""
     theirs, ours = read(shipped()), read(exported(tmp_path, rdg()))
     children = {name: sorted(group["children"]) for name, group in theirs.items() if "children" in group}
     for name in children.keys() - {"all"}:

@@ -1,4 +1,4 @@
-"""Whether Neutron, configured as exported, takes the networks that `weft site apply` makes of the same site."""
+"""Whether Neutron as exported accepts the networks that `weft site apply` creates for the same site."""
 
 from __future__ import annotations
 
@@ -49,13 +49,17 @@ print(json.dumps([refused(*case) for case in json.load(sys.stdin)]))
 
 
 def jumbo(document: Document) -> None:
-    """Large packets for storage on InfiniBand, and for pods on it."""
+    """Large packets for storage and for pods on InfiniBand."""
     document["networks"]["storage"]["mtu"] = 4092
     document["fabrics"]["ib"]["mtu"] = 4000
 
 
 def written(folder: Path, site: Site, without: str) -> tuple[list[str], list[Any]]:
-    """Neutron's files, and what it is asked for. Args: without: what is left out of the files."""
+    """Write Neutron's files; return them with the networks it will be asked for.
+
+    Args:
+        without: pattern of the text that is left out of the files.
+    """
     folder.mkdir()
     paths = [folder / Path(name).name for name in (NEUTRON, ML2)]
     files = export(site, "kolla")
@@ -73,7 +77,7 @@ def written(folder: Path, site: Site, without: str) -> tuple[list[str], list[Any
 
 
 def refused(folder: Path, *cases: tuple[Site, str]) -> list[dict[str, str]]:
-    """Network -> why Neutron's own type drivers wouldn't have it, of each site without something."""
+    """For each site: network -> why Neutron's own type drivers refuse it."""
     files = [written(folder / str(n), *case) for n, case in enumerate(cases)]
     python = ensure_environment(default_cache(), print) / "bin" / "python"
     command = [str(python), "-W", "ignore", "-c", ASK]
@@ -105,7 +109,7 @@ def test_neutron_type_drivers_accept_every_site_network(tmp_path: Path) -> None:
 def test_physical_network_mtu_is_the_sites_largest() -> None:
     ml2 = sections(export(changed(jumbo), "kolla")[ML2])["ml2"]
     assert ml2["physical_network_mtus"] == ["datacentre:1500,ibnet:4092,ipmi:1500,provisioning:1500"]
-    assert ml2["path_mtu"] == ["2044"], "that of the network that has the tunnels"
+    assert ml2["path_mtu"] == ["2044"], "the MTU of the network with the tunnels"
     environment = yaml.safe_load(export(changed(jumbo), "tripleo")["templates/environment.yaml"])
     found: dict[str, Any] = environment["parameter_defaults"]
     assert found["NeutronGlobalPhysnetMtu"] == 4092
@@ -114,8 +118,8 @@ def test_physical_network_mtu_is_the_sites_largest() -> None:
     assert hiera["neutron::plugins::ml2::path_mtu"] == 2044
 
 
-def test_bridges_carry_the_configured_mtu() -> None:
-    """Neutron's agents don't change their interfaces, and neither does Kolla."""
+def test_bridges_have_the_configured_mtu() -> None:
+    """Neither Neutron's agents nor Kolla set the MTU of their interfaces."""
 
     def outside(document: Document) -> None:
         document["networks"]["external"]["mtu"] = 9000

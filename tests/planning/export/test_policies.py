@@ -1,4 +1,4 @@
-"""The services' rules for weft: exported to each tool, known to the services' own checkers, and as strict as said."""
+"""The services' policy rules for weft: exported to each tool, valid for the services, and strict."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ MOVES = ("os_compute_api:servers:resize", "os_compute_api:os-shelve:shelve")
 
 
 def exported(form: str, folder: str) -> dict[str, dict[str, str]]:
-    """Service -> its rules, of a site with Manila."""
+    """The rules of each service, of a site with Manila."""
     files = export(changed(with_shares), form)
     return {name: yaml.safe_load(files[f"{folder}/{name}/policy.yaml"]) for name in SERVICES}
 
 
 def test_every_format_has_all_rules() -> None:
-    """With a reference to the id of weft's user that the tool fills in; and says so."""
+    """Each refers to a variable for the id of weft's user, and its README names the variable."""
     wanted = {name: rules(policy(name)) for name in SERVICES}
     moves = rules(policy("nova_moves"))
     assert set(moves) == set(MOVES) and not moves.keys() & wanted["nova"].keys()
@@ -61,8 +61,10 @@ def test_cloud_without_manila_has_no_manila_rules() -> None:
 
 @pytest.mark.parametrize("known", ["0123abcd", "nobody"])
 def test_only_administrators_move_pod_servers(known: str) -> None:
-    """A member moves its own server unless weft made it; an administrator any. Before weft's id is known, nothing is as
-    if it had no rules."""
+    """A member moves its own server unless weft made it; an administrator moves any. Until weft's id is known, the
+    rules
+    change nothing.
+    """
     roles = {"rule:context_is_admin": "role:admin", "rule:project_member_api": "role:member"}
     text = policy("nova_moves", known)
     for rule, check in roles.items():
@@ -79,7 +81,7 @@ def test_only_administrators_move_pod_servers(known: str) -> None:
 
 
 class _Enforcer:
-    """What checks ask of theirs."""
+    """The enforcer that oslo.policy's checks use."""
 
     def __init__(self, checks: Rules) -> None:
         self.rules = checks
@@ -87,13 +89,13 @@ class _Enforcer:
 
 @pytest.mark.cloud
 @pytest.mark.parametrize("name", SERVICES)
-def test_services_validators_know_every_rule(tmp_path: Path, name: str) -> None:
-    """As the services' APIs would read them; an unknown rule and an unreadable one are found."""
+def test_services_validators_accept_the_rules_and_reject_mistakes(tmp_path: Path, name: str) -> None:
+    """An unknown rule and an unreadable one."""
     cache = default_cache()
     env = ensure_storage(cache, print) if name == "manila" else ensure_environment(cache, print)
     text = export(changed(with_shares), "kolla")[f"config/{name}/policy.yaml"]
     file, conf = tmp_path / "policy.yaml", tmp_path / f".{name}" / f"{name}.conf"
-    conf.parent.mkdir()  # Nova reads no other than those of its own places, one of which is here
+    conf.parent.mkdir()  # Nova reads configuration only from certain folders, and this is one
     conf.write_text(f"[oslo_policy]\npolicy_file = {file}\n")
     command = [env / "bin/oslopolicy-validator", "--namespace", name, "--config-file", conf]
 

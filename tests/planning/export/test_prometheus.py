@@ -1,4 +1,4 @@
-"""`weft site export --format prometheus`, read by Debian's own promtool and amtool."""
+"""`weft site export --format prometheus`, checked by Debian's promtool and amtool."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HOSTILE = "weft_up|weft_workers|infiniband_ports_unread|up|weft:port_wait:ratio5
 
 
 def monitored(name: str, folder: Path) -> Site:
-    """An example's site with all of `monitoring`, and the files that aren't exported."""
+    """An example's site with every field of `monitoring`, and the files that aren't exported."""
     site = load_site(EXAMPLES / f"sites/{name}/site.yaml")
     folder.mkdir(exist_ok=True)
     certificate, key = own_certificate(folder)
@@ -72,7 +72,7 @@ def test_checkers_accept_the_files_of_each_example(name: str, tmp_path: Path) ->
 
 
 def test_checkers_find_planted_mistakes(tmp_path: Path) -> None:
-    """They do check: a wrong expression, a missing file, an unknown receiver."""
+    """A wrong expression, a missing file, an unknown receiver."""
     folder = written(monitored("small", tmp_path / "secret"), tmp_path / "out")
     for file, old, new, checker in (
         ("rules/weft.yml", "max(weft_up)", "max(weft_up", ("promtool", "check", "rules")),
@@ -88,7 +88,7 @@ def test_checkers_find_planted_mistakes(tmp_path: Path) -> None:
 
 
 def recorded_for(expression: str, records: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """The recording rules that an expression needs, each after those that it needs itself."""
+    """The recording rules that an expression needs, directly or not, in order of evaluation."""
     found: dict[str, dict[str, Any]] = {}
     for name in re.findall(r"weft:\w+(?::\w+)?", expression):
         found |= {one["record"]: one for one in recorded_for(records[name]["expr"], records)} | {
@@ -97,7 +97,7 @@ def recorded_for(expression: str, records: Mapping[str, dict[str, Any]]) -> list
     return [*found.values()]
 
 
-def test_each_alert_fires_and_rests(tmp_path: Path) -> None:
+def test_each_alert_fires_for_its_series_and_not_for_others(tmp_path: Path) -> None:
     site = monitored("small", tmp_path / "secret")
     folder = written(site, tmp_path / "out")
     known = {one.name: one for one in site_alerts(site)}
@@ -118,8 +118,8 @@ def test_each_alert_fires_and_rests(tmp_path: Path) -> None:
                 alert["exp_alerts"] = [{"exp_labels": labels}]
             one["tests"].append({"interval": "1m", "input_series": rows, "alert_rule_test": [alert]})
     for name, document in documents.items():
-        # promtool evaluates every rule each minute of every case: this alert alone, and what it is made of. It
-        # compares annotations, too: they are texts with values, which aren't tried here.
+        # Only this alert and the rules that it needs, since promtool evaluates every rule at each minute. Without
+        # annotations, which promtool would compare too.
         mine = {**by_name[name]}
         mine.pop("annotations", None)
         groups = [
@@ -139,11 +139,11 @@ def test_each_alert_fires_and_rests(tmp_path: Path) -> None:
         check=False,
         timeout=600,
     )
-    assert done.returncode != 0, "an alert that fires where none is expected is found"
+    assert done.returncode != 0, "promtool finds an alert that fires though none is expected"
 
 
 def test_pod_traffic_is_the_same_for_any_number_of_api_processes(tmp_path: Path) -> None:
-    """Each process offers the same info; a node that two pods hold belongs to neither."""
+    """Each process has the same series; a node that two pods hold counts for neither."""
     folder = written(monitored("small", tmp_path / "secret"), tmp_path / "out")
     port = "infiniband_hca_port_transmit_data_bytes_total{port='1',fabric='ib',instance='s',agent='sm1'"
     series = [
@@ -183,7 +183,7 @@ def test_pod_traffic_is_the_same_for_any_number_of_api_processes(tmp_path: Path)
 
 
 def _traffic_of_a_pod() -> str:
-    """The join of the dashboard of a pod's traffic, for any rate of its nodes."""
+    """The dashboard's expression that joins nodes to a pod, for its nodes' rate."""
     panel = next(p for b in BOARDS if b.uid == "weft-pod" for p in b.panels if "node_load1" in str(p.lines))
     rate = (
         "max by (node) (rate(infiniband_hca_port_transmit_data_bytes_total[5m]) * on (guid) group_left (node) "
@@ -195,7 +195,7 @@ def _traffic_of_a_pod() -> str:
 
 
 def test_each_alert_has_a_page(tmp_path: Path) -> None:
-    """`runbook_url` leads to a section of docs/alerts.md, which has no others."""
+    """`runbook_url` leads to a section of docs/alerts.md, and each section there belongs to an alert."""
     site = monitored("small", tmp_path / "secret")
     page = (DOCS / "alerts.md").read_text()
     sections = re.findall(r"^## (Weft\w+)$", page, re.MULTILINE)
@@ -204,8 +204,8 @@ def test_each_alert_has_a_page(tmp_path: Path) -> None:
     assert "runbook_url: https://weft.example/docs/alerts#weftdown" in text
 
 
-def test_series_of_pods_servers_cannot_pass_for_others(tmp_path: Path) -> None:
-    """The regular expression, as Prometheus reads it (anchored), drops the names that rules read."""
+def test_series_of_pods_servers_can_not_use_names_of_other_series(tmp_path: Path) -> None:
+    """Prometheus anchors the regular expression, which drops the names that rules read."""
     document = yaml.safe_load(prometheus_files(monitored("small", tmp_path / "secret"))["prometheus.yml"])
     jobs = {job["job_name"]: job for job in document["scrape_configs"]}
     for name in ("pod-node", "pod-dcgm"):
@@ -225,7 +225,7 @@ def test_series_of_pods_servers_cannot_pass_for_others(tmp_path: Path) -> None:
     assert "project" not in str(jobs["node"]["relabel_configs"])
 
 
-def test_alerts_of_projects_go_to_those_the_site_names(tmp_path: Path) -> None:
+def test_alerts_of_a_project_go_to_its_receiver_in_the_site(tmp_path: Path) -> None:
     folder = written(monitored("small", tmp_path / "secret"), tmp_path / "out")
 
     def receivers(*labels: str) -> str:
@@ -240,7 +240,9 @@ def test_alerts_of_projects_go_to_those_the_site_names(tmp_path: Path) -> None:
     assert receivers("severity=ticket", "to=projects", "project=p2") == "weft-ticket"
 
 
-def test_export_needs_the_api_and_takes_no_cloud(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_needs_an_api_address_and_refuses_a_cloud(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = str(EXAMPLES / "sites/small/site.yaml")
     assert main(["site", "export", path, "--format", "prometheus", "-o", str(tmp_path / "out")]) == 2
     assert "monitoring.api" in capsys.readouterr().err and not (tmp_path / "out").exists()
@@ -266,8 +268,8 @@ def test_export_needs_the_api_and_takes_no_cloud(tmp_path: Path, capsys: pytest.
         ("runbooks", "https://docs.example/{{ printf 1 }}"),
     ],
 )
-def test_values_that_prometheus_cannot_take_are_refused(field: str, value: object) -> None:
-    """By the site file, and not by a traceback of the export or by Alertmanager's start."""
+def test_values_that_prometheus_does_not_accept_are_refused(field: str, value: object) -> None:
+    """When the site file is read, not at the export or at Alertmanager's start."""
     with pytest.raises(ValidationError, match=field):
         Monitoring.model_validate({field: value})
 
@@ -277,7 +279,7 @@ def test_agent_with_an_impossible_port_is_refused() -> None:
         FabricAgent.model_validate({"name": "sm1", "url": "https://sm1.example:99999"})
 
 
-def test_checkers_accept_the_strangest_values_that_the_site_takes(tmp_path: Path) -> None:
+def test_checkers_accept_unusual_values_that_the_site_accepts(tmp_path: Path) -> None:
     site = monitored("small", tmp_path / "secret")
     strange = {
         "api": ["https://[2001:db8::1]:8787", "https://weft.example"],
@@ -295,10 +297,10 @@ def test_checkers_accept_the_strangest_values_that_the_site_takes(tmp_path: Path
 
 
 def test_logs_of_machines_are_filed_by_their_address(tmp_path: Path) -> None:
-    """A real rsyslogd takes the configuration; names in messages decide nothing, and strangers are dropped."""
+    """A real rsyslogd files a message by its sender's address, whatever host it names, and drops unknown senders."""
     site = monitored("ipupod64", tmp_path / "secret")
     assert not [name for name in prometheus_files(site) if name.startswith("rsyslog")], (
-        "only where the site says so"
+        "only if the site has a syslog address"
     )
     port = free_ports(24500, 24900)
     machine, other = site.ipu_machines[:2]
@@ -353,6 +355,6 @@ def test_dashboards_are_exported_where_grafana_is_installed(
     assert not (tmp_path / "bare/dashboards").exists()
 
 
-def test_programs_are_of_debian() -> None:
+def test_prometheus_is_debians_version() -> None:
     programs()
     assert "2.42" in checked("prometheus", "--version")

@@ -1,4 +1,4 @@
-"""A site's networks for Terraform: what the files say, and what Terraform itself says of them and of broken ones."""
+"""A site's networks for Terraform: the files' contents, and Terraform's own validation of them and of broken ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def network(vlan: int | None, subnets: Json, **more: object) -> SiteNetwork:
 
 
 def full(own_external: bool = True) -> Site:
-    """An IPU-POD64 and one network of each kind: shared, open, routed, untagged and external."""
+    """An IPU-POD64 and a network of each kind: shared, open, routed, untagged and external."""
     site = ipupod64()
     nat = subnet("tenant", gateway="10.9.0.1", nat=True, dns=["10.9.0.2"])
     more = {
@@ -73,11 +73,11 @@ def tool() -> Generator[Terraform]:
         yield one
 
 
-# -- what the files say --------------------------------------------------------------------------------------------
+# -- contents ------------------------------------------------------------------------------------------------------
 
 
 def test_every_graph_resource_has_its_own_block() -> None:
-    """And shares, rules and interfaces of their own."""
+    """Shares, rules and interfaces have blocks of their own."""
     site, found = full(), resources(documents(full()))
     graph = site_graph(site).resources
     named = [f["name"] for f in found.values() if "name" in f]
@@ -89,7 +89,7 @@ def test_every_graph_resource_has_its_own_block() -> None:
 
 
 def test_hardware_named_like_a_network_has_its_own_port() -> None:
-    """Beside the port that reserves the address of the network's gateway."""
+    """Next to the port that reserves the network's gateway address."""
     site = full()
     device = Device(name="storage", kind="storage")
     filer = Interface.model_validate(
@@ -110,7 +110,7 @@ def test_hardware_named_like_a_network_has_its_own_port() -> None:
 
 
 def test_flavors_and_images_are_left_out() -> None:
-    """They are weft's alone: what was there before them is remembered by weft."""
+    """weft alone makes them, since it remembers what was there before."""
     site = full()
     name, cloud = next(iter(site.clouds.items()))
     flavor = Flavor(cores=4, memory_mib=4096, nova=FlavorInNova())
@@ -121,7 +121,7 @@ def test_flavors_and_images_are_left_out() -> None:
 
 
 def test_hardware_ports_have_mac_and_name_and_no_filter() -> None:
-    """A port that keeps a gateway's address has neither."""
+    """A port that reserves a gateway's address has no MAC and no name."""
     site, found = full(), resources(documents(full()))
     ports = {r.name: r.spec for r in site_graph(site).resources if isinstance(r.spec, PortSpec)}
     blocks = [f for a, f in found.items() if "_port_v2" in a]
@@ -133,7 +133,7 @@ def test_hardware_ports_have_mac_and_name_and_no_filter() -> None:
         assert fields["port_security_enabled"] is False and fields["no_security_groups"] is True
 
 
-def test_closed_groups_have_only_their_rules_and_open_ones_neutrons_defaults() -> None:
+def test_closed_group_has_only_its_rules_and_open_group_has_neutrons_defaults() -> None:
     site, found = full(), resources(documents(full()))
     for resource in site_graph(site).resources:
         if not isinstance(spec := resource.spec, SecurityGroupSpec):
@@ -148,8 +148,8 @@ def test_closed_groups_have_only_their_rules_and_open_ones_neutrons_defaults() -
         assert found[f"openstack_networking_secgroup_v2.main_{role}"]["delete_default_rules"] is True
 
 
-def test_router_snat_is_left_alone() -> None:
-    """By default only administrators may set it, so the files omit it."""
+def test_router_has_no_snat_setting() -> None:
+    """By default only administrators may set it."""
     off = Difference(field="nat", wanted="yes", observed="no")
     seen = {"router/ten_ant": Observed("r1", Status.SETTLED, "", (off,))}
     assert list(differing(graph_of(full(), "main"), seen)) == [
@@ -162,7 +162,7 @@ def test_router_uses_the_sites_or_the_clouds_external_network() -> None:
     own = resources(documents(full()))["openstack_networking_router_v2.ten__ant"]
     assert own["external_network_id"] == f"${{{NETWORK}.public.id}}"
     assert own["depends_on"] == ["openstack_networking_subnet_v2.public_p"], (
-        "its gateway has an address there"
+        "the router's gateway has an address there"
     )
     others = documents(full(own_external=False))
     assert others["main.tf.json"]["data"] == {NETWORK: {"external": {"name": "public", "external": True}}}
@@ -171,7 +171,7 @@ def test_router_uses_the_sites_or_the_clouds_external_network() -> None:
 
 
 def test_site_text_is_never_an_expression() -> None:
-    """Every string of Terraform's JSON is a template."""
+    """Terraform reads every JSON string as a template."""
     site = full(own_external=False)
     cloud = site.clouds["main"].model_copy(update={"external_network": '${file("/etc/shadow")}%{if true}'})
     main = documents(site.model_copy(update={"clouds": {"main": cloud}}))["main.tf.json"]
@@ -204,7 +204,7 @@ def test_files_contain_only_the_credentials_profile() -> None:
 
 
 def everything_there(site: Site) -> ExistingResources:
-    """As if all of it were in the cloud, with a rule and a share that the site doesn't have."""
+    """As if all of the site were in the cloud, with one rule and one share more."""
     ids = {r.key: f"id-of-{r.key}" for r in site_graph(site).resources}
     by_block = {f"${{{NETWORK}.public.id}}": ids["network/public"]}
     parts: list[ResourcePart] = []
@@ -241,7 +241,7 @@ def test_existing_resources_are_imported_with_their_parts() -> None:
     assert imports[f"{NETWORK}.ipu-gw"] == "id-of-network/ipu-gw"
     assert len(set(imports.values())) == len(imports)
     assert {k: v for k, v in found.items() if k != "imports.tf.json"} == documents(site), (
-        "the rest is the same"
+        "other resources are the same"
     )
 
 
@@ -261,7 +261,7 @@ def test_parts_with_other_owner_or_fields_do_not_match() -> None:
     )
 
 
-# -- what Terraform says of them -----------------------------------------------------------------------------------
+# -- Terraform's validation ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.cloud
@@ -323,8 +323,8 @@ def of_another_type(parent: Json, name: str) -> None:
             parent[name] = 7
 
 
-def of_nobody(parent: Json, name: str) -> None:
-    """A reference to what isn't there."""
+def of_nothing(parent: Json, name: str) -> None:
+    """A reference to a resource that doesn't exist."""
     parent[name] = parent[name].replace(".id}", "-nobody.id}")
 
 
@@ -345,7 +345,7 @@ REQUIRED_INSIDE = {("allocation_pool", "start"), ("allocation_pool", "end")}
 
 
 def mutants(found: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
-    """A file with one resource in which one field is wrong; every field of every type once."""
+    """Each field of each type wrong in each way: its description and a file with one such resource."""
     seen: set[tuple[str, tuple[str | int, ...]]] = set()
     for address, fields in resources(found).items():
         of = address.partition(".")[0]
@@ -356,7 +356,7 @@ def mutants(found: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
             value, name = at(fields, path), str(path[-1])
             ways: list[Callable[[Json, str], None]] = [misspelt, of_another_type]
             if isinstance(value, str) and value.startswith("${"):
-                ways.append(of_nobody)
+                ways.append(of_nothing)
             inside = (path[0], name) in REQUIRED_INSIDE
             if inside or (len(path) == 1 and name in REQUIRED.get(of, ())):
                 ways.append(left_out)
@@ -369,17 +369,17 @@ def mutants(found: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
 
 @pytest.mark.cloud
 def test_validation_finds_each_wrong_field(tool: Terraform, tmp_path: Path) -> None:
-    """Misspelt, of another type, referring to nothing, or left out though required: found where it is."""
+    """Misspelt, of another type, a reference to nothing, or a missing required field."""
     folder = written(tmp_path, export(full(), "terraform"))
     wrong = {f"wrong{n:03d}.tf.json": one for n, one in enumerate(mutants(documents(full())))}
     assert len(wrong) > 100
     for name, (_, document) in wrong.items():
         (folder / name).write_text(json.dumps(document))
-    # What Terraform reads itself is found before it asks the provider at all: a few rounds, without what was found.
+    # Terraform reports its own findings before it asks the provider, so validate again without the files found.
     while wrong:
         places = {d["range"]["filename"] for d in tool.validate(folder) if d.get("range")}
         assert places, f"not found: {[what for what, _ in wrong.values()]}"
-        assert places <= wrong.keys(), "nothing is found where nothing is wrong"
+        assert places <= wrong.keys(), "a correct file is reported"
         for name in places:
             del wrong[name]
             (folder / name).unlink()

@@ -1,4 +1,4 @@
-"""Files for TripleO: what they say of the site, and what TripleO's own validators say of them."""
+"""Files for TripleO: their contents, and the findings of TripleO's own validators."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ LACKING = {
     "14.3.0": {"MlnxSDNToken", "OS::TripleO::Services::GlanceApiInternal"},
     "18.0.0": {"environments/disable-telemetry.yaml"},
 }
-"""Version of the heat templates (Wallaby, and the last one) -> what it lacks, and later Wallabies have."""
+"""Version of the heat templates (Wallaby, and the last one) -> what only later versions of Wallaby have."""
 BUILDERS = ("setuptools==59.8.0", "pbr==5.11.1", "wheel==0.38.4")
 """The templates' source distributions are older than setuptools' search for packages."""
 NODE_INFO, ENVIRONMENT = "templates/node-info.yaml", "templates/environment.yaml"
 
 
 def tripleo(site: Site) -> dict[str, Any]:
-    """The YAML files of a site, by name without folder and ending."""
+    """The YAML files of a site, by name without folder and suffix."""
     files = export(site, "tripleo")
     return {Path(name).stem: yaml.safe_load(text) for name, text in files.items() if name.endswith(".yaml")}
 
 
 @cache
 def validators() -> Path:
-    """TripleO's validators' own Python environment, made once and kept in the lab's cache."""
+    """The Python environment of TripleO's validators, made once and kept in the lab's cache."""
     return ensure_alone(default_cache(), "tripleo", PINS, TOOLS, print)
 
 
@@ -75,7 +75,7 @@ def written(folder: Path, site: Site) -> Path:
 
 
 def test_hosts_match_the_guide() -> None:
-    """Names, roles and counts of the guide; each machine by the port that it boots from."""
+    """Names, roles and counts of the guide; each machine has the port that it boots from."""
     files = export(rdg(), "tripleo")
     machines = json.loads(files["instackenv.json"])["nodes"]
     assert [m["name"] for m in machines] == [
@@ -109,7 +109,7 @@ def test_undercloud_conf_follows_the_site() -> None:
 
 
 def test_control_networks_use_ipoib() -> None:
-    """P_Keys on the single adapter, without the membership bit, and the APIs' addresses on them."""
+    """P_Keys on the single adapter, without the membership bit, with the APIs' addresses."""
     files = tripleo(rdg())
     assert [n["name"] for n in files["network_data"]] == ["External", "InternalApi", "Storage", "StorageMgmt"]
     assert {v["network"]: v.get("ip_address") for v in files["vip_data"]} == {
@@ -173,7 +173,7 @@ def test_deploy_command_is_a_valid_shell_script(tmp_path: Path, tls: str) -> Non
     assert ("enable-internal-tls" in files["deploy.sh"]) is (tls == "everywhere")
     for name in files:
         if name.startswith("templates/") and name.endswith(".yaml"):
-            assert f"/home/stack/{name}" in files["deploy.sh"], f"{name} is given to the deploy command"
+            assert f"/home/stack/{name}" in files["deploy.sh"], f"the deploy command has {name}"
 
 
 def test_missing_site_settings_are_reported() -> None:
@@ -230,7 +230,7 @@ def test_ambiguous_names_are_refused() -> None:
 
 
 def test_secrets_of_any_content_are_filled_in(tmp_path: Path) -> None:
-    """As values of JSON and YAML, readable by their owner only; without one of them no file is written."""
+    """As JSON and YAML values in files that only their owner reads; if one is missing no file is written."""
     folder = written(tmp_path, changed(with_everything, with_roce))
     secret = """a"b\\c$d: #'{"""
     names = {"BMC_USER": "root", "BMC_PASSWORD": secret, "MLNX_SDN_TOKEN": secret, "WEFT_USER_ID": "4711"}
@@ -267,7 +267,7 @@ def texts(value: Any) -> list[str]:
 @pytest.mark.cloud
 @pytest.mark.nightly(reason="four clouds; by day the files are compared with what is expected")
 def test_tripleo_validators_accept_the_files(tmp_path: Path) -> None:
-    """The guide's cloud, one with everything, several fabrics, and one on Ethernet alone."""
+    """For the guide's cloud, one with every feature, several fabrics, and one on Ethernet only."""
     sites = {
         "rdg": rdg(),
         "everything": changed(with_everything, with_roce),
@@ -279,7 +279,7 @@ def test_tripleo_validators_accept_the_files(tmp_path: Path) -> None:
 
 @pytest.mark.cloud
 def test_tripleo_validators_find_mistakes(tmp_path: Path) -> None:
-    """The control: one mistake in each file at once, each found at its place."""
+    """One mistake in each file, all at once; each is found at its place."""
     folder = written(tmp_path, rdg())
     for name, old, new in (
         ("undercloud.conf", "clean_nodes", "enable_tempest = false\nclean_nodes"),
@@ -301,7 +301,7 @@ def test_tripleo_validators_find_mistakes(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def builder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python environment whose pip takes the heat templates' source distributions: their wheels are empty."""
+    """A Python environment that can build the heat templates' source distributions, whose wheels are empty."""
     folder = tmp_path_factory.mktemp("builder")
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     subprocess.run([folder / "bin/pip", "install", "-q", *BUILDERS], check=True, capture_output=True)
@@ -325,8 +325,9 @@ def heat(request: pytest.FixtureRequest, builder: Path, tmp_path_factory: pytest
     reason="downloads the templates of all of TripleO; the validators look at each file by day"
 )
 def test_heat_templates_render_with_roles_and_networks(heat: Path, tmp_path: Path) -> None:
-    """By TripleO's own renderer; what the deploy command names is there, and services and parameters are templates'
-    own: with `--validation-warnings-fatal` a parameter that no template has ends the deployment.
+    """By TripleO's own renderer. Files that the deploy command names exist, and services and parameters are the
+    templates'
+    own: `--validation-warnings-fatal` ends a deployment with an unknown parameter.
     """
     folder = written(tmp_path / "files", changed(with_everything, with_roce, with_shares))
 
@@ -357,7 +358,7 @@ def _services(folder: Path) -> set[str]:
 
 
 def _registered(out: Path) -> set[str]:
-    """Services that the templates have."""
+    """Services in the templates."""
     text = (out / "overcloud-resource-registry-puppet.yaml").read_text()
     return set(yaml.safe_load(text)["resource_registry"])
 
@@ -372,7 +373,7 @@ def _known(out: Path) -> set[str]:
 
 
 def _parameters(folder: Path) -> Iterator[str]:
-    """Names of what the environments set, also for one role; `ExtraConfig` is a role's own."""
+    """Names of the parameters that the environments set, also those for one role; `ExtraConfig` isn't a parameter."""
     for file in (folder / "templates").glob("*.yaml"):
         document = yaml.safe_load(file.read_text())
         for name, value in (
@@ -385,7 +386,7 @@ def _parameters(folder: Path) -> Iterator[str]:
 
 
 def test_all_files_are_in_the_copied_folders(tmp_path: Path) -> None:
-    """Nothing in the files points into the folder that they were made in."""
+    """No file refers to the folder in which it was made."""
     folder = written(tmp_path / "out", rdg())
     shutil.move(folder, tmp_path / "moved")
     assert not any(str(tmp_path) in p.read_text() for p in (tmp_path / "moved").rglob("*") if p.is_file())

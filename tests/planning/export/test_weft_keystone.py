@@ -1,4 +1,4 @@
-"""The exported role's tasks in Keystone, played by Ansible against a stand-in of the `openstack` command."""
+"""The exported role's tasks for Keystone, run by Ansible against a stand-in of the `openstack` command."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ sys.exit(rc)
 
 
 class Cloud:
-    """What the `openstack` command shows and changes, in a file beside it; the password is Keystone's."""
+    """The cloud that the stand-in `openstack` command reads and changes, in a file next to it. Keystone has the
+    password.
+    """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -74,7 +76,7 @@ class Cloud:
 
     @contextmanager
     def keystone(self) -> Iterator[str]:
-        """Its address; it knows a user's password and lets an administrator set it."""
+        """Serve a Keystone that checks a user's password and lets an administrator set it; yield its URL."""
         cloud = self
 
         class Keystone(BaseHTTPRequestHandler):
@@ -110,7 +112,7 @@ class Cloud:
 
 
 def commands(files: dict[str, str]) -> Iterator[str]:
-    """Command lines and loops that fill them, of every task of an export."""
+    """Command lines of every task of an export, and the loops that fill them."""
     for name, text in files.items():
         if "/tasks/" in name and name.endswith(".yml"):
             for task in yaml.safe_load(text):
@@ -121,7 +123,7 @@ def commands(files: dict[str, str]) -> Iterator[str]:
 
 @pytest.mark.parametrize("tool", ["kolla", "kayobe", "tripleo"])
 def test_exported_tasks_have_no_secret_on_a_command_line(tool: str) -> None:
-    """Every user of the host sees command lines; and what handles a secret is logged by no Ansible."""
+    """Every user of a host can read command lines. Tasks that handle a secret aren't logged."""
     files = export(changed(with_everything), tool)
     for line in commands(files):
         assert not [s for s in SECRETS if s in line], line
@@ -136,7 +138,7 @@ def test_exported_tasks_have_no_secret_on_a_command_line(tool: str) -> None:
 @pytest.mark.cloud
 @pytest.mark.nightly(reason="Ansible plays the tasks five times, 40 s; by day they are read")
 def test_catalog_and_password_are_set_if_different(tmp_path: Path) -> None:
-    """Made once, then left; another address is corrected in place; a reading that fails makes nothing."""
+    """A second run changes nothing; another address is corrected in place; if reading fails nothing is created."""
     ansible, cloud = Ansible(tmp_path, changed(with_everything)), Cloud(tmp_path / "bin")
     ansible.path = str(tmp_path / "bin")
     main = ansible.folder / ROLE / "tasks/main.yml"

@@ -1,4 +1,4 @@
-"""weft as an Ansible role beside Kolla Ansible's: what the export says, and what Ansible does with it here."""
+"""weft as an Ansible role next to Kolla Ansible's: the export's contents, and a run of it by Ansible."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from weft.planning.export.weftrole import _ENVIRONMENT, _TASKS, _UNIT
 
 
 def test_role_contains_the_site_file(tmp_path: Path) -> None:
-    """The same site, as weft on the host reads it."""
+    """weft reads the same site from it."""
     file = tmp_path / "site.yaml"
     file.write_text(export(rdg(), "kolla")[f"{ROLE}/files/site.yaml"])
     assert load_site(file) == rdg()
@@ -59,14 +59,14 @@ AT_NIGHT = pytest.mark.nightly(reason="Ansible takes two seconds each; by day wi
     ],
 )
 def test_loopback_address_is_not_in_the_catalog(tmp_path: Path, url: str | None, listed: list[str]) -> None:
-    """As Ansible reads the role's settings: clients would send their tokens to any local listener."""
+    """As Ansible evaluates the role's settings: clients would send their tokens to any local listener."""
     ansible = Ansible(tmp_path, changed(lambda d: deployment(d).update(weft_url=url)))
     assert ansible.setting("weft_interfaces") == listed
 
 
 @pytest.mark.cloud
 def test_ansible_syntax_check_accepts_the_role_and_finds_mistakes(tmp_path: Path) -> None:
-    """The control: a module that doesn't exist."""
+    """Such as a module that doesn't exist."""
     ansible = Ansible(tmp_path, changed(with_everything))
     assert read(ansible.inventory)["weft"]["hosts"] == ["controller-1"]
     done = ansible.play("--syntax-check")
@@ -79,8 +79,9 @@ def test_ansible_syntax_check_accepts_the_role_and_finds_mistakes(tmp_path: Path
 @pytest.mark.cloud
 @pytest.mark.nightly(reason="the role is played twice, 45 s; by day Ansible reads it")
 def test_role_installs_weft(tmp_path: Path) -> None:
-    """But for user and systemd: files with their modes, a unit that systemd takes, a command line that weft takes; the
-    second time nothing changes, and a site file that weft can't read isn't brought.
+    """Without user and systemd: files with their modes, a unit and a command line that are valid. A second run changes
+    nothing,
+    and a site file that weft can't read isn't installed.
     """
     ansible = Ansible(tmp_path, changed(with_everything))
     done = ansible.play()
@@ -118,7 +119,7 @@ def _unit(ansible: Ansible) -> None:
     words = ansible.command()
     assert words[0] == str(PROGRAM / "bin/weft")
     assert words[words.index("--neutron-token") + 1] == str(ansible.host / "etc/neutron-token")
-    # weft reads its command line first, and then finds no certificate.
+    # weft accepts the command line and then finds no certificate
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2 and "tls.pem" in done.stderr, done.stderr
 
@@ -144,7 +145,7 @@ def filled(template: str) -> str:
 
 
 def test_systemd_unit_has_no_password() -> None:
-    """Everybody may read a unit, and any user a command line: the database's URL is in a file for weft alone."""
+    """Anyone may read a unit or a command line; the database's URL is in a file that only weft reads."""
     assert "s3cr" not in filled(_UNIT)
     assert "EnvironmentFile=/etc/weft/weft.env" in filled(_UNIT)
     assert filled(_ENVIRONMENT) == f'WEFT_DATABASE="{URL}"\n'
@@ -160,8 +161,8 @@ def test_systemd_specifiers_are_escaped() -> None:
     assert "--cloud-profile weft$$1 " in command and "https://weft.example/%%7Eweft" in command
 
 
-def test_default_package_is_never_another_projects() -> None:
-    """What pip is to install must be said: the name weft on PyPI isn't this project's."""
+def test_package_to_install_has_no_default() -> None:
+    """On PyPI the name weft belongs to another project."""
     files = export(changed(with_everything), "kolla")
     assert yaml.safe_load(files[f"{ROLE}/defaults/main.yml"])["weft_package"] == ""
     assert "that: weft_package | length > 0" in _TASKS

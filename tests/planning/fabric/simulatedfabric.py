@@ -1,4 +1,4 @@
-"""The real `ibnetdiscover` on the real ibsim, for a fabric that is a site as it would be cabled."""
+"""The real `ibnetdiscover` on the real ibsim, for a fabric cabled as a site describes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def discover(site: Site, folder: Path, fabric: str = "ib") -> str:
     net = folder / "net"
     net.write_text(net_text(site, fabric))
     environment = os.environ | {"IBSIM_SOCKNAME": f"weft-test-{uuid.uuid4().hex[:12]}"}
-    # Its standard input stays open: at an end of file ibsim would spin.
+    # its standard input stays open: at the end of the file ibsim would loop
     simulator = subprocess.Popen(
         ["ibsim", "-s", str(net)],
         cwd=folder,
@@ -37,9 +37,9 @@ def discover(site: Site, folder: Path, fabric: str = "ib") -> str:
 def _ask(environment: dict[str, str], folder: Path, simulator: subprocess.Popen[bytes]) -> str:
     client = environment | {"LD_PRELOAD": str(library()), "SIM_HOST": "sm1 mlx5_0"}
     deadline = time.monotonic() + 60
-    # A client that comes before the socket is bound sleeps for seconds.
+    # a client that starts before the socket is bound sleeps for seconds
     while environment["IBSIM_SOCKNAME"] not in Path("/proc/net/unix").read_text():
-        assert simulator.poll() is None, "ibsim ended: it doesn't like the net file"
+        assert simulator.poll() is None, "ibsim ended, so the net file is invalid"
         assert time.monotonic() < deadline, "ibsim opened no socket"
         time.sleep(0.02)
     answer = subprocess.run(

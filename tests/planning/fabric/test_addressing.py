@@ -1,4 +1,4 @@
-"""InfiniBand addresses: the vectors of ironic-python-agent, networking-mlnx and cloud-init."""
+"""InfiniBand addresses: the test vectors of ironic-python-agent, networking-mlnx and cloud-init."""
 
 import pytest
 from hypothesis import given

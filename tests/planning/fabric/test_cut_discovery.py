@@ -1,4 +1,4 @@
-"""A discovery that has nodes only as ends of cables: what the site describes of them is neither unknown nor lost."""
+"""A discovery that has nodes only as ends of cables: the site's nodes there are neither unknown nor missing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,12 @@ def end(name: str, port: int) -> End:
 
 
 def cut(*more: tuple[End, End], lost: Link | None = None) -> ObservedFabric:
-    """The leaf's record alone, as of an output that was cut off behind it."""
+    """A discovery with the leaf's record only, as of output that was cut off after it.
+
+    Args:
+        more: further cables.
+        lost: a cable that is left out.
+    """
     assert LEAF.guid is not None
     own = ObservedNode(guid=LEAF.guid, kind="switch", name=LEAF.name, ports=LEAF.ports)
     links = tuple((end(k.a, k.a_port), end(k.b, k.b_port)) for k in MINE if k != lost)
@@ -33,7 +38,7 @@ def cut(*more: tuple[End, End], lost: Link | None = None) -> ObservedFabric:
 
 
 def unnamed(site: Site, link: Link) -> Site:
-    """The site with a switch at the other end of a cable that has no GUID there."""
+    """The site, with no GUID for the switch at the other end of a cable."""
     spine = link.a if link.b == LEAF.name else link.b
     switches = tuple(s.model_copy(update={"guid": None}) if s.name == spine else s for s in site.switches)
     return site.model_copy(update={"switches": switches})
@@ -44,20 +49,20 @@ def uplink() -> Link:
 
 
 def test_cables_to_nodes_without_record_match_by_guid() -> None:
-    """They are known by the GUIDs of their ends."""
+    """Without a record, the GUIDs at the cables' ends identify the nodes."""
     assert fabric_differences(SITE, "ib", cut()) == ()
     assert adopt_links(SITE, "ib", cut()) == canonical_links(SITE.links)
 
 
 def test_cable_to_unidentified_switch_is_not_compared() -> None:
-    """It may or may not be the site's switch, so the description stays."""
+    """It may or may not be the site's switch, so the site's cable stays."""
     site = unnamed(SITE, uplink())
     assert fabric_differences(site, "ib", cut()) == ()
     assert adopt_links(site, "ib", cut()) == canonical_links(site.links)
 
 
 def test_cable_to_unknown_node_is_not_adopted() -> None:
-    """An undescribed GUID at a cable's port gives no link, and the described one stays."""
+    """Nor is the site's own cable at that port removed."""
     link = uplink()
     mine = link.a_port if link.a == LEAF.name else link.b_port
     seen = cut((end(LEAF.name, mine), End(guid=STRANGER, port=1, name="")), lost=link)

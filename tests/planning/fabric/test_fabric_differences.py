@@ -1,4 +1,4 @@
-"""The site against the real ibnetdiscover on a fabric that is cabled a little otherwise, and taking the cables in."""
+"""The site against the real ibnetdiscover on a fabric that is cabled differently, and adopting the fabric's cables."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ SITE = load_site(SMALL / "site.yaml")
 
 
 def without(site: Site, *ends: str) -> Site:
-    """The site without the cables that end at these."""
+    """The site without the cables at these ends."""
     links = tuple(k for k in site.links if k.a not in ends and k.b not in ends)
     return site.model_copy(update={"links": links})
 
 
 def cabled(site: Site, *cables: str) -> Site:
-    """The site with more cables, each as a line of links.csv."""
+    """The site with further cables, each a line of links.csv."""
     more = [dict(zip(("a", "a_port", "b", "b_port"), c.split(","), strict=True)) for c in cables]
     return site.model_copy(update={"links": (*site.links, *(Link.model_validate(m) for m in more))})
 
@@ -58,14 +58,14 @@ def differences(real: Site, folder: Path) -> list[str]:
 
 
 def test_matching_fabric_has_no_differences(tmp_path: Path) -> None:
-    """All 24 nodes and 130 cables are matched, and taking them in changes nothing."""
+    """All 24 nodes and 130 cables match, and adopting them changes nothing."""
     observed = seen(SITE, tmp_path)
     assert fabric_differences(SITE, "ib", observed) == ()
     assert adopt_links(SITE, "ib", observed) == SITE.links
 
 
 def test_missing_cable_is_reported(tmp_path: Path) -> None:
-    """One of eight uplinks pulled out."""
+    """One of eight uplinks was pulled out."""
     links = tuple(k for k in SITE.links if not (k.a == "leaf04" and k.a_port == 25))
     assert differences(SITE.model_copy(update={"links": links}), tmp_path) == [
         "missing cable: the cable from leaf04 port 25 to spine01 port 25 is missing"
@@ -73,7 +73,7 @@ def test_missing_cable_is_reported(tmp_path: Path) -> None:
 
 
 def test_moved_cable_is_reported(tmp_path: Path) -> None:
-    """A host's cable in another leaf is one moved cable, not a missing and an unknown one."""
+    """A host's cable on another leaf is one moved cable, not a missing and an unknown one."""
     real = cabled(without(SITE, "gpu02/mlx5_0"), "gpu02/mlx5_0,1,leaf02,18")
     observed = seen(real, tmp_path)
     assert sentences(observed) == [
@@ -103,7 +103,7 @@ def test_unknown_cable_is_reported(tmp_path: Path) -> None:
 
 
 def test_missing_node_is_reported_once(tmp_path: Path) -> None:
-    """A host that is off: each of its adapters once, not once more for its cable; its links stay when taking in."""
+    """Each adapter of a host that is off is reported once, and its cable isn't; adopting keeps its links."""
     ends = tuple(f"gpu16/mlx5_{i}" for i in range(4))
     real = without(SITE, *ends)
     observed = seen(real, tmp_path)
@@ -115,7 +115,7 @@ def test_missing_node_is_reported_once(tmp_path: Path) -> None:
 
 
 def test_port_of_missing_node_may_have_another_cable(tmp_path: Path) -> None:
-    """Adoption drops the cable of a host that is off if another host is on its switch port."""
+    """If another host is on the switch port of a host that is off, adopting drops that host's cable."""
     real = cabled(without(SITE, "gpu16/mlx5_0", "gpu15/mlx5_0"), "gpu15/mlx5_0,1,leaf04,13")
     taken = adopt_links(SITE, "ib", seen(real, tmp_path))
     on_port = [k.a for k in taken if (k.b, k.b_port) == ("leaf04", 13)]
@@ -136,7 +136,7 @@ def test_unknown_node_is_reported_and_not_adopted(tmp_path: Path) -> None:
 
 
 def test_replaced_adapter_is_recognised(tmp_path: Path) -> None:
-    """Another GUID at the same port: missing and unknown, with the question whether it was replaced."""
+    """Another GUID at the same port is reported as missing and unknown, and may be a replacement."""
     node = SITE.node_by_name["gpu03"]
     new = node.hcas[0].model_copy(update={"guid": 0xDEF0, "port_guid": 0xDEF1})
     found = differences(changed(SITE, "gpu03", hcas=(new, *node.hcas[1:])), tmp_path)
@@ -148,7 +148,7 @@ def test_replaced_adapter_is_recognised(tmp_path: Path) -> None:
 
 
 def test_wrong_node_descriptions_are_reported(tmp_path: Path) -> None:
-    """A host and a switch with other descriptions are matched by GUID and reported."""
+    """A host and a switch with other descriptions are matched by GUID."""
     real = changed(SITE, "gpu03", name="gpu033")
     links = []
     for k in real.links:
@@ -169,7 +169,7 @@ def test_wrong_node_descriptions_are_reported(tmp_path: Path) -> None:
 
 
 def test_switches_without_guids_are_matched_by_name(tmp_path: Path) -> None:
-    """A site that doesn't know its switches' GUIDs is compared by their node descriptions."""
+    """By their node descriptions."""
     switches = tuple(s.model_copy(update={"guid": None}) for s in SITE.switches)
     nameless = SITE.model_copy(update={"switches": switches})
     observed = seen(SITE, tmp_path)
@@ -178,7 +178,7 @@ def test_switches_without_guids_are_matched_by_name(tmp_path: Path) -> None:
 
 
 def test_links_of_other_fabrics_are_kept(tmp_path: Path) -> None:
-    """Adopting one fabric's cables leaves those of another alone."""
+    """Adopting one fabric's cables doesn't change those of another."""
     hca = SITE.node_by_name["gpu01"].hcas[0].model_copy(update={"name": "mlx5_9", "fabric": "ib2", "guid": 7})
     leaf = SITE.switches[0].model_copy(update={"name": "other01", "fabric": "ib2", "guid": 8})
     both = changed(SITE, "gpu01", hcas=(*SITE.node_by_name["gpu01"].hcas, hca))
@@ -195,7 +195,7 @@ def folder(tmp_path: Path) -> Folder:
 
 
 def test_command_compares_and_adopts(folder: Folder, capsys: pytest.CaptureFixture[str]) -> None:
-    """`site check --fabric` ends with 1 and names the move; with the written links it ends with 0."""
+    """`site check --fabric` exits with 1 and names the move; with the links that it wrote it exits with 0."""
     real = cabled(without(SITE, "gpu02/mlx5_0"), "gpu02/mlx5_0,1,leaf02,18")
     text = folder.path / "ibnetdiscover.txt"
     text.write_text(discover(real, folder.path / "sim"))
@@ -217,7 +217,7 @@ def test_command_compares_and_adopts(folder: Folder, capsys: pytest.CaptureFixtu
 def test_output_is_read_from_a_pipe(
     folder: Folder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`ibnetdiscover | weft site check … --fabric -`; what is wrong there is at `<stdin>`."""
+    """`ibnetdiscover | weft site check … --fabric -`; errors in it name `<stdin>`."""
     check = ["site", "check", str(folder.site), "--fabric", "-"]
     discovered = discover(SITE, folder.path / "sim").encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(discovered)))
@@ -231,7 +231,7 @@ def test_output_is_read_from_a_pipe(
 def test_undescribed_links_are_adopted_from_the_fabric(
     folder: Folder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A site without links, and `--write-links`: afterwards the site describes the cabling."""
+    """A site without links, with `--write-links`: afterwards the site describes the cabling."""
     text = folder.path / "ibnetdiscover.txt"
     text.write_text(discover(SITE, folder.path / "sim"))
     links = folder.path / "links.csv"
@@ -245,7 +245,7 @@ def test_undescribed_links_are_adopted_from_the_fabric(
 def test_input_other_than_ibnetdiscover_output_is_refused(
     folder: Folder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A wrong file, no file, a wrong fabric, and options without --fabric: one sentence and exit code 2."""
+    """A wrong file, no file, a wrong fabric, options without --fabric: one sentence and exit code 2."""
     text = folder.path / "racks.csv"
     for arguments, sentence in (
         (["--fabric", str(text)], f"{text}:1: ibnetdiscover: 'name,row,power' is not allowed"),
@@ -261,7 +261,7 @@ def test_input_other_than_ibnetdiscover_output_is_refused(
 
 
 def test_simulation_agrees_on_discovered_fabric_and_site(tmp_path: Path) -> None:
-    """`weft place --topology` reads the real output: the same nodes stand together, on the same rails."""
+    """`weft place --topology` reads the real output: the same nodes are near each other, on the same rails."""
     path = tmp_path / "ibnetdiscover.txt"
     path.write_text(discover(SITE, tmp_path / "sim"))
     found, described = read_topology(path), Topology.of(SITE, "ib")

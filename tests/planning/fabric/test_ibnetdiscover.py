@@ -1,4 +1,4 @@
-"""ibnetdiscover's text as values; the real program's output is read in the contract suite (`topology`)."""
+"""Parsing ibnetdiscover's text; the real program's output is read in the contract suite (`topology`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from weft.model.errors import InputError
 from weft.planning.fabric.ibnetdiscover import HostPort, parse_ibnetdiscover
 
-# As an adapter with two ports, a chassis switch, a switch with a '#' in its name and a router print it.
+# an adapter with two ports, a chassis switch, a switch with a '#' in its name, and a router
 SAMPLE = """\
 #
 # Topology file: generated on Sat Nov 21 04:40:42 2026
@@ -41,7 +41,7 @@ Ca\t2 "H-0c42a10300aa0100"\t\t# "gpu01 mlx5_0"
 
 
 def test_parser_returns_nodes_cables_and_lids() -> None:
-    """Each cable once, with names; both ports of an adapter; where each host port is."""
+    """Each cable once, with names; both ports of an adapter; the switch port of each host port."""
     found = parse_ibnetdiscover(SAMPLE)
     assert [(n.kind, n.name, n.ports) for n in found.fabric.nodes] == [
         ("ca", "gpu01 mlx5_0", 2),
@@ -60,13 +60,13 @@ def test_parser_returns_nodes_cables_and_lids() -> None:
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "ibwarn: can't open\n", SAMPLE + "what is this\n"])
 def test_malformed_output_is_refused(text: str) -> None:
-    """Cut off or garbage is refused, with the line, and never taken for an empty fabric."""
+    """The error names the line; cut or invalid text is never an empty fabric."""
     with pytest.raises(InputError, match="ibnetdiscover"):
         parse_ibnetdiscover(text)
 
 
 def test_messages_make_discovery_partial() -> None:
-    """As of `ibnetdiscover > FILE 2>&1`; so does a cable to a node that isn't described."""
+    """Messages get into the file with `2>&1`. A cable to a node without a record has the same effect."""
     message = "src/query_smp.c:197; umad (DR path slid 0; dlid 0; 0,1 Attr 0x11:0) bad status 110; Connection timed out"
     found = parse_ibnetdiscover(f"{message}\n{message}\nibwarn: [7] mad_rpc: failed\n{SAMPLE}")
     assert found.fabric.nodes == parse_ibnetdiscover(SAMPLE).fabric.nodes
@@ -98,13 +98,13 @@ def test_grouped_output_with_speeds_parses_the_same() -> None:
     ["[admin@sm1 ~]$ ibnetdiscover", "root@sm1:~# sudo ibnetdiscover -g", 'Switch64 "S-0002c90300100001"'],
 )
 def test_terminal_log_is_recognized_and_refused(line: str) -> None:
-    """With a sentence that says how to write the file."""
+    """The error says how to write the file."""
     with pytest.raises(InputError, match="this is a terminal's log: write it with `ibnetdiscover > FILE`"):
         parse_ibnetdiscover(f"{line}\n{SAMPLE}")
 
 
 def test_two_discoveries_in_one_text_are_partial() -> None:
-    """Written with `>>`, or a cable that moved meanwhile: a port with two cables says nothing for certain."""
+    """Written with `>>`, or a cable moved meanwhile: a port with two cables proves neither."""
     first = """Switch\t8 "S-0000000000000001"\t# "leaf" base port 0 lid 1 lmc 0
 [1]\t"S-0000000000000002"[3]\t# "spine" lid 2 4xHDR
 Switch\t8 "S-0000000000000002"\t# "spine" base port 0 lid 2 lmc 0

@@ -1,4 +1,4 @@
-"""What fails with a node, rack, switch or cable, by the site alone."""
+"""What fails with a node, rack, switch or cable, worked out from the site."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def lost(found: Outage) -> dict[str, Mapping[str, list[str]]]:
     return {name: loss.lost for name, loss in found.nodes.items()}
 
 
-def test_leaf_of_one_rail_takes_one_adapter_of_each_node_of_its_group() -> None:
-    """Seven of eight rails are left, so the fabric isn't lost; spines have less."""
+def test_failed_leaf_of_a_rail_costs_each_node_of_its_group_one_adapter() -> None:
+    """Seven of eight rails are left, so no node loses the fabric; spines lose bandwidth."""
     found = failing(tree(), "l0-r3")
     assert lost(found) == {f"gpu{n}": {"ib0": ["mlx5_3"]} for n in (1, 2, 3)}
     assert not whole(tree(), found.nodes["gpu1"], "ib0")
@@ -46,7 +46,7 @@ def test_failure_of_a_spine_costs_bandwidth_and_no_node() -> None:
 
 
 def test_loss_of_the_last_path_cuts_off_the_smaller_part() -> None:
-    """Also by a cable. Equal halves are cut off from each other."""
+    """A cable or a spine may be the last path. Equal halves are cut off from each other."""
     site = small_site()
     only = [x for x in site.links if "spine02" not in (x.a, x.b)]
     links = [x for x in only if {x.a, x.b} != {"leaf04", "spine01"}]
@@ -61,14 +61,14 @@ def test_loss_of_the_last_path_cuts_off_the_smaller_part() -> None:
     assert set(failing(narrow, "spine01").nodes) >= {f"gpu{n:02}" for n in range(1, 17)}
 
 
-def test_leaf_of_single_fabric_takes_its_nodes_whole_fabric() -> None:
+def test_failed_leaf_costs_its_nodes_the_whole_fabric() -> None:
     found = failing(small_site(), "leaf01")
     assert set(found.touched) == {"gpu01", "gpu02", "gpu03", "gpu04", "sm1"}
     assert all(whole(small_site(), found.nodes[name], "ib0") for name in found.touched)
 
 
 def test_rack_fails_with_its_nodes_and_switches() -> None:
-    """A node of another rack on its leaf loses the fabric; a subnet manager in it is named."""
+    """Nodes of other racks on its leaf lose the fabric; a subnet manager in it is named."""
     site = small_site()
     nodes = tuple(n.model_copy(update={"rack": "r9"}) if n.name == "gpu02" else n for n in site.nodes)
     found = failing(site.model_copy(update={"nodes": nodes}), "rack01")
@@ -85,7 +85,7 @@ def mlag() -> Site:
 
 
 @pytest.mark.parametrize("target", ["tor02", "tor02/bond7", "tor02:bond7", "tor02 port bond7"])
-def test_one_of_two_switches_of_a_bond_takes_redundancy_only(target: str) -> None:
+def test_one_failed_switch_of_a_bond_costs_redundancy_only(target: str) -> None:
     node = mlag().nodes[0]
     found = failing(mlag(), target).nodes[node.name]
     assert not found.lost.get(node.hcas[0].fabric) or "mlx5_0" not in found.lost[node.hcas[0].fabric]
@@ -94,14 +94,14 @@ def test_one_of_two_switches_of_a_bond_takes_redundancy_only(target: str) -> Non
     assert node.hcas[0].name in both.lost[node.hcas[0].fabric]
 
 
-def test_peer_link_takes_the_pairs_redundancy() -> None:
+def test_failed_peer_link_costs_the_pairs_redundancy() -> None:
     found = failing(mlag(), "tor01/Ethernet39")
     assert found.nodes == {} and found.uplinks == ()
     assert found.notes == ("the MLAG pair of tor01 and tor02 loses its peer link, so its redundancy",)
 
 
-def test_switch_of_ipu_machines_takes_their_data_network() -> None:
-    """It is no fabric of the site: what is behind it is said to be unknown."""
+def test_failed_switch_of_ipu_machines_costs_their_data_network() -> None:
+    """It is on no fabric of the site, so what else is connected to it is unknown."""
     site = small_site()
     found = failing(site, "tor1")
     assert list(found.touched) == ["ipum1", "ipum2", "ipum3", "ipum4"]
@@ -112,7 +112,7 @@ def test_switch_of_ipu_machines_takes_their_data_network() -> None:
 
 
 def management() -> Site:
-    """Two nodes and a PDU on a management switch, the second node by a bond with another switch."""
+    """Two nodes and a PDU on a management switch; the second node also has a bond to another switch."""
     site = small_site()
     given: dict[str, Any] = {"network": "oob", "switch": "mgmt1"}
     interfaces = (
@@ -133,7 +133,7 @@ def management() -> Site:
     return site.model_copy(update={"devices": devices, "interfaces": tuple(interfaces)})
 
 
-def test_management_switch_takes_what_the_site_describes_and_the_rest_is_unknown() -> None:
+def test_failed_management_switch_costs_what_the_site_describes_and_the_rest_is_unknown() -> None:
     found = failing(management(), "mgmt1")
     assert {n: (x.networks, x.thinner) for n, x in found.nodes.items()} == {
         "gpu01": (["bmc on oob"], []),
@@ -186,8 +186,8 @@ def test_name_of_a_node_and_a_rack_is_refused_without_its_kind() -> None:
     assert set(failing(site, "node:gpu01").nodes) == {"gpu01"}
 
 
-def test_cable_that_is_missing_already_changes_nothing() -> None:
-    """A node whose other adapter has no cable loses the whole fabric with its last one."""
+def test_node_loses_the_fabric_with_its_last_cable() -> None:
+    """Its other adapter has no cable in the site."""
     site = small_site()
     links: tuple[Link, ...] = tuple(x for x in site.links if "gpu01/mlx5_1" not in (x.a, x.b))
     bare = site.model_copy(update={"links": links})

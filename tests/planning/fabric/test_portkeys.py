@@ -1,4 +1,4 @@
-"""Which ports have no entry left for a pod's key."""
+"""Which ports have no P_Key entry left for a pod's key."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def is_full(one: TightPort, entries: int, *pods: int) -> FullPort | None:
 
 
 def test_ports_with_only_a_pods_key_are_not_crowded() -> None:
-    """The default key and one of weft's range fit any table: its size isn't read."""
+    """The default key and one key of weft's range fit any table, so the table's size isn't read."""
     site = build_site([[3]])
     assert crowded(site, "ib0", partitions()) == []
     assert crowded(site, "ib0", partitions(named(POD, port(site, "gpu1")))) == []
 
 
 def test_foreign_and_leftover_keys_count() -> None:
-    """A key outside of weft's range, or a second one inside it, makes a port a candidate."""
+    """A key outside weft's range, or a second one inside it, makes a port a candidate."""
     site = build_site([[3]])
     found = crowded(
         site,
@@ -60,14 +60,14 @@ def test_foreign_and_leftover_keys_count() -> None:
 
 
 def test_partition_with_all_ports_counts_in_every_table() -> None:
-    """A partition without named ports, with ALL as its member."""
+    """Its member is ALL instead of named ports."""
     site = build_site([[2]])
     found = crowded(site, "ib0", partitions(named(0x2001, everybody=True)))
     assert [p.node for p in found] == ["gpu1", "gpu2"]
 
 
 def test_port_is_full_when_no_entry_is_left() -> None:
-    """Keys of pods that hold something give their entries back first."""
+    """A pod's own keys are freed before it gets new ones, so they don't count."""
     site = build_site([[1]])
     mine = port(site, "gpu1")
     (one,) = crowded(site, "ib0", partitions(named(0x2001, mine), named(POD, mine), named(OTHER, mine)))
@@ -84,7 +84,7 @@ def test_port_is_full_when_no_entry_is_left() -> None:
 
 
 def test_only_compute_nodes_are_examined() -> None:
-    """A subnet manager's own port may be as full as it likes."""
+    """The port of a subnet manager may be full."""
     site = build_site([[2]], lambda name: {"role": "subnet-manager"} if name == "gpu1" else {})
     found = crowded(site, "ib0", partitions(named(0x2001, everybody=True)))
     assert [p.node for p in found] == ["gpu2"]

@@ -1,4 +1,4 @@
-"""Numbers are given out lowest first, never twice, and a refusal says which range is exhausted."""
+"""Numbers are assigned lowest first and never twice, and a refusal names the exhausted range."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def numbers(
 
 
 def test_lowest_free_numbers_are_allocated() -> None:
-    """Nothing used: the first of each; a gap is filled before the end is used."""
+    """A gap is filled first."""
     assert numbers() == Allotment(
         segment="0x65",
         rdma_cidr="10.128.0.0/24",
@@ -67,7 +67,7 @@ def test_lowest_free_numbers_are_allocated() -> None:
     ],
 )  # fmt: skip
 def test_exhausted_range_is_a_refusal_with_the_reason(used: UsedNumbers, reason: str) -> None:
-    """The order is refused, not failed: once a pod is released there is room again."""
+    """The order is refused and not failed, since a released pod frees numbers."""
     refusal = numbers(used)
     assert isinstance(refusal, Refusal)
     assert refusal.reason == reason
@@ -89,7 +89,7 @@ def test_pod_larger_than_the_block_is_refused() -> None:
 
 
 def test_given_subnets_are_used_unchanged() -> None:
-    """The tenant's own networks may be anybody's, as long as the pod's two don't overlap."""
+    """Other pods may use them too, as long as the pod's own two don't overlap."""
     given = NetworkOrder(rdma=IPv4Network("192.168.0.0/26"), management=IPv4Network("192.168.1.0/24"))
     used = UsedNumbers(rdma_cidrs={"main": frozenset({"192.168.0.0/26"})})
     allotment = numbers(used, network=given)
@@ -123,7 +123,7 @@ def test_allocated_subnet_avoids_the_given_one() -> None:
     ],
 )  # fmt: skip
 def test_unusable_given_subnet_is_an_input_error(field: str, cidr: str, sentence: str) -> None:
-    """Too small or not for hosts: one sentence that names the field."""
+    """Too small or not for hosts; one sentence names the field."""
     with pytest.raises(InputError) as caught:
         numbers(network=NetworkOrder(**{field: IPv4Network(cidr)}))
     assert str(caught.value) == sentence
@@ -140,7 +140,7 @@ def test_given_subnets_that_overlap_are_refused() -> None:
 
 @given(st.integers(1, 300), st.integers(1, 16))
 def test_addresses_are_unique_and_inside(nodes: int, hcas: int) -> None:
-    """Every adapter and server has a unique address, never the network's, the gateway's or DHCP's."""
+    """No adapter or server gets the address of the network, the gateway or DHCP."""
     allotment = allot(small_site(), "main", "ib", NetworkOrder(), UsedNumbers(), nodes, hcas)
     assert isinstance(allotment, Allotment)
     rdma = [rdma_address(allotment.rdma_cidr, i, j, hcas) for i in range(nodes) for j in range(hcas)]
@@ -159,8 +159,8 @@ def test_addresses_are_unique_and_inside(nodes: int, hcas: int) -> None:
 
 
 @given(st.sets(st.integers(0, 255), max_size=60), st.integers(20, 28))
-def test_cut_subnet_is_the_lowest_that_overlaps_nothing(taken: set[int], prefix: int) -> None:
-    """Against the plain search through all subnets of the block."""
+def test_allocated_subnet_is_the_lowest_that_overlaps_nothing(taken: set[int], prefix: int) -> None:
+    """Compared with a plain search through all subnets of the block."""
     block = IPv4Network("10.0.0.0/16")
     used = [IPv4Network(f"10.0.{n}.0/{24 + n % 5}") for n in taken]
     expected = next(
@@ -182,6 +182,6 @@ def test_prefix_for_a_number_of_addresses_is_the_smallest_that_holds_them(size: 
 
 
 def test_sizes_include_reserved_addresses() -> None:
-    """Network and broadcast address on RDMA; gateway and DHCP ports too on management."""
+    """RDMA: network and broadcast address; management: also gateway and DHCP ports."""
     assert rdma_size(4, 4) == 18
     assert management_size(4) == 21

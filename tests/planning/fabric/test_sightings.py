@@ -1,4 +1,4 @@
-"""What series of discoveries are believed to show."""
+"""When a series of discoveries shows that something is absent."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from weft.planning.fabric.sightings import Sightings
 
 
 def test_absence_is_doubted_until_a_second_discovery_agrees() -> None:
-    """The second one must be at least a second later."""
+    """The second discovery must be at least a second later."""
     seen = Sightings[int]()
     seen.note({1, 2, 3}, 0.0, True)
     assert seen.doubted == frozenset()
@@ -19,7 +19,7 @@ def test_absence_is_doubted_until_a_second_discovery_agrees() -> None:
 
 
 def test_reappearance_restarts_the_doubt() -> None:
-    """Two discoveries must lack it in a row."""
+    """Two discoveries in a row must not have it."""
     seen = Sightings[int]()
     for at, found in enumerate([{1, 2}, {1}, {1, 2}, {1}]):
         seen.note(found, 10.0 * at, True)
@@ -27,7 +27,7 @@ def test_reappearance_restarts_the_doubt() -> None:
 
 
 def test_partial_discovery_confirms_no_absence() -> None:
-    """However many there are; what they show is believed."""
+    """However many there are. What they have is present."""
     seen = Sightings[int]()
     seen.note({1, 2}, 0.0, True)
     for at in range(1, 9):
@@ -38,7 +38,7 @@ def test_partial_discovery_confirms_no_absence() -> None:
 
 
 def test_other_evidence_confirms_absence() -> None:
-    """Such as the leaf's own word that its port is down, twice."""
+    """Such as the leaf reporting twice that its port is down."""
     seen = Sightings[int]()
     seen.note({1, 2}, 0.0, True)
     seen.note({1}, 1.0, False)

@@ -1,4 +1,4 @@
-"""Adapters for storage on leaves that all nodes share: they don't say where a node is, if the site says so."""
+"""Adapters for storage on leaves that all nodes share don't locate a node, if the site says so."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.planning.fabric.topology import Topology
 
 
 def with_storage(leaves: int, locates: bool) -> Site:
-    """The small site, each of whose nodes has adapters for storage on leaves that all of them share."""
+    """The small site; each node has further adapters for storage, on leaves that all of them share."""
     site = small_site()
     document: dict[str, Any] = site.model_dump(mode="json")
     for n in range(leaves):
@@ -35,7 +35,7 @@ def test_storage_adapters_do_not_affect_leaves(leaves: int) -> None:
     assert found.leaves == plain.leaves and found.blocks == plain.blocks and found.uplinks == plain.uplinks
     node = next(iter(plain.locations))
     assert len(found.locations[node].rails) == len(plain.locations[node].rails) + leaves, (
-        "pods get them all the same"
+        "pods still get them"
     )
 
 

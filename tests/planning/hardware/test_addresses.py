@@ -1,4 +1,4 @@
-"""Addresses that a list leaves out: the lowest free ones, found without looking at each given one again."""
+"""Addresses that a list leaves out are the lowest free ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from weft.planning.hardware.where import AddressBlock, Addresses
 
 
 class Counted(set[IPv4Address]):
-    """How often anybody asked whether an address is taken."""
+    """Counts how often it is asked whether an address is taken."""
 
     asked = 0
 
@@ -18,7 +18,7 @@ class Counted(set[IPv4Address]):
 
 
 def test_allocation_takes_one_step_per_address() -> None:
-    """Not a thousand for each: a list of 5,000 hosts took half a minute so."""
+    """A search from the start for each address took half a minute for 5,000 hosts."""
     taken = Counted()
     addresses, block = Addresses(taken), AddressBlock(IPv4Network("10.0.0.0/16"))
     given = [addresses.take(block) for _ in range(1000)]
@@ -27,7 +27,7 @@ def test_allocation_takes_one_step_per_address() -> None:
 
 
 def test_taken_and_excluded_addresses_are_skipped() -> None:
-    """Two blocks of one subnet that exclude different ranges give no address twice."""
+    """Two blocks of one subnet that exclude different ranges don't give the same address twice."""
     network = IPv4Network("10.0.0.0/28")
     addresses = Addresses()
     addresses.note(["10.0.0.2", "nonsense", "10.0.0.14/28"])

@@ -1,4 +1,4 @@
-"""How rows follow what is wanted: in place where that can be, else away first; nothing comes before its needs."""
+"""How rows follow a changed graph: in place where possible, else removed first; dependencies come first."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ def there(*resources: Resource) -> dict[str, ResourceRow]:
 
 
 def going(*resources: Resource, nowhere: bool = False) -> dict[str, ResourceRow]:
+    """Rows of resources that are being removed; `nowhere`: that are gone."""
     return {r.key: ResourceRow(r, wanted=False, nowhere=nowhere) for r in resources}
 
 
@@ -68,7 +69,7 @@ def test_immutable_change_removes_resource_and_dependents() -> None:
 
 
 def test_removed_resource_is_added_again_once_gone() -> None:
-    """In the order in which resources are seen gone: dependents of a remaining one wait."""
+    """Dependents wait for a resource that isn't gone yet."""
     other = graph(segment(102), network(102), subnet())
     gone, left = going(subnet(), network(), nowhere=True), going(segment())
     waits = follow({**gone, **left}, other)
@@ -77,18 +78,18 @@ def test_removed_resource_is_added_again_once_gone() -> None:
 
 
 def test_unchanged_resource_is_restored_without_waiting() -> None:
-    """A site that was changed and changed back: resources being removed are wanted again at once."""
+    """A site was changed and changed back while resources were being removed."""
     assert follow(going(*WHOLE.resources), WHOLE) == Follow(again=WHOLE.resources)
 
 
-def test_never_created_resource_can_change_freely() -> None:
+def test_resource_that_was_never_created_is_changed_in_place() -> None:
     rows = {r.key: ResourceRow(r, wanted=True, nowhere=True) for r in WHOLE.resources}
     other = graph(segment(102), network(102), subnet())
     assert follow(rows, other) == Follow(changed=(segment(102), network(102)))
 
 
 def test_unwanted_resource_is_removed() -> None:
-    """Its tombstone isn't removed once more."""
+    """A resource that was removed already isn't removed again."""
     assert follow(there(*WHOLE.resources), graph(segment())) == Follow(removed=("network", "subnet"))
     on_its_way = follow({**there(segment()), **going(network(), subnet())}, graph(segment()))
     assert not on_its_way and on_its_way.going == ("network", "subnet")
@@ -101,7 +102,7 @@ def test_other_place_or_name_recreates_the_resource() -> None:
 
 
 def test_new_resource_waits_for_its_dependencies() -> None:
-    """The network is recreated; a second subnet of it isn't made before."""
+    """The network is recreated; its second subnet isn't created before."""
     second = subnet("198.51.100.0/24").model_copy(update={"key": "second", "name": "weft-1-second"})
     wanted = graph(segment(102), network(102), subnet(), second)
     found = follow(there(*WHOLE.resources), wanted)

@@ -33,7 +33,7 @@ PF1 = small_site().node_by_name["gpu01"].hcas[1]
 
 
 def client_id(guid: int) -> str:
-    """As Ironic writes it."""
+    """The client-id as Ironic writes it."""
     text = guid.to_bytes(8, "big").hex(":")
     return f"ff:00:00:00:00:00:02:00:00:02:c9:00:{text}"
 
@@ -88,7 +88,7 @@ def why_not(one: TenantPort, **more: Any) -> str:
     return found.why
 
 
-# -- what is in -------------------------------------------------------------------------------------------------
+# -- members ----------------------------------------------------------------------------------------------------
 
 
 def test_whole_adapter_is_found_by_host_and_pci_address() -> None:
@@ -98,7 +98,7 @@ def test_whole_adapter_is_found_by_host_and_pci_address() -> None:
 
 
 def test_function_is_a_member_by_mac_before_it_exists() -> None:
-    """The vector of networking-mlnx: two zero bytes in the middle."""
+    """With the test vector of networking-mlnx: two zero bytes in the middle."""
     found = alone(vf(mac="01:23:45:67:89:ab"))
     assert found.member is not None
     assert found.member.port == "0x01234500006789ab"
@@ -120,7 +120,7 @@ def test_bare_metal_adapter_is_found_by_client_id() -> None:
     assert in_segment(bare()) == PF0.port_id
     short = "20:" + PF1.port_guid.to_bytes(8, "big").hex(":")
     assert in_segment(bare(client_ids=(short,))) == PF1.port_id
-    assert in_segment(bare(client_ids=(client_id(PF0.port_guid),) * 2)) == PF0.port_id  # IPv4's and IPv6's
+    assert in_segment(bare(client_ids=(client_id(PF0.port_guid),) * 2)) == PF0.port_id  # of IPv4 and of IPv6
 
 
 def test_members_are_unique_and_complete() -> None:
@@ -135,7 +135,7 @@ def test_network_without_ports_has_no_members() -> None:
     assert plan(network()) == {NET: ()}
 
 
-# -- what isn't -------------------------------------------------------------------------------------------------
+# -- ports that are no members ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -143,9 +143,9 @@ def test_network_without_ports_has_no_members() -> None:
     [
         (pf(vif_type="unbound"), "not bound"),
         (pf(vif_type="", host=""), "not bound"),
-        # Nova's first PUT and POST: the host is set, the binding isn't.
+        # Nova's first PUT and POST: with a host, without a binding
         (pf(vif_type="unbound", host="gpu01"), "not bound"),
-        # Unbound again, host and client-id cleared: no DELETE was ever sent of it.
+        # unbound again, without host and client-id; Neutron sent no DELETE
         (bare(vif_type="unbound", host="", client_ids=()), "not bound"),
         (pf(vif_type="hostdev_physical", host=""), "not bound"),
         (bare(vif_type="binding_failed"), "could not bind it"),
@@ -165,18 +165,18 @@ def test_network_without_ports_has_no_members() -> None:
         (vf(mac="80:00:00:28:fe:80:00:00:00:00:00:00:00:11:22:03:00:33:44:56"), "is not six bytes"),
     ],
 )
-def test_port_without_adapter_is_out_with_reason(one: TenantPort, why: str) -> None:
+def test_port_without_adapter_is_left_out_with_a_reason(one: TenantPort, why: str) -> None:
     assert why in why_not(one)
 
 
 def test_client_id_never_selects_another_hosts_adapter() -> None:
-    """Tenants may change extra_dhcp_opts, which must not pull another's adapter into their segment."""
+    """Tenants may change extra_dhcp_opts, which must not put another tenant's adapter in their segment."""
     victim = small_site().node_by_name["gpu02"].hcas[0]
     assert "isn't an adapter of node gpu01" in why_not(bare(client_ids=(client_id(victim.port_guid),)))
 
 
 def test_chosen_mac_never_matches_site_hardware() -> None:
-    """A MAC address determines a GUID, which must not be an adapter's, nor that of a pod's function."""
+    """The GUID that follows from a tenant's MAC address must not be an adapter's or a pod's function's."""
     site = small_site()
     node = site.node_by_name["gpu01"]
     taken = PF0.model_copy(update={"port_guid": guid_of("02:00:00:00:00:09"), "vfs": 4})
@@ -207,7 +207,7 @@ def test_hosts_of_another_cloud_do_not_match() -> None:
     assert "is no node of the site" in found.why
 
 
-# -- in two places ----------------------------------------------------------------------------------------------
+# -- in two networks --------------------------------------------------------------------------------------------
 
 
 def test_adapter_bound_in_two_networks_stays_where_it_is() -> None:
@@ -219,14 +219,14 @@ def test_adapter_bound_in_two_networks_stays_where_it_is() -> None:
     assert [p.why for ports in found.values() for p in ports] == [OTHERS, OTHERS]
 
 
-def test_functions_with_one_mac_in_two_networks_are_out() -> None:
-    """A tenant may choose the MAC address of its port, even one that belongs to others."""
+def test_functions_with_one_mac_in_two_networks_are_left_out() -> None:
+    """A tenant may choose the MAC address of its port, also one of another tenant."""
     both = [network(vf("p1")), network(vf("p2"), id_=OTHER, number=111)]
     assert {p.why for ports in plan(*both).values() for p in ports} == {OTHERS}
 
 
 def test_function_with_duplicate_mac_leaves_its_network() -> None:
-    """Unlike an adapter, they are two devices: a manager that knows GUIDs would add both to the partition."""
+    """They are two devices, and a manager that knows GUIDs would add both to the partition."""
     both = [network(vf("p1")), network(vf("p2"), id_=OTHER, number=111)]
     has = KnownPorts(granted={NET: {format_guid(guid_of("fa:16:3e:00:00:01"))}})
     assert {p.why for ports in plan(*both, around=has).values() for p in ports} == {OTHERS}
@@ -239,7 +239,7 @@ def test_function_seen_elsewhere_is_not_a_member() -> None:
 
 
 def test_port_in_another_segment_waits_and_member_stays() -> None:
-    """An adapter moves to the next server faster than it leaves its former segment."""
+    """An adapter gets to its next server before it leaves its former segment."""
     still = KnownPorts(numbers={PF0.port_id: frozenset({150})})
     assert "has not left another partition" in why_not(pf(), around=still)
     both = KnownPorts(granted={NET: {PF0.port_id}}, numbers={PF0.port_id: frozenset({110, 150})})

@@ -1,4 +1,4 @@
-"""The least possible, by CP-SAT (OR-tools): a second opinion that shares no code with the planner."""
+"""The least possible cost, by CP-SAT (OR-tools), which shares no code with the planner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sites by numbers: pods of leaves of nodes, each node with one adapter and, if asked, accelerators."""
+"""Sites by numbers: blocks of leaves of nodes, each node with one adapter and, if asked, accelerators."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def build_site(
 
 
 def adapters(name: str, count: int) -> tuple[Hca, ...]:
-    """So many adapters of a node gpu<number>."""
+    """`count` adapters of a node gpu<number>."""
     guids = ((r, 100 * int(name.removeprefix("gpu")) + 2 * r) for r in range(count))
     return tuple(
         Hca(name=f"mlx5_{r}", fabric="ib0", guid=g, port_guid=g + 1, pci=f"0000:c{r}:00.0") for r, g in guids
@@ -89,7 +89,7 @@ def adapters(name: str, count: int) -> tuple[Hca, ...]:
 
 
 def cabled(site: Site) -> Site:
-    """The same site with every adapter on its node's leaf, and no cable without one."""
+    """The same site with every adapter on its node's leaf, and without cables that have no adapter."""
     links = tuple(
         link.model_copy(update={"a": f"{n.name}/{h.name}", "b_port": link.b_port + 20 * i})
         for n, link in zip(site.nodes, site.links, strict=True)
@@ -99,13 +99,13 @@ def cabled(site: Site) -> Site:
 
 
 def dedicate(site: Site, leaf: str, project: str) -> Site:
-    """The same site with a leaf that only this project may use."""
+    """The same site with one leaf dedicated to this project."""
     switches = (s.model_copy(update={"project": project}) if s.name == leaf else s for s in site.switches)
     return site.model_copy(update={"switches": tuple(switches)})
 
 
 def build_request(count: int, **fields: Any) -> PlacementRequest:
-    """A request for so many nodes of cloud c1 on fabric ib0."""
+    """A request for `count` nodes of cloud c1 on fabric ib0."""
     defaults: dict[str, Any] = {
         "pod": "run1",
         "project": "p1",

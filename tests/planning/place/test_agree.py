@@ -1,4 +1,4 @@
-"""What a decision is, by the site itself: every constraint, the same figures at both doors, the same in any process."""
+"""A placement checked against the site: every constraint, the same from `place` and the engine, and in any process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from weft.planning.place.solver import fill
 
 
 def mixed_site(rng: random.Random, fewest: int = 0) -> Site:
-    """Different nodes: services, another cloud, none, few or other accelerators, maintenance.
+    """A site whose nodes differ: services, another cloud or none, few or other accelerators, maintenance.
 
     Args:
         fewest: adapters that a node has at least; most have two.
@@ -54,7 +54,7 @@ def mixed_site(rng: random.Random, fewest: int = 0) -> Site:
 
 
 def random_state(rng: random.Random, site: Site) -> Occupancy:
-    """Some are busy, some out of order, in ways that overlap."""
+    """Some nodes are busy and some unusable, for overlapping reasons."""
     names = [n.name for n in site.nodes]
 
     def some(share: float) -> list[str]:
@@ -88,7 +88,7 @@ def random_request(rng: random.Random, site: Site) -> PlacementRequest:
 
 
 def check_by_the_site(answer: Placement, request: PlacementRequest, site: Site, occupancy: Occupancy) -> None:
-    """Every constraint, from the documents alone."""
+    """Check every constraint against the site and the occupancy only."""
     names = [n.node for n in answer.nodes]
     assert len(set(names)) == len(names) == request.count
     leaf_of = {link.a.partition("/")[0]: link.b for link in site.links}
@@ -120,7 +120,7 @@ def check_by_the_site(answer: Placement, request: PlacementRequest, site: Site, 
 
 
 def test_place_and_engine_agree_on_every_constraint() -> None:
-    """On sites where no two nodes need be alike, checked from the documents; and the same reasons at both doors."""
+    """On sites of unlike nodes; refusals have the same reasons too."""
     rng = seeded(97)
     placed = 0
     for _ in range(examples(400)):
@@ -136,7 +136,7 @@ def test_place_and_engine_agree_on_every_constraint() -> None:
         check_by_the_site(answer, request, site, occupancy)
         mine, theirs = decision.explanation(), answer.explanation
         if request.apart_from:
-            # Of equals the fullest block: the engine counts room on leaves closed to this order, place doesn't.
+            # of equally good leaves in the fullest block; only the engine counts room on leaves closed to this order
             assert (mine.compared[0].leftover, mine.compared[0].blocks) == (
                 theirs.compared[0].leftover,
                 theirs.compared[0].blocks,
@@ -152,7 +152,7 @@ def test_place_and_engine_agree_on_every_constraint() -> None:
 
 
 def test_engine_and_place_count_the_same_nodes_per_filter() -> None:
-    """Filter by filter; an engine knows nothing of nodes off the fabric, and counts those excluded as busy."""
+    """The engine doesn't have nodes off the fabric, and counts excluded nodes as busy."""
     rng = seeded(98)
     for _ in range(examples(400)):
         site = mixed_site(rng, fewest=1)
@@ -168,7 +168,7 @@ def test_engine_and_place_count_the_same_nodes_per_filter() -> None:
 
 
 def test_place_and_engine_report_held_nodes_alike() -> None:
-    """In a row of their own, which is there only while a node of the fabric is held; the wording is the hold's."""
+    """In a filter of its own, which is there only if a node of the fabric is held; the text is the hold's."""
     site = build_site([[3]])
     for held in ({}, {"gpu2": "held for burn-in"}, {"elsewhere": "held for burn-in"}):
         occupancy, request = Occupancy(on_hold=held), build_request(1)
@@ -188,15 +188,15 @@ def test_place_and_engine_report_held_nodes_alike() -> None:
 
 
 def test_leaf_without_nodes_may_be_dedicated() -> None:
-    """Its switch's name couldn't be looked up once."""
+    """Placement must not look up the name of a switch that has no nodes."""
     site = build_site([[2], [1]], node=lambda n: {"hcas": ()} if n == "gpu3" else {})
     site = dedicate(cabled(site), "l1-0", "p2")
     assert Engine.of(site, "ib0", Occupancy()).decide(Ask.of(build_request(2))) is not None
     assert isinstance(place(build_request(2), site, Occupancy()), Placement)
 
 
-def test_taken_nodes_are_never_taken_again() -> None:
-    """A decision whose node went meanwhile is refused, and so is a pod on another's nodes; nothing changes."""
+def test_held_nodes_are_not_held_again() -> None:
+    """A decision whose node was taken since is refused, and nothing changes."""
     engine, request = Engine.of(build_site([[2, 2]]), "ib0", Occupancy()), build_request(2)
     one = engine.decide(Ask.of(request))
     two = engine.decide(Ask.of(request.model_copy(update={"pod": "b"})))
@@ -211,8 +211,8 @@ def test_taken_nodes_are_never_taken_again() -> None:
     assert set(engine.ledger.held) == {"run1"}
 
 
-def test_nodes_in_several_domains_can_not_grow_inside_one() -> None:
-    """A pod whose site was cabled otherwise since: no replacement, rather than one outside the level."""
+def test_pod_on_several_leaves_can_not_grow_inside_one() -> None:
+    """A pod whose site was recabled gets no replacement rather than one outside the required level."""
     site = build_site([[3, 3], [3]])
     for near, level in ((("gpu1", "gpu4"), "leaf"), (("gpu1", "gpu7"), "block")):
         request = build_request(1, near=near, required=level)
@@ -222,20 +222,20 @@ def test_nodes_in_several_domains_can_not_grow_inside_one() -> None:
 
 
 def test_replacement_level_covers_the_whole_pod() -> None:
-    """The new node alone would be at level `node`; with the staying ones the level is that of the pod."""
+    """The reported level is that of the pod; the new node alone would be at level `node`."""
     site = build_site([[1, 2]])
     answer = place(build_request(1, near=("gpu1",)), site, Occupancy(busy={"gpu1": "run1"}))
     assert isinstance(answer, Placement)
     assert answer.level == "block"
 
 
-def test_leftover_stays_on_the_most_roomy_leaf() -> None:
-    """Small leaves are used up whole."""
+def test_leaf_with_most_room_keeps_the_leftover() -> None:
+    """Small leaves are used up first."""
     assert fill([5, 3, 4], [0, 1, 2], 10) == ((0, 3), (1, 3), (2, 4))
 
 
 def digest() -> str:
-    """Digest of what is decided in some random states."""
+    """Digest of the decisions in some random states."""
     rng, found = random.Random(99), hashlib.sha256()
     for _ in range(15):
         site = mixed_site(rng)
@@ -247,7 +247,7 @@ def digest() -> str:
 
 
 def test_answer_is_the_same_in_any_process() -> None:
-    """Byte for byte, whatever the hash of a string is there: nothing depends on the order of a set."""
+    """Byte for byte with any hash seed: nothing depends on the order of a set."""
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     code = "from tests.planning.place.test_agree import digest; print(digest(), hash('x'))"
     other = subprocess.run(

@@ -1,4 +1,4 @@
-"""Which nodes an order gets, and why; and how refusals are explained."""
+"""Which nodes an order gets and why, and how refusals are explained."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def names(answer: Placement) -> list[str]:
 
 
 def test_order_that_fits_a_leaf_gets_the_tightest_leaf() -> None:
-    """Three nodes go to the leaf that has exactly three left, not to an empty one."""
+    """Three nodes go to the leaf with exactly three free nodes, not to an empty one."""
     answer = placed(build_request(3), build_site([[4, 4], [4, 4]]), taken("gpu6"))
     assert names(answer) == ["gpu5", "gpu7", "gpu8"]
     assert answer.level == "leaf"
@@ -63,13 +63,13 @@ def test_order_that_fits_a_leaf_gets_the_tightest_leaf() -> None:
 
 
 def test_whole_leaf_is_broken_in_the_fullest_block() -> None:
-    """With only whole leaves to choose from, one of the fullest block is used."""
+    """If only whole leaves are free, one of the fullest block is used."""
     answer = placed(build_request(2), build_site([[4, 4], [4, 4]]), taken("gpu13", "gpu14", "gpu15", "gpu16"))
     assert {n.leaf for n in answer.nodes} == {"l1-0"}
 
 
 def test_broken_leaf_is_preferred_to_a_whole_one() -> None:
-    """A leaf of eight with two left is taken before a whole leaf of two."""
+    """A leaf of eight with two free nodes is used before a whole leaf of two."""
     answer = placed(build_request(2), build_site([[2, 8]]), taken(*(f"gpu{i}" for i in range(3, 9))))
     assert {n.leaf for n in answer.nodes} == {"l0-1"}
 
@@ -83,7 +83,7 @@ def test_nodes_are_ordered_by_leaf_then_natural_name() -> None:
 
 @pytest.mark.parametrize(("beta", "leaves", "blocks"), [(0.5, 2, 2), (2.0, 3, 1)])
 def test_block_weight_trades_leaves_for_blocks(beta: float, leaves: int, blocks: int) -> None:
-    """Two leaves in two blocks, or three leaves in one: as the operator weighs it."""
+    """Two leaves in two blocks or three leaves in one, depending on the weight."""
     site = build_site([[8, 2], [8, 4, 4]])
     answer = placed(build_request(16), site, beta=beta)
     assert len({n.leaf for n in answer.nodes}) == leaves
@@ -91,21 +91,20 @@ def test_block_weight_trades_leaves_for_blocks(beta: float, leaves: int, blocks:
 
 
 def test_preferred_block_is_used_if_it_fits() -> None:
-    """preferred: block takes one block at any number of leaves, but never refuses."""
+    """preferred: block uses one block with any number of leaves, and never refuses."""
     site = build_site([[8, 2], [8, 4, 4]])
     assert placed(build_request(16, preferred="block"), site).level == "block"
     assert placed(build_request(17, preferred="block"), site).level == "site"
 
 
 def test_single_node_is_at_level_node() -> None:
-    """One node satisfies even required: node; two never do."""
+    """One node meets even required: node; two never do."""
     site = build_site([[2]])
     assert placed(build_request(1, required="node", preferred="node"), site).level == "node"
     assert "one node" in refused(build_request(2, required="node", preferred="node"), site).reason
 
 
-def test_replacement_stays_in_the_leaf_where_most_of_the_pod_is() -> None:
-    """The new node comes from the leaf of the failed one when that has a spare."""
+def test_replacement_is_on_the_failed_nodes_leaf_if_it_has_a_spare_node() -> None:
     site = build_site([[4, 4], [4]])
     near = ("gpu5", "gpu6", "gpu1")
     answer = placed(build_request(1, near=near, exclude=("gpu7",)), site, taken(*near, "gpu7"))
@@ -113,22 +112,24 @@ def test_replacement_stays_in_the_leaf_where_most_of_the_pod_is() -> None:
 
 
 def test_replacement_goes_to_the_same_block_when_the_leaf_is_full() -> None:
-    """Another leaf of the same pod costs less than a tighter leaf elsewhere."""
+    """Another leaf of the same block costs less than a tighter leaf elsewhere."""
     site = build_site([[2, 4], [4, 1]])
     answer = placed(build_request(1, near=("gpu1",), exclude=("gpu2",)), site, taken("gpu1", "gpu2"))
     assert {n.block for n in answer.nodes} == {"p0"}
 
 
 def test_replacement_keeps_the_required_level_together_with_the_nodes_that_stay() -> None:
-    """required: leaf is about the whole pod: another leaf is refused, and the refusal says where they are."""
+    """required: leaf is about the whole pod: another leaf is refused, and the refusal names the pod's leaf."""
     site = build_site([[2, 4]])
     answer = refused(build_request(1, near=("gpu1",), required="leaf"), site, taken("gpu1", "gpu2"))
     assert "l0-0, where the nodes that stay are" in answer.reason
 
 
 def test_host_bond_is_not_assigned_whole() -> None:
-    """One function of the two would be the server's, and the host's would be in the pod's VLAN (VF-LAG). A machine has
-    both, and functions are behind the bond."""
+    """The pod would have one function of the NIC, and the host's function would be in the pod's VLAN (VF-LAG). A bare-
+    metal
+    machine gets both functions, and virtual functions are behind the bond.
+    """
     bond = {"bond_pci": "0000:c0:00.1", "bond_mode": "802.3ad", "eswitch": "switchdev", "vfs": 8}
     bonded = tuple(h.model_copy(update=bond) for h in adapters("gpu1", 1))
     site = build_site([[2]], node=lambda n: {"hcas": bonded} if n == "gpu1" else {}, accelerators=8)
@@ -145,11 +146,11 @@ def test_host_bond_is_not_assigned_whole() -> None:
     )
     assert names(placed(build_request(2, bare_metal=True), whole)) == ["gpu1", "gpu2"]
     hcas = [[site_traits(s, "ib0")[n].hcas for n in ("gpu1", "gpu2")] for s in (site, whole)]
-    assert hcas == [[0, 1], [1, 1]], "by which the queue and the capacity count"
+    assert hcas == [[0, 1], [1, 1]], "the counts that the queue and the capacity use"
 
 
 def test_filter_reports_have_examples() -> None:
-    """Each node counts for the first filter that removes it."""
+    """A node counts for the first filter that removes it."""
     special = {
         "gpu1": {"role": "service"},
         "gpu2": {"cloud": None},
@@ -175,7 +176,7 @@ def test_filter_reports_have_examples() -> None:
 
 
 def test_slices_stay_inside_one_leaf() -> None:
-    """Groups of three: a leaf of four holds one, and a count that is not whole groups is refused."""
+    """Groups of three: a leaf of four holds one, and a count that isn't a multiple of three is refused."""
     site = build_site([[4, 4, 4]])
     answer = placed(build_request(6, slice=3), site)
     assert [n.leaf for n in answer.nodes] == ["l0-0"] * 3 + ["l0-1"] * 3
@@ -185,7 +186,7 @@ def test_slices_stay_inside_one_leaf() -> None:
 
 
 def test_anti_affinity_and_dedicated_leaves_are_respected() -> None:
-    """No leaf with a node of the other project, nor one dedicated to another; the owner may have it."""
+    """No leaf with a node of the other project or dedicated to another project; its owner may use it."""
     site = dedicate(build_site([[4, 4, 4]]), "l0-1", "owner")
     occupancy = Occupancy(
         busy={"gpu1": "run0"},
@@ -201,7 +202,7 @@ def test_anti_affinity_and_dedicated_leaves_are_respected() -> None:
 
 
 def test_site_engine_agrees_with_place() -> None:
-    """One choice behind two doors: the same nodes for the same site, occupancy and request."""
+    """The same nodes for the same site, occupancy and request."""
     rng = random.Random(11)
     for _ in range(60):
         sizes = [[rng.randint(1, 6) for _ in range(rng.randint(1, 4))] for _ in range(rng.randint(1, 3))]
@@ -240,7 +241,7 @@ def test_site_engine_agrees_with_place() -> None:
 
 
 def test_explanation_names_the_runners_up() -> None:
-    """The other leaf of a tie, one pod instead of two, the most roomy leaves; and not as things are afterwards."""
+    """The other leaf of a tie; other leaves of one block; as they were when it was decided, not later."""
     engine = Engine(Topology.from_locations("ib0", (
         NodeLocation(f"n{i}", f"l{i // 4}", f"p{i // 12}", None, ()) for i in range(24)
     )))  # fmt: skip
@@ -264,7 +265,7 @@ def test_explanation_names_the_runners_up() -> None:
 
 
 def test_trusted_explanation_equals_a_validated_one() -> None:
-    """Equal to it, copied, written and read like it."""
+    """Comparing, copying, writing and reading it give the same."""
     engine = Engine(
         Topology.from_locations(
             "ib0", (NodeLocation(f"n{i}", f"l{i // 4}", "p0", None, ()) for i in range(16))
@@ -286,8 +287,8 @@ def test_trusted_explanation_equals_a_validated_one() -> None:
             why.considered = 0
 
 
-def test_refusal_has_earliest_start() -> None:
-    """When enough leases end; never, if they have no end."""
+def test_earliest_start_is_when_enough_leases_end() -> None:
+    """None if not enough leases have an end."""
     site = build_site([[4]])
     occupancy = Occupancy(busy={"gpu1": "a", "gpu2": "b"})
     request = build_request(4)
@@ -296,8 +297,8 @@ def test_refusal_has_earliest_start() -> None:
     assert earliest_start(request, site, Occupancy(), one, 60.0, 10.0) is None
 
 
-def test_uncabled_node_is_excluded_with_its_adapters() -> None:
-    """An adapter that no link of the site names has no leaf."""
+def test_node_with_an_uncabled_adapter_is_excluded() -> None:
+    """An adapter in no link of the site has no leaf."""
     site = build_site([[2]])
     site = site.model_copy(update={"links": site.links[1:]})
     answer = refused(build_request(2), site)
@@ -305,8 +306,7 @@ def test_uncabled_node_is_excluded_with_its_adapters() -> None:
     assert fabric.examples == ("gpu1: the site has no link from gpu1/mlx5_0 to a leaf of ib0",)
 
 
-def test_tightest_nodes_of_a_leaf_are_taken_first() -> None:
-    """An order without accelerators leaves the nodes that have some."""
+def test_order_without_accelerators_leaves_nodes_that_have_some() -> None:
     site = build_site(
         [[4]], node=lambda n: {"accelerators": ()} if n in ("gpu3", "gpu4") else {}, accelerators=1
     )
@@ -314,14 +314,14 @@ def test_tightest_nodes_of_a_leaf_are_taken_first() -> None:
 
 
 def test_refusal_has_counts_and_offers() -> None:
-    """Too many nodes: the reason counts, and the largest number that fits is offered."""
+    """The reason has the counts, and the largest number that fits is offered."""
     answer = refused(build_request(9), build_site([[4, 4]]), taken("gpu1"))
     assert answer.reason == "9 nodes are requested, but 7 are available (removed by: busy 1)."
     assert "nodes.count: 7 instead of 9" in offers(answer)
 
 
 def test_locality_refusal_offers_weaker_level_and_release() -> None:
-    """Each offer fits when it is made true."""
+    """The order fits with each offer."""
     site = build_site([[4, 4]])
     request = build_request(4, required="leaf")
     answer = refused(request, site, Occupancy(busy={"gpu1": "a", "gpu5": "b"}))
@@ -335,7 +335,7 @@ def test_locality_refusal_offers_weaker_level_and_release() -> None:
 
 
 def test_quarantine_refusal_offers_clearing() -> None:
-    """The way out of quarantine is named."""
+    """Clearing the nodes' quarantine is offered."""
     answer = refused(build_request(1), build_site([[2]]), Occupancy(quarantined={"gpu1": "x", "gpu2": "y"}))
     assert offers(answer) == ("when gpu1 leaves quarantine (x)",)
 
@@ -347,7 +347,7 @@ def test_leaves_without_block_names_form_one_block() -> None:
 
 
 def test_unknown_fabric_is_an_input_error() -> None:
-    """The fabrics that there are are named."""
+    """The error names the site's fabrics."""
     with pytest.raises(InputError, match="fabric: 'ib9' is not allowed: fabrics of site: ib0"):
         place(build_request(1, fabric="ib9"), build_site([[1]]), FREE)
 

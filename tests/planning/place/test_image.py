@@ -1,4 +1,4 @@
-"""Nodes whose hosts won't boot the image are no candidates, at both doors."""
+"""Nodes whose hosts can't boot the image aren't candidates, for `place` and for the engine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.planning.queue.book import Book
 
 
 def test_image_filter_names_nodes_and_reasons() -> None:
-    """Only for the order that boots it; `place` and the engine give the same report."""
+    """Only for orders that boot the image; `place` and the engine report the same."""
     site = build_site([[2, 2]])
     occupancy = Occupancy(unfit={"old": {"gpu1": "its host lacks the trait X", "gpu2": "nor has this one"}})
     answer = place(build_request(2, boot="old"), site, occupancy)
@@ -32,7 +32,7 @@ def test_image_filter_names_nodes_and_reasons() -> None:
 
 
 def test_refusal_offers_another_image() -> None:
-    """Tried by deciding again without the image."""
+    """If the order would fit without the image."""
     site = build_site([[3]])
     occupancy = Occupancy(unfit={"old": {"gpu1": "its host lacks the trait X"}})
     answer = place(build_request(3, boot="old"), site, occupancy)

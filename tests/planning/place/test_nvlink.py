@@ -1,4 +1,4 @@
-"""NVLink domains: orders for one, for groups within one, for whole ones; and whole ones kept by who doesn't ask."""
+"""NVLink domains: orders inside one, groups inside one, whole domains, and domains kept whole by other orders."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WHOLE = "whole_nvlink_domain"
 
 
 def racks(pods: list[list[list[int]]], **fields: Any) -> Site:
-    """A site by blocks, leaves and sizes of NVLink domains (below 0: nodes in none): domains d1, d2 … in tree order."""
+    """A site by blocks, leaves and sizes of NVLink domains (negative: nodes in none), named d1, d2 … in tree order."""
     domain_of: dict[str, str | None] = {}
     for domain, size in enumerate((s for leaves in pods for sizes in leaves for s in sizes), 1):
         for _ in range(abs(size)):
@@ -66,7 +66,7 @@ TWO = racks([[[4, 4], [4, 4]]])
 
 
 def test_order_inside_one_domain_gets_the_tightest() -> None:
-    """d2 has three left, which is enough; the fullest leaf doesn't matter."""
+    """d2 has three free nodes, which is enough; how full its leaf is doesn't matter."""
     found = place(build_request(3, required=ONE), TWO, busy(5, 9, 10, 13, 14))
     assert isinstance(found, Placement)
     assert [n.node for n in found.nodes] == ["gpu6", "gpu7", "gpu8"]
@@ -77,7 +77,7 @@ def test_order_inside_one_domain_gets_the_tightest() -> None:
 
 
 def test_half_occupied_domain_offers_only_its_free_half() -> None:
-    """All nodes are on one leaf, and the order is still refused, with offers."""
+    """Though all nodes are on one leaf, the order is refused, with offers."""
     found = refused(TWO, busy(1, 2, 5, 6, 9, 10, 13, 14), 3, required=ONE)
     assert (
         "at most 2 of the 3 within one nvlink_domain (d1), and locality.required is nvlink_domain"
@@ -93,7 +93,7 @@ def test_order_larger_than_a_domain_is_refused() -> None:
 
 
 def test_each_group_stays_inside_a_domain() -> None:
-    """Two groups of three: no domain has two, so two domains of one leaf have one each."""
+    """Two groups of three: no domain holds two, so two domains of one leaf hold one each."""
     nodes = placed(TWO, busy(9, 10), 6, slice=3, slice_within=ONE)
     assert nodes == ["gpu1", "gpu2", "gpu3", "gpu5", "gpu6", "gpu7"]
 
@@ -112,7 +112,7 @@ def test_groups_that_fit_a_leaf_but_no_domain_are_refused() -> None:
 
 
 def test_whole_domain_is_exclusive() -> None:
-    """A group of four gets the domain of four, not that of six; the six would be shared."""
+    """A group of four gets the domain of four; it would share the domain of six."""
     site = racks([[[6, 4], [6]]])
     assert domains(site, placed(site, busy(), 4, slice=4, slice_within=WHOLE)) == {"d2"}
     found = refused(site, busy(7), 4, slice=4, slice_within=WHOLE)
@@ -123,13 +123,13 @@ def test_whole_domain_is_exclusive() -> None:
 @pytest.mark.parametrize("level", [{"required": ONE}, {"preferred": ONE}, {}])
 @pytest.mark.parametrize("sizes", [{"count": 4}, {"count": 2, "spare": 2}])
 def test_two_groups_are_not_one_whole_domain(level: dict[str, Any], sizes: dict[str, Any]) -> None:
-    """A domain of four that holds two groups of two, or a group and its spares, isn't whole for either."""
+    """A domain of four with two groups of two, or with a group and its spares, isn't whole for either."""
     found = refused(TWO, busy(), **sizes, slice=2, slice_within=WHOLE, **level)
     assert "in groups of 2 that are whole NVLink domains, but only 0 of the 16" in found.reason
 
 
 def test_room_in_a_domain_is_counted_in_whole_groups() -> None:
-    """The domain of four can't hold groups of two, and the refusal doesn't claim that all four fit there."""
+    """The domain of four can't hold groups of two, and the refusal doesn't count its four nodes."""
     site = racks([[[4, 2, 2]]])
     assert domains(site, placed(site, busy(), 4, slice=2, slice_within=WHOLE, preferred=ONE)) == {"d2", "d3"}
     found = refused(site, busy(), 4, slice=2, slice_within=WHOLE, required=ONE)
@@ -141,7 +141,7 @@ def test_room_in_a_domain_is_counted_in_whole_groups() -> None:
 @pytest.mark.parametrize("within", [ONE, WHOLE])
 @pytest.mark.parametrize("excluded", [(), ("gpu1",)])
 def test_offers_are_valid_orders(within: str, excluded: tuple[str, ...]) -> None:
-    """Groups in domains are of two at least; on leaves single nodes are a way out."""
+    """A group in a domain has at least two nodes; on leaves single nodes are offered."""
     site, occupancy = racks([[[2, 2]]]), busy(2, 3)
     found = refused(site, occupancy, 2, slice=2, slice_within=within, exclude=excluded)
     assert not [f for f in offers(found) if "locality.slice: 1" in f]
@@ -152,15 +152,15 @@ def test_offers_are_valid_orders(within: str, excluded: tuple[str, ...]) -> None
 
 
 def test_groups_count_only_eligible_nodes() -> None:
-    """A leaf with an excluded node is counted in groups too, also of one: in the domain of two there is none."""
+    """A leaf with an excluded node is counted in groups too; the domain of two has no group then."""
     site = racks([[[2, 1, 1]]])
     assert placed(site, busy(), 1, slice=1, slice_within=WHOLE, exclude=("gpu3",)) == ["gpu4"]
     refused(site, busy(), 1, slice=1, slice_within=WHOLE, exclude=("gpu3", "gpu4"))
 
 
 @pytest.mark.parametrize("why", ["maintenance", "quarantine", "reserved", "image"])
-def test_cordoned_member_breaks_a_whole_domain(why: str) -> None:
-    """If a node is out for any reason, the domain isn't whole, and its other nodes still serve smaller orders."""
+def test_domain_with_an_unusable_node_is_not_whole(why: str) -> None:
+    """Its other nodes still serve smaller orders."""
     site, occupancy, boot = racks([[[4]]]), busy(), ""
     if why == "maintenance":
         nodes = (n.model_copy(update={"maintenance": "fan"}) if n.name == "gpu2" else n for n in site.nodes)
@@ -177,20 +177,20 @@ def test_cordoned_member_breaks_a_whole_domain(why: str) -> None:
 
 
 def test_spares_are_in_the_domain_too() -> None:
-    """Three nodes and a spare inside one domain; with two spares no domain holds them."""
+    """Three nodes and a spare fit a domain of four; with two spares no domain holds them."""
     assert domains(TWO, placed(TWO, busy(1), 3, spare=1, required=ONE)) == {"d2"}
     refused(TWO, busy(), 3, spare=2, required=ONE)
 
 
 def test_preferred_domain_never_causes_refusal() -> None:
-    """One domain while one holds it, else as without."""
+    """The order is in one domain if one holds it, else placed as without the preference."""
     assert domains(TWO, placed(TWO, busy(5), 4, preferred=ONE)) == {"d1"}
     every = busy(1, 5, 9, 13)
     assert placed(TWO, every, 4, preferred=ONE) == placed(TWO, every, 4)
 
 
 def test_orders_without_domains_keep_domains_whole() -> None:
-    """On a leaf with a broken domain, single nodes go there; pairs to the pair that is left."""
+    """Single nodes go to a broken domain of the leaf, and pairs to the pair that is left."""
     site = racks([[[4, 4]]])
     assert placed(site, busy(5), 1) == ["gpu6"]
     assert placed(site, busy(5, 6), 2) == ["gpu7", "gpu8"]
@@ -199,7 +199,7 @@ def test_orders_without_domains_keep_domains_whole() -> None:
 
 
 def test_nodes_outside_domains_are_used_first() -> None:
-    """A domain isn't broken while other nodes of the leaf are free; inside a domain they don't count."""
+    """No domain is broken while other nodes of the leaf are free."""
     site = racks([[[-2, 4]]])
     assert placed(site, busy(), 2) == ["gpu1", "gpu2"]
     assert placed(site, busy(), 2, required=ONE) == ["gpu3", "gpu4"]
@@ -207,7 +207,7 @@ def test_nodes_outside_domains_are_used_first() -> None:
 
 
 def test_pod_grows_inside_its_domain() -> None:
-    """An added node is from the domain of the staying ones, even if another is tighter; otherwise it is refused."""
+    """The added node is in the pod's domain even if another domain is tighter; otherwise it is refused."""
     near = ("gpu1", "gpu2")
     assert placed(TWO, busy(1, 2, 5, 6, 7), 1, near=near, required=ONE) == ["gpu3"]
     assert placed(TWO, busy(1, 2, 5, 6, 7), 1, near=near, preferred=ONE) == ["gpu3"]
@@ -217,7 +217,7 @@ def test_pod_grows_inside_its_domain() -> None:
 
 
 def test_failed_node_is_replaced_inside_its_domain() -> None:
-    """Two groups of two in two domains: the replacement is in the domain of the failed one, though another has more."""
+    """Two groups of two in two domains: the replacement is in the failed node's, though the other has more room."""
     engine = Engine.of(TWO, "ib0", busy(3))
     ask = Ask("p", 4, kind=replace(Ask.of(build_request(1)).kind), slice=2, within=ONE)
     engine.ledger.hold("p", ["gpu1", "gpu2", "gpu5", "gpu6"])
@@ -229,7 +229,7 @@ def test_failed_node_is_replaced_inside_its_domain() -> None:
 
 
 def test_closed_leaves_are_skipped() -> None:
-    """The tightest domain is on the leaf of a project that it keeps away from."""
+    """The tightest domain is on a leaf of a project that the order must be apart from."""
     secret = Neighbour(pod="s", project="p2", nodes=("gpu1",))
     occupancy = busy(1, neighbours=(secret,))
     assert domains(TWO, placed(TWO, occupancy, 3, required=ONE)) == {"d1"}
@@ -237,7 +237,7 @@ def test_closed_leaves_are_skipped() -> None:
 
 
 def test_preferences_decide_between_domains_and_inside_one() -> None:
-    """A label's cost counts for each node; by name of the domain, too."""
+    """A label's cost counts for each node; a domain can be preferred by its name."""
     avoid = (
         Preference(kind="nvlink_domain", name="d1", cost=100),
         Preference(kind="node", name="gpu6", cost=5),
@@ -250,7 +250,7 @@ def test_preferences_decide_between_domains_and_inside_one() -> None:
 
 
 def test_parts_of_nodes_stay_inside_one_domain() -> None:
-    """Servers of two accelerators: eight fit a domain of four nodes, and nine don't."""
+    """Servers of two accelerators: eight fit a domain of four nodes, nine don't."""
     parts: dict[str, Any] = {
         "share": Share(),
         "accelerators": AcceleratorCount(type="h100", count=2),
@@ -264,7 +264,7 @@ def test_parts_of_nodes_stay_inside_one_domain() -> None:
 
 
 def test_timeline_respects_domains() -> None:
-    """A booking in a domain keeps it from orders that overlap; the earliest start is when one domain is free."""
+    """A booking keeps its domain from overlapping orders; the earliest start is when one domain is free."""
     site = racks([[[2, 2]]])
     line = Timeline(Engine.of(site, "ib0", busy()))
     kind = Ask.of(build_request(1)).kind
@@ -286,7 +286,7 @@ def test_timeline_respects_domains() -> None:
 
 
 def test_capacity_reports_largest_order_in_a_domain_and_whole_domains() -> None:
-    """By level, and how many domains of each size are free as a whole; a booked node counts as not free."""
+    """How many domains of each size are free as a whole; a booked node isn't free."""
     site = racks([[[4, 4], [2]]])
     health = Occupancy(down={"gpu1": "compute service down"})
     row = next(r for r in capacity(site, health, Book(), "ib0").rows if r.accelerators is None)
@@ -316,20 +316,19 @@ def test_inconsistent_domain_order_is_refused(given: dict[str, Any], says: str) 
 
 
 def test_required_level_is_also_preferred() -> None:
-    """`required` alone is enough."""
     assert LocalityOrder.model_validate({"required": ONE}).preferred == ONE
     assert LocalityOrder.model_validate({"required": "node"}).preferred == "node"
     assert LocalityOrder.model_validate({"required": "block"}).preferred == "leaf"
 
 
 def test_count_must_be_a_multiple_of_the_group() -> None:
-    """As for groups on leaves."""
+    """Same as for groups on leaves."""
     with pytest.raises(InputError, match="multiple of the slice"):
         place(build_request(5, slice=2, slice_within=ONE), TWO, busy())
 
 
-def test_site_without_domains_is_unaffected() -> None:
-    """The level isn't there, and an order inside one is refused, not given any leaf."""
+def test_order_inside_a_domain_is_refused_on_a_site_without_domains() -> None:
+    """The level doesn't exist there; to prefer it changes nothing."""
     site = build_site([[4, 4]])
     assert ONE not in Topology.of(site, "ib0").levels
     refused(site, busy(), 2, required=ONE)
@@ -342,7 +341,7 @@ def test_site_without_domains_is_unaffected() -> None:
     st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=3), min_size=1, max_size=3),
 )
 def test_engine_matches_brute_force_in_any_state(chance: random.Random, sizes: list[list[int]]) -> None:
-    """Fits exactly where counting domain by domain says so; what is given is free, and inside domains."""
+    """The order fits exactly if counting domain by domain says so; its nodes are free and inside domains."""
     site = racks([sizes])
     names = [n.name for n in site.nodes]
     gone = {n: "other" for n in names if chance.random() < 0.4}
@@ -398,7 +397,9 @@ def test_engine_matches_brute_force_in_any_state(chance: random.Random, sizes: l
 
 @given(st.randoms(use_true_random=False), st.integers(0, 40))
 def test_window_decides_like_the_present(chance: random.Random, reservations: int) -> None:
-    """Many reservations (counted with numpy) or few: the timeline fits exactly where the nodes that are left do."""
+    """With many reservations (counted with numpy) or few, the timeline fits exactly what an engine of the free nodes
+    does.
+    """
     site = racks([[[3, 4], [4, 2]], [[5]]])
     names = [n.name for n in site.nodes]
     line = Timeline(Engine.of(site, "ib0", Occupancy()))

@@ -1,4 +1,4 @@
-"""What is set aside for a project is taken first by its own orders, where that costs no leaf."""
+"""Nodes set aside for a project are used first by its own orders, if that costs no leaf."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def block(project: str, *nodes: str, start: float = 0.0, end: float = NIGHT) -> 
 def both(site: Site, book: Book, count: int, project: str = "p1", start: float = 0.0) -> tuple[str, ...]:
     """The nodes of an order from `start` for 10 s, by `place` and by the timeline, which must agree.
 
-    Of leaves that are as good, the two may take different ones for later; now they take the same.
+    Of equally good leaves the two may choose different ones for a later start; for a start now they choose the same.
     """
     request = build_request(count, project=project)
     answer = place(request, site, book.occupancy(Occupancy(), project, 0.0, start, start + 10))
@@ -48,8 +48,7 @@ def both(site: Site, book: Book, count: int, project: str = "p1", start: float =
 
 
 def test_set_aside_nodes_come_first() -> None:
-    """Leaf 2 is set aside for the project: its order goes there, another's to other nodes, and the explanation says
-    so."""
+    """Leaf 2 is set aside for the project: its order goes there, another's elsewhere, and the explanation says so."""
     site = build_site([[2, 2, 2]])
     book = Book(reservations=(block("p1", "gpu3", "gpu4"),))
     assert both(site, book, 2) == ("gpu3", "gpu4")
@@ -62,7 +61,7 @@ def test_set_aside_nodes_come_first() -> None:
 
 
 def test_set_aside_nodes_cost_no_leaf_and_refuse_nothing() -> None:
-    """One open leaf rather than two of the project's; both together where neither would do."""
+    """One open leaf rather than two of the project's; both together if neither alone is enough."""
     site = build_site([[1, 1, 2]])
     book = Book(reservations=(block("p1", "gpu1", "gpu2"),))
     assert both(site, book, 2) == ("gpu3", "gpu4")
@@ -72,7 +71,7 @@ def test_set_aside_nodes_cost_no_leaf_and_refuse_nothing() -> None:
 
 
 def test_set_aside_nodes_are_preferred_only_during_reservation() -> None:
-    """The set-aside nodes of a leaf are taken; in another window none is set aside."""
+    """In another window the first node by name is used."""
     site = build_site([[4]])
     book = Book(reservations=(block("p1", "gpu3", "gpu4"),))
     assert both(site, book, 1) == ("gpu3",)
@@ -83,7 +82,7 @@ def test_set_aside_nodes_are_preferred_only_during_reservation() -> None:
 
 
 def test_place_and_engine_agree_about_set_aside_blocks() -> None:
-    """Random sites, blocks of two projects, leases and windows; an order never has more leaves for its own nodes."""
+    """Random sites, leases and windows; an order never has more leaves because of its own nodes."""
     rng = random.Random(41)
     for _ in range(60):
         site = build_site(

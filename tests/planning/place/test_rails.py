@@ -1,4 +1,4 @@
-"""Fabrics wired by rails, uneven ones, and deep ones: which nodes are near each other, and what uplinks carry."""
+"""Fabrics wired by rails, uneven and deep fabrics: which nodes are near each other, and what uplinks carry."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ RAILS = 8
 
 
 def railed(groups: int, nodes: int, cables: int, missing: frozenset[str] = frozenset()) -> Site:
-    """Groups of nodes with eight rails; each leaf with so many cables of 200 Gb/s to each of two spines.
+    """Groups of nodes with eight rails; each leaf has this many cables of 200 Gb/s to each of two spines.
 
     Args:
-        missing: `node/adapter` that the site doesn't have (broken, taken out).
+        missing: adapters (`node/adapter`) that the site doesn't have, as if broken or removed.
     """
 
     def adapters(name: str) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def railed(groups: int, nodes: int, cables: int, missing: frozenset[str] = froze
 
 
 def test_leaves_of_a_rail_group_are_placed_as_one_leaf() -> None:
-    """Sixteen leaves of two groups are two; they are called by their first, and each knows whose rail it is."""
+    """Sixteen leaves of two groups count as two, named after the first of each, and each leaf has its rail."""
     topology = Topology.of(railed(2, 4, 1), "ib0")
     assert topology.leaves == {
         "l0-r0": ("gpu1", "gpu2", "gpu3", "gpu4"),
@@ -77,7 +77,7 @@ def test_leaves_of_a_rail_group_are_placed_as_one_leaf() -> None:
 
 @pytest.mark.parametrize("gone", ["gpu2/mlx5_0", "gpu2/mlx5_7"])
 def test_node_with_missing_rail_is_located_with_its_group(gone: str) -> None:
-    """Also without the first: it shares all its other leaves, and is no leaf of its own."""
+    """It shares all its other leaves, even if the first rail is missing."""
     topology = Topology.of(railed(2, 4, 1, frozenset([gone])), "ib0")
     assert topology.leaves["l0-r0"] == ("gpu1", "gpu2", "gpu3", "gpu4")
     assert len(topology.leaves) == 2
@@ -85,13 +85,13 @@ def test_node_with_missing_rail_is_located_with_its_group(gone: str) -> None:
 
 
 def test_group_without_first_rail_is_named_by_the_second() -> None:
-    """Nothing hangs on the first rail's leaf then."""
+    """No node is on the first rail's leaf then."""
     topology = Topology.of(railed(1, 2, 1, frozenset(["gpu1/mlx5_0", "gpu2/mlx5_0"])), "ib0")
     assert topology.leaves == {"l0-r1": ("gpu1", "gpu2")}
 
 
 def test_miswired_cable_neither_moves_node_nor_joins_groups() -> None:
-    """Seven of eight rails decide."""
+    """The other seven of eight rails decide."""
     site = railed(2, 4, 1)
     moved = tuple(
         link.model_copy(update={"b": "l1-r0", "b_port": 30}) if link.a == "gpu3/mlx5_0" else link
@@ -103,7 +103,7 @@ def test_miswired_cable_neither_moves_node_nor_joins_groups() -> None:
 
 
 def test_host_on_two_leaves_joins_them_only_if_most_hosts_do() -> None:
-    """A gateway with a port in each of two leaves stands on the first; hosts on both, all of them, share one leaf."""
+    """A gateway with a port on each of two leaves counts for the first; if all hosts have both, the two are one."""
     single = {f"a{i}": ("l1",) for i in range(3)} | {f"b{i}": ("l2",) for i in range(3)}
     apart = Domains.of([*single.values(), ("l1", "l2")])
     assert (apart.of_rails["l1",], apart.of_rails["l2",], apart.of_rails["l1", "l2"]) == ("l1", "l2", "l1")
@@ -120,7 +120,7 @@ def test_host_on_two_leaves_joins_them_only_if_most_hosts_do() -> None:
     st.randoms(),
 )
 def test_domains_are_order_independent_and_named_by_own_leaf(rows: list[list[str]], rng: Any) -> None:
-    """Every node has a domain, every leaf belongs to one, and each is named after one of its leaves."""
+    """Every node has a domain, every leaf is in one, and each is named after one of its leaves."""
     rails = [tuple(r) for r in rows]
     found = Domains.of(rails)
     rng.shuffle(rails)
@@ -132,7 +132,7 @@ def test_domains_are_order_independent_and_named_by_own_leaf(rows: list[list[str
 
 
 def test_uplinks_of_all_rails_count() -> None:
-    """Eight leaves with two cables of 200 Gb/s carry 3,200 together; the rail with the least decides."""
+    """Eight leaves with two cables of 200 Gb/s carry 3,200: eight times what the rail with the least carries."""
     site = railed(2, 4, 1)
     assert Topology.of(site, "ib0").uplinks == {"l0-r0": 3200, "l1-r0": 3200}
     cut = next(link for link in site.links if link.a == "l0-r5")
@@ -144,7 +144,7 @@ def test_uplinks_of_all_rails_count() -> None:
 
 
 def test_adapters_and_domains_on_one_leaf_share_its_uplinks() -> None:
-    """Nothing is promised twice."""
+    """No bandwidth is promised twice."""
     same = Domains.of([("l1", "l1"), ("l1", "l1")])
     assert same.uplinks({"l1": 400}) == {"l1": 400}
     shared = Domains.of([("l1", "l2")] * 3 + [("l2", "l3")] * 2)
@@ -153,7 +153,7 @@ def test_adapters_and_domains_on_one_leaf_share_its_uplinks() -> None:
 
 
 def observed(names: dict[int, str], hosts: set[int], cables: list[tuple[int, int]]) -> ObservedFabric:
-    """What discovery would see; ports are counted up, but a host's are all its first."""
+    """What discovery would return; ports are numbered in order, but a host uses port 1 only."""
     port = {guid: itertools.count(1) for guid in names}
     return ObservedFabric(
         nodes=tuple(
@@ -183,7 +183,7 @@ def test_aggregation_node_of_a_switch_is_not_a_host() -> None:
 
 
 def test_indistinguishable_hosts_are_refused() -> None:
-    """Two adapters with one description would become one host: the error names both and the way out."""
+    """Two adapters with the same description would become one host: the error names both and a way out."""
     names = {1: "l1", 2: "localhost mlx5_0", 3: "localhost mlx5_0"}
     with pytest.raises(
         InputError, match=r"'localhost mlx5_0' is not allowed: each node description once: 0+2 and 0+3"
@@ -204,7 +204,7 @@ def test_adapters_without_a_hosts_name_are_left_out(name: str) -> None:
 
 
 def test_adapter_with_product_name_is_not_a_host() -> None:
-    """Nor is it in UFM's list of links."""
+    """In UFM's list of links too."""
     product = "MT4129 ConnectX7 Mellanox Technologies"
     names = {1: "l1", 2: "gpu1 mlx5_0", 3: product}
     found = from_observed("ib0", observed(names, {2, 3}, [(2, 1), (3, 1)]))
@@ -214,13 +214,12 @@ def test_adapter_with_product_name_is_not_a_host() -> None:
 
 
 def test_partial_discovery_warns_of_missing_hosts() -> None:
-    """With the message of the discovery."""
+    """The warning has the discovery's message."""
     seen = observed({1: "l1", 2: "gpu1 mlx5_0"}, {2}, [(2, 1)]).model_copy(update={"partial": ("timed out",)})
     assert "hosts may be missing: timed out" in from_observed("ib0", seen).left_out[0]
 
 
 def test_fabric_without_hosts_is_refused() -> None:
-    """There is nothing to place on."""
     with pytest.raises(InputError, match="at least one from a host to a switch"):
         from_observed("ib0", observed({1: "l1", 2: "l2"}, set(), [(1, 2)]))
 
@@ -237,7 +236,7 @@ def ufm(source: tuple[str, str], destination: tuple[str, str]) -> dict[str, str]
 
 
 def test_leaves_inside_a_director_are_distinguished_by_guid() -> None:
-    """UFM calls them all by the director's name."""
+    """UFM gives all of them the director's name."""
     rows = [
         ufm(("0a", "gpu1 mlx5_0"), ("01", "director:L01/U1/1")),
         ufm(("0b", "gpu2 mlx5_0"), ("02", "director:L02/U1/1")),
@@ -252,7 +251,7 @@ def test_leaves_inside_a_director_are_distinguished_by_guid() -> None:
 
 
 def test_rails_that_never_meet_are_one_fabric() -> None:
-    """Each rail with a plane of spines of its own, and a node without its first adapter: still one block."""
+    """Each rail has spines of its own, and a node has no first adapter: still one block."""
     up = [((f"h{i}", f"mlx5_{r}"), f"l{i // 2}-r{r}") for i in range(8) for r in range(2) if (i, r) != (3, 0)]
     between = [(f"l{g}-r{r}", f"s-r{r}") for g in range(4) for r in range(2)]
     found = from_cables("ib0", up, between)
@@ -276,7 +275,7 @@ def clos(ranks: list[int], joining: set[int]) -> Topology:
 
 
 def test_rank_that_joins_nothing_is_not_a_level() -> None:
-    """Pods whose cores are their own, joined two by two above them: the level after the pod is the hall."""
+    """Each pair of blocks with cores of its own, joined above them: the level after the block is the hall."""
     found = clos([1, 2, 3], joining={1, 3})
     assert found.levels == ("node", "leaf", "block", "hall", "site")
     assert found.level_of(["h0", "h3"]) == "hall"
@@ -284,7 +283,7 @@ def test_rank_that_joins_nothing_is_not_a_level() -> None:
 
 
 def test_deeper_fabric_has_the_lowest_levels() -> None:
-    """Five joining ranks: pod, hall and building are the nearest three, what is beyond is the site."""
+    """Of five joining ranks the lowest three are block, hall and building, and the rest is the site."""
     found = clos([1, 2, 3, 4, 5], joining={1, 2, 3, 4, 5})
     assert found.levels == ("node", "leaf", "block", "hall", "building", "site")
     levels = [found.level_of(["h0", f"h{i}"]) for i in (1, 2, 4, 8, 32)]

@@ -22,7 +22,7 @@ def refused(request: PlacementRequest, site: Site, occupancy: Occupancy | None =
 
 
 def test_refusal_names_slices_that_fit_no_leaf() -> None:
-    """Not uplinks, and not the level: how many can be had in groups, and what other groups would do."""
+    """How many nodes fit in groups and which other groups would fit; uplinks and level aren't mentioned."""
     answer = refused(build_request(12, slice=3), build_site([[4, 4, 4]]))
     assert answer.reason == (
         "12 nodes are requested in groups of 3 per leaf, but only 9 of the 12 available nodes form such groups "
@@ -34,14 +34,14 @@ def test_refusal_names_slices_that_fit_no_leaf() -> None:
 
 
 def test_single_node_uses_the_singular() -> None:
-    """As a person would."""
+    """1 node, not 1 nodes."""
     answer = refused(build_request(1), build_site([[1]]), Occupancy(busy={"gpu1": "a"}))
     assert answer.reason == "1 node is requested, but 0 are available (removed by: busy 1)."
     assert offers(answer) == ("when pod a (1 node) is released",)
 
 
 def random_case(rng: random.Random) -> tuple[Order, tuple[str, ...], Site, Occupancy]:
-    """An order that is likely not to fit, nodes that it must not get, and a site that is nearly full."""
+    """An order that is likely not to fit, nodes it must not get, and a site that is nearly full."""
 
     def node(name: str) -> dict[str, object]:
         return {"hcas": adapters(name, 1 if int(name.removeprefix("gpu")) % 3 == 0 else 2)}
@@ -70,7 +70,7 @@ def random_case(rng: random.Random) -> tuple[Order, tuple[str, ...], Site, Occup
 
 
 def request_of(order: Order, exclude: tuple[str, ...]) -> PlacementRequest:
-    """What placement is asked for an order."""
+    """The placement request of an order."""
     locality = order.locality
     return build_request(
         order.nodes.count,
@@ -85,7 +85,7 @@ def request_of(order: Order, exclude: tuple[str, ...]) -> PlacementRequest:
 
 
 def then(offer: Offer, occupancy: Occupancy) -> Occupancy:
-    """The state after what others do."""
+    """The state after others did what the offer needs."""
     match offer:
         case ClearOffer():
             rest = {n: r for n, r in occupancy.quarantined.items() if offer.node not in (None, n)}
@@ -100,7 +100,7 @@ def then(offer: Offer, occupancy: Occupancy) -> Occupancy:
 
 
 def test_every_offered_change_makes_the_order_fit() -> None:
-    """Each offer is applied and decided again; one node more than offered is refused."""
+    """One node more than offered is refused."""
     rng = seeded(41)
     seen = Counter[str]()
     for _ in range(examples(400)):

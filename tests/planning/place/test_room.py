@@ -27,7 +27,7 @@ def node(
     memory: int | None = None,
     sockets: int | None = None,
 ) -> Node:
-    """Accelerators by NUMA node; adapters as (NUMA node, functions); two of them behind each PCIe switch."""
+    """Accelerators by NUMA node; adapters as (NUMA node, functions); two accelerators behind each PCIe switch."""
     accelerators = [
         Accelerator(type="a100", pci=f"0000:{16 * i + j:02x}:00.0", numa=i, switch=f"plx{i}{j // 2}")
         for i, count in enumerate(gpus)
@@ -62,7 +62,7 @@ def room(one: Node, *parts: Part) -> Room:
 
 
 def filled(one: Node, each: int, share: Share, *parts: Part) -> list[Part]:
-    """Servers until no more of them fits."""
+    """Servers, added until no further one fits."""
     left, found = room(one, *parts), list[Part]()
     while (part := left.take(each, share)) is not None:
         found.append(part)
@@ -70,7 +70,7 @@ def filled(one: Node, each: int, share: Share, *parts: Part) -> list[Part]:
 
 
 def most(one: Node, each: int, share: Share) -> int:
-    """As many servers as there could be, by trying every way."""
+    """The greatest number of servers possible, found by trying every way."""
     count, sockets = one.numa, one.sockets or one.numa
     gpus = tuple(sum(a.numa == i for a in one.accelerators) for i in range(count))
     cells = tuple((one.cores if one.cores is not None else 1 << 30) // count for _ in range(count))
@@ -120,7 +120,7 @@ def most(one: Node, each: int, share: Share) -> int:
 
 
 def splits(has: list[int], wanted: int) -> list[tuple[int, ...]]:
-    """Every way to take so many of these."""
+    """Every way to take this many of these."""
     if not has:
         return [()] if wanted == 0 else []
     return [
@@ -151,10 +151,10 @@ shares = st.builds(
 @given(nodes, st.integers(1, 3), shares)
 @settings(max_examples=examples(400))
 def test_as_many_servers_fit_as_possible_without_overlap(one: Node, each: int, share: Share) -> None:
-    """In two NUMA nodes the count is exact, for every policy; what is given can all be there at once."""
+    """On two NUMA nodes the number is exact for every policy, and all servers fit at the same time."""
     parts = filled(one, each, share)
     assert len(parts) == room(one).count(each, share)
-    if share.memory_mib == 0 or share.numa is None:  # the model counts memory of the node alone
+    if share.memory_mib == 0 or share.numa is None:  # the model counts memory for the whole node only
         assert len(parts) == most(one, each, share)
     for i, part in enumerate(parts):
         assert clash(one, [part], parts[:i]) is None
@@ -177,7 +177,7 @@ def test_as_many_servers_fit_as_possible_without_overlap(one: Node, each: int, s
 def test_servers_over_several_numa_nodes_never_exceed_the_optimum(
     gpus: list[int], cores: int, each: int, wanted: int, numa: int
 ) -> None:
-    """There the choice is greedy: never more than possible, and one server wherever one fits."""
+    """The choice is greedy there: never more than possible, and one server wherever one fits."""
     one = node(gpus, cores=4 * cores, numa=4)
     share = Share(cores=wanted, numa=numa)
     parts, could = filled(one, each, share), most(one, each, share)
@@ -186,7 +186,7 @@ def test_servers_over_several_numa_nodes_never_exceed_the_optimum(
 
 
 def test_function_prefers_same_switch_then_numa_node() -> None:
-    # NUMA node 1 has four accelerators, two behind each switch: mlx5_1 is behind the second, mlx5_2 behind the first.
+    # NUMA node 1 has two accelerators behind each of two switches: mlx5_2 is behind the first, mlx5_1 behind the second
     one = node([0, 4], [(0, 3), (1, 1), (1, 1)])
     parts = filled(one, 1, Share(vfs=1))
     got = [(p.devices[0], p.vfs[0]) for p in parts]
@@ -205,7 +205,7 @@ def test_function_prefers_same_switch_then_numa_node() -> None:
 
 
 def test_bound_function_is_located_by_its_pci_slot() -> None:
-    """Counted at mlx5_0, bound behind mlx5_1: mlx5_0 has both left, and mlx5_1 none."""
+    """A function counted at mlx5_0 is bound behind mlx5_1: mlx5_0 has both left, and mlx5_1 none."""
     one = node([2, 2], [(0, 2), (1, 1)])
     hcas = tuple(h.model_copy(update={"vf_pci": f"0000:d{i}:00.1"}) for i, h in enumerate(one.hcas))
     one = one.model_copy(update={"hcas": hcas})
@@ -218,7 +218,7 @@ def test_bound_function_is_located_by_its_pci_slot() -> None:
 
 
 def test_numa_node_cores_limit_servers() -> None:
-    """48 cores on two NUMA nodes: servers of 16 on one each are two, not three; two accelerators stay."""
+    """48 cores on two NUMA nodes hold two servers of 16 on one NUMA node each, not three."""
     one = node([4, 4], cores=48)
     assert len(filled(one, 1, Share(cores=16, numa=1))) == 2
     assert len(filled(one, 1, Share(cores=16))) == 3
@@ -234,7 +234,7 @@ def test_dedicated_cores_are_counted_separately() -> None:
 
 
 def test_parts_one_after_the_other_share_the_same_cores() -> None:
-    """Two that take half of the cores each one after the other leave the other half, and none of their devices."""
+    """Each of two successive parts uses the same half of the cores, and its own devices."""
     one = node([4, 4], cores=32)
     first = Part(devices=("0000:00:00.0",), cores=16, start=0.0, end=10.0)
     then = Part(devices=("0000:01:00.0",), cores=16, start=10.0, end=20.0)

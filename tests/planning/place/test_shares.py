@@ -1,4 +1,4 @@
-"""Servers on shared nodes: packed, near together on the host, never more than there is, and whole nodes stay whole."""
+"""Servers on shared nodes: packed, with near devices, never more than there is, and whole nodes stay whole."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def numbers(answer: Placement | Refusal) -> list[list[int]]:
 
 
 def test_several_servers_of_a_pod_share_a_host() -> None:
-    """Four of one accelerator each: one node of four, and its other nodes stay whole."""
+    """Four servers of one accelerator are on one node, and the other nodes stay whole."""
     answer = place(request(4), site(), Occupancy())
     assert placed(answer) == ["gpu1"] * 4 and isinstance(answer, Placement)
     assert len({d for n in answer.nodes if n.part for d in n.part.devices}) == 4
@@ -66,7 +66,7 @@ def test_several_servers_of_a_pod_share_a_host() -> None:
 
 
 def test_partly_used_nodes_are_chosen_before_whole_ones() -> None:
-    """Although another node is first by name, and whole."""
+    """Although a whole node is first by name."""
     answer = place(request(2), site(), shared(gpu3=[part(0)]))
     assert placed(answer) == ["gpu3"] * 2 and isinstance(answer, Placement)
     assert answer.explanation.chosen == (
@@ -75,14 +75,14 @@ def test_partly_used_nodes_are_chosen_before_whole_ones() -> None:
 
 
 def test_tightest_node_that_takes_all_is_filled() -> None:
-    """The one of two partly used nodes that is left fullest."""
+    """Of two partly used nodes, the one that is fuller afterwards."""
     state = shared(gpu1=[part(0)], gpu4=[part(0, 1, 2, 3, 4)])
     assert placed(place(request(3), site(), state)) == ["gpu4"] * 3
     assert placed(place(request(4), site(), state)) == ["gpu1"] * 4
 
 
 def test_node_is_split_on_an_already_broken_leaf() -> None:
-    """Whole leaves stay whole, too: gpu3 is held, so its neighbour goes before one of a whole leaf."""
+    """gpu3 is held, so the other node of its leaf is split before one of a whole leaf."""
     state = Occupancy(busy={"gpu3": "whole"})
     assert placed(place(request(1), site(), state)) == ["gpu4"]
 
@@ -97,8 +97,7 @@ def test_fewest_whole_nodes_are_split() -> None:
     assert isinstance(found, Placement) and "since no node is in part use" in found.explanation.chosen
 
 
-def test_parts_are_never_taken_from_nodes_held_whole() -> None:
-    """Nor a part of it."""
+def test_node_held_whole_has_no_part_for_others() -> None:
     everybody = Occupancy(busy={f"gpu{i}": "whole" for i in range(1, 5)})
     refused = place(request(1), site(), everybody)
     assert isinstance(refused, Refusal) and "there is capacity for 0 (removed by: busy 4)" in refused.reason
@@ -112,7 +111,7 @@ def test_partly_used_nodes_are_not_assigned_whole() -> None:
 
 
 def test_server_accelerators_share_switch_or_numa_node() -> None:
-    """Two behind one switch where it has both; four on one NUMA node; the fewest stay behind."""
+    """Two behind one switch that has both; four on one NUMA node; the fewest are left behind a switch."""
     assert numbers(place(request(1, 2), site(), shared(gpu1=[part(0)]))) == [[2, 3]]
     assert numbers(place(request(1, 4), site(), shared(gpu1=[part(0)]))) == [[4, 5, 6, 7]]
     assert numbers(place(request(1, 1), site(), shared(gpu1=[part(2)]))) == [[3]]
@@ -122,11 +121,11 @@ def test_server_accelerators_share_switch_or_numa_node() -> None:
 
 
 def test_servers_span_numa_nodes_only_if_flavor_allows() -> None:
-    """Six of eight are never on one NUMA node of four."""
+    """Six of eight accelerators are never on one NUMA node of four."""
     assert numbers(place(request(1, 6), site(), Occupancy())) == [[0, 1, 2, 3, 4, 5]]
     strict = Share(numa=1, affinity="required")
     assert isinstance(place(request(1, 6, strict), site(), Occupancy()), Refusal)
-    # Three of each NUMA node are left: one server of two on each, although six accelerators are.
+    # three are left on each NUMA node: one server of two on each, although six accelerators are free
     state = shared(
         gpu1=[part(0), part(4)], gpu2=[part(*range(8))], gpu3=[part(*range(8))], gpu4=[part(*range(8))]
     )
@@ -139,7 +138,7 @@ def test_servers_span_numa_nodes_only_if_flavor_allows() -> None:
     ("share", "fits"), [(Share(cores=24), 4), (Share(memory_mib=300), 3), (Share(cores=25), 3)]
 )
 def test_cores_and_memory_limit_servers(share: Share, fits: int) -> None:
-    """A node with 96 cores and 1,000 MiB: the refusal says how much is left, and how many would fit."""
+    """A node with 96 cores and 1,000 MiB: the refusal says how much is left and how many would fit."""
     one = site([[1]], cores=96, memory_mib=1000)
     assert len(placed(place(request(fits, share=share), one, Occupancy()))) == fits
     refused = place(request(fits + 1, share=share), one, Occupancy())
@@ -148,14 +147,14 @@ def test_cores_and_memory_limit_servers(share: Share, fits: int) -> None:
 
 @pytest.mark.parametrize("level", ["hall", "building"])
 def test_missing_level_means_the_whole_site(level: Level) -> None:
-    """As for whole nodes."""
+    """Same as for whole nodes."""
     two = site([[1], [1]])
     assert len(placed(place(request(16, required=level), two, Occupancy()))) == 16
     assert isinstance(place(request(16, required="block"), two, Occupancy()), Refusal)
 
 
 def test_all_servers_fit_the_required_level_or_none() -> None:
-    """A server never spans nodes, and `node` means one host for all of them."""
+    """A server never spans nodes; `node` means one host for all of them."""
     state = shared(**{f"gpu{i}": [part(0, 1, 2, 3, 4)] for i in range(1, 5)})
     assert len(set(placed(place(request(6), site(), state)))) == 2
     refused = place(request(6, required="node", preferred="node"), site(), state)
@@ -165,7 +164,7 @@ def test_all_servers_fit_the_required_level_or_none() -> None:
 
 
 def test_exclusive_pod_keeps_parts_off_its_leaf() -> None:
-    """Leaves are closed to servers as they are to nodes."""
+    """Leaves are closed to servers as to whole nodes."""
     base = shared(gpu1=[part(0)])
     alone = Neighbour(pod="o", project="p2", nodes=("gpu1",), exclusive=True)
     state = base.model_copy(update={"neighbours": (alone,)})
@@ -199,7 +198,7 @@ def test_parts_never_overlap_and_refusals_are_correct(
     one_numa: bool,
     required: Level,
 ) -> None:
-    """In any state, against counting by hand: what fits is placed inside the level, with as few whole nodes broken."""
+    """In any state, compared with counting by hand: inside the level, with as few whole nodes split as possible."""
     here = site(cores=96)
     state: dict[str, list[Part]] = {}
     for node, those in taken.items():
@@ -243,6 +242,6 @@ def by_hand(node: Node, taken: list[Part], each: int, share: Share) -> int:
 
 
 def test_nearest_devices_come_from_the_fewest_groups() -> None:
-    """Where no NUMA node has them all."""
+    """If no NUMA node has them all."""
     free = [a for a in gpus() if a.pci not in ("0000:00:00.0", "0000:01:00.0")]
     assert [int(a.pci[5:7], 16) for a in nearest(free, 5)] == [4, 5, 6, 7, 2]

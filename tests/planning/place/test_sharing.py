@@ -1,4 +1,4 @@
-"""Leaves and uplinks in time: what a window in the future is decided on, and what stands in a longer lease's way."""
+"""Leaves and uplinks over time: how a future window is decided, and what a longer lease conflicts with."""
 
 from __future__ import annotations
 
@@ -30,13 +30,15 @@ from weft.planning.site.check import check_site, hints
 
 
 def ask(pod: str, count: int, project: str = "p1", **terms: object) -> Ask:
-    """For nodes of `build_site`."""
+    """An ask for nodes of `build_site`."""
     request = build_request(count, project=project, pod=pod, **terms)
     return Ask.of(request)
 
 
 def test_sharing_rule_is_symmetric() -> None:
-    """Exclusive pods exclude all other projects, `apart_from` those named; the own project or none never conflicts."""
+    """An exclusive pod excludes all other projects, `apart_from` the named ones; the own project or none never
+    conflicts.
+    """
     kinds = [
         Terms(p, frozenset(apart), exclusive)
         for p, apart, exclusive in product("ab", ["", "a", "b", "c"], [False, True])
@@ -53,7 +55,7 @@ def test_sharing_rule_is_symmetric() -> None:
 
 
 def test_crossing_traffic_is_limited_by_the_smaller_side() -> None:
-    """min(t, n - t) times Gb/s at each leaf; a pod on one leaf crosses nothing."""
+    """min(t, n - t) times Gb/s at each leaf; a pod on one leaf has no crossing traffic."""
     assert crossing({"l1": 4, "l2": 2, "l3": 1}, 100) == {"l1": 300, "l2": 200, "l3": 100}
     assert crossing({"l1": 7}, 100) == {} == crossing({"l1": 2, "l2": 0}, 100)
 
@@ -67,7 +69,7 @@ def test_crossing_traffic_is_limited_by_the_smaller_side() -> None:
     st.integers(0, 8),
 )
 def test_peak_load_is_of_a_single_moment(parts: list[tuple[int, int, dict[str, int]]], start: int) -> None:
-    """As counted at each moment by itself; who follows another never counts beside him."""
+    """Equal to counting at each moment; a pod that follows another doesn't add to it."""
     loads = [Load(float(a), float(b), carried) for a, b, carried in parts]
     found = peak(loads, float(start))
     for leaf in "xy":
@@ -79,13 +81,13 @@ def test_peak_load_is_of_a_single_moment(parts: list[tuple[int, int, dict[str, i
 
 
 def guaranteed(line: Timeline, pod: str, start: float, end: float) -> Entry:
-    """Two nodes on each of two leaves with 150 Gb/s: 300 on each leaf's uplinks."""
+    """Two nodes on each of two leaves with 150 Gb/s each: 300 Gb/s on each leaf's uplinks."""
     places = tuple(sorted(line.engine.ledger.numbers.masks(("gpu1", "gpu2", "gpu9", "gpu10")).items()))
     return Entry(start, pod, end, places, Terms("p1", gbps=150))
 
 
 WIDE = ask("wide", 10, bisection_gbps=50)
-"""Ten of the twelve nodes that are left on two leaves of eight: 200 Gb/s on each leaf's uplinks, which have 400."""
+"""Ten of the twelve nodes left on two leaves of eight: 200 Gb/s on each leaf's uplinks, which carry 400."""
 LESS = replace(WIDE, gbps=25)
 
 
@@ -103,8 +105,7 @@ def test_lease_loads_uplinks_for_its_duration() -> None:
 
 
 def test_booking_loads_uplinks_in_its_window() -> None:
-    """An overlapping order has the rest, one that ends before has all; once begun, the booking is a lease on its
-    terms."""
+    """An overlapping order has the rest, one that ends before has all; once begun it is a lease on the same terms."""
     line = Timeline(Engine.of(wired([[8, 8]], 2), "ib0", Occupancy()))
     line.reservations.add(guaranteed(line, "later", 100, 200))
     assert line.decide(WIDE, 0, 100) is not None
@@ -117,7 +118,7 @@ def test_booking_loads_uplinks_in_its_window() -> None:
 
 
 def test_timeline_respects_future_holders_of_leaves() -> None:
-    """Bookings and blocks keep others off their leaves in their own window; leases that end before don't."""
+    """Bookings and blocks close their leaves in their own window; a lease that ends before doesn't."""
     line = Timeline(Engine.of(build_site([[2, 2]]), "ib0", Occupancy()))
     assert line.reserve(ask("alone", 1, "p1", exclusive=True), 100, 200) is not None
     assert line.decide(ask("a", 3, "p2"), 0, 100) is not None
@@ -130,7 +131,7 @@ def test_timeline_respects_future_holders_of_leaves() -> None:
     found = line.earliest(ask("c", 4, "p4", exclusive=True), 10, 0, now=0)
     assert found is not None and found.at == 50
     assert line.hidden(Terms("p4"), 0, 100) == {}
-    assert line.hidden(Terms("p4"), 0, 150) == {0: 3}  # the whole leaf, of which one node is promised
+    assert line.hidden(Terms("p4"), 0, 150) == {0: 3}  # the leaf has three nodes left, and one is booked
     assert line.hidden(Terms("p1"), 0, 150) == {0: 1}
 
 
@@ -179,7 +180,7 @@ def test_refusals_name_blockers_and_offer_changes() -> None:
 
 
 def test_lease_extension_checks_terms_and_uplinks() -> None:
-    """Its nodes, its leaves and its uplinks must be free of others' claims until then."""
+    """Until the new end no other pod may have claims on its nodes, leaves and uplinks."""
     site = wired([[4, 4]], 2)
     lease = Keep("1", "p1", ("gpu1", "gpu2", "gpu5"), 0, 100, "one", Terms("p1", gbps=300))
     alone = Keep("2", "p2", ("gpu3",), 100, 200, "two", Terms("p2", exclusive=True))
@@ -200,7 +201,7 @@ def test_lease_extension_checks_terms_and_uplinks() -> None:
 
 
 def test_replacement_respects_the_terms() -> None:
-    """The engine doesn't replace a node of an exclusive pod beside others, nor others' beside it."""
+    """The engine puts no replacement of an exclusive pod next to others, nor another pod's next to it."""
     engine = Engine.of(build_site([[3, 3, 3]]), "ib0", Occupancy())
     alone = ask("alone", 2, "p1", exclusive=True)
     assert engine.place(alone) is not None and engine.place(ask("b", 4, "p2")) is not None
@@ -213,7 +214,7 @@ def test_replacement_respects_the_terms() -> None:
 
 
 def test_only_leaves_can_be_dedicated() -> None:
-    """A spine, or rails of one group for two projects: one error each at the field; an unused leaf gives a hint."""
+    """A spine, or rails of one group for two projects, is an error at the field; an unused leaf gives a hint."""
     site = wired([[2, 2]], 1)
     assert check_owner(dedicate(site, "l0-0", "p1")) == []
     spine = next(s.name for s in site.switches if s.level == "spine")
@@ -236,7 +237,7 @@ def check_owner(site: Site) -> list[tuple[tuple[str | int, ...], object, str]]:
 
 
 def test_bandwidth_guarantee_needs_known_cables() -> None:
-    """On a site without links between switches the field is refused; on a single leaf it doesn't matter."""
+    """On a site without links between switches the field is refused; on a single leaf it has no effect."""
     with pytest.raises(InputError, match=r"fabric.bisection_gbps: 5 is not allowed: 0 or omitted"):
         place(build_request(1, bisection_gbps=5), build_site([[2, 2]]), Occupancy())
     assert isinstance(place(build_request(2, bisection_gbps=5), build_site([[2]]), Occupancy()), Placement)

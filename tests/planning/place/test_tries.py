@@ -1,4 +1,4 @@
-"""What a refused order is offered instead: tried by counting, which answers as placement itself would."""
+"""What a refused order is offered: tried by counting, which must answer as placement would."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ nodes = st.sets(st.sampled_from(NAMES), max_size=5)
 
 @st.composite
 def occupancies(draw: st.DrawFn) -> Occupancy:
-    """Some pods with terms of their own, and nodes out of order for each reason, held or not."""
+    """Some pods with terms of their own, and unusable nodes for each reason, held or not."""
     busy: dict[str, str] = {}
     neighbours: list[Neighbour] = []
     for n in range(draw(st.integers(0, 4))):
@@ -86,7 +86,7 @@ def test_trial_placement_agrees_with_placement(
     clean: set[str],
     change: str,
 ) -> None:
-    """Pods gone, nodes out of quarantine, leaves shared, nothing excluded, fewer nodes: each as `place` says."""
+    """Pods gone, nodes out of quarantine, leaves shared, nothing excluded, fewer nodes."""
     topology = Topology.of(site, "ib0")
 
     def among(left: Sequence[Node]) -> Engine:
@@ -114,5 +114,9 @@ def test_trial_placement_agrees_with_placement(
             "neighbours": tuple(n for n in then.neighbours if n.pod not in gone),
         }
     )
-    for asked in (request, changed, request):  # what was filtered for one does for others like it alone
+    for asked in (
+        request,
+        changed,
+        request,
+    ):  # the filter's result may be used again only for a request like it
         assert tries.fits(asked, then, gone) == isinstance(place(asked, site, after), Placement)

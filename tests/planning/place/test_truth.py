@@ -1,4 +1,4 @@
-"""The engine against what must always hold, and against CP-SAT's optimum."""
+"""The engine against its invariants, and against CP-SAT's optimum."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def topology(pods: list[list[int]]) -> Topology:
 
 
 def pool_of(pods: list[list[int]], rng: random.Random) -> Pool:
-    """Leaves with so much room, some of them broken."""
+    """Leaves with this much room, some of them broken."""
     free = [room for leaves in pods for room in leaves]
     starts = [0, *accumulate(len(leaves) for leaves in pods)]
     return Pool([room + rng.randint(0, 1) for room in free], free, starts)
 
 
 def random_state(rng: random.Random) -> tuple[list[list[int]], int, float]:
-    """(room by leaf and pod, need, weight of a pod): small enough for CP-SAT, mean enough to trip a heuristic."""
+    """(room by leaf and block, need, weight of a block): small enough for CP-SAT, hard for a heuristic."""
     most = rng.choice([3, 9, 20])
     pods = [[rng.randint(0, most) for _ in range(rng.randint(1, 7))] for _ in range(rng.randint(1, 5))]
     total = sum(map(sum, pods))
@@ -50,7 +50,7 @@ def random_state(rng: random.Random) -> tuple[list[list[int]], int, float]:
 
 
 def test_decision_is_optimal() -> None:
-    """Cost and leftover of every decision equal CP-SAT's, for all levels, and it fits exactly when CP-SAT fits it."""
+    """Cost and leftover equal CP-SAT's at all levels, and an order fits exactly if it fits by CP-SAT."""
     rng = seeded(20261121)
     for _ in range(STATES):
         pods, need, weight = random_state(rng)
@@ -84,7 +84,7 @@ def test_decision_near_staying_nodes_is_optimal() -> None:
 
 
 def test_engine_is_optimal_in_any_state() -> None:
-    """The engine's incremental state gives the optimum for the same room, after random churn."""
+    """After random changes the engine's incremental state gives the optimum for the same room."""
     rng = seeded(3)
     for _ in range(STATES // 25):
         sizes = [[rng.randint(1, 8) for _ in range(rng.randint(1, 5))] for _ in range(rng.randint(1, 4))]
@@ -110,7 +110,7 @@ def sites(draw: st.DrawFn) -> list[list[int]]:
 
 
 class Churn(RuleBasedStateMachine):
-    """Orders come and go, nodes break and are repaired; a plain dictionary keeps the truth beside the engine."""
+    """Orders come and go, nodes break and are repaired; a plain dictionary has the expected state."""
 
     @initialize(sizes=sites(), weight=st.sampled_from([0.0, 0.5, 1.0, 2.0]))
     def build(self, sizes: list[list[int]], weight: float) -> None:
@@ -130,7 +130,7 @@ class Churn(RuleBasedStateMachine):
         skip=st.integers(0, 5),
     )
     def order(self, count: int, size: int, required: Level, project: str, apart: bool, skip: int) -> None:
-        """Right number, all free, whole slices in a leaf, inside the level, apart, none excluded; same twice."""
+        """The right number, all free, whole slices in a leaf, inside the level, apart, none excluded; repeatable."""
         self.number += 1
         nodes = list(self.topology.locations)
         others = frozenset({"a", "b"} - {project}) if apart else frozenset[str]()
@@ -153,7 +153,7 @@ class Churn(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 30))
     def release(self, which: int) -> None:
-        """Taken nodes are free again, except those that broke meanwhile."""
+        """The nodes are free again, unless they broke meanwhile."""
         if self.asks:
             pod = sorted(self.asks)[which % len(self.asks)]
             del self.asks[pod]
@@ -173,7 +173,7 @@ class Churn(RuleBasedStateMachine):
         self.broken.get(node, set()).discard(why)
 
     @invariant()
-    def free_is_what_nobody_holds_and_nothing_broke(self) -> None:
+    def free_nodes_are_those_neither_held_nor_broken(self) -> None:
         if not hasattr(self, "engine"):
             return
         numbers = self.engine.ledger.numbers
@@ -270,7 +270,7 @@ def test_release_restores_the_state_exactly(sizes: list[list[int]], count: int, 
 
 @pytest.mark.parametrize("failed", [0, 3])
 def test_replacement_comes_from_the_failed_nodes_leaf(failed: int) -> None:
-    """The leaf of the failed node is first, even where another leaf of the pod has more of it."""
+    """Even if the pod has more nodes on another leaf."""
     engine = Engine(topology([[4, 5], [9]]))
     nodes = engine.ledger.numbers.nodes
     engine.ledger.hold("run1", nodes[:3] + nodes[4:8])
@@ -284,7 +284,7 @@ def test_replacement_comes_from_the_failed_nodes_leaf(failed: int) -> None:
 
 
 def test_direct_replacement_equals_the_general_choice() -> None:
-    """The short way of `replace` and the long one through `decide` cost the same, in any state."""
+    """The short way of `replace` costs the same as `decide`, in any state."""
     rng = seeded(13)
     for _ in range(examples(150)):
         sizes = [[rng.randint(1, 6) for _ in range(rng.randint(1, 4))] for _ in range(rng.randint(1, 3))]
@@ -322,7 +322,7 @@ def test_neighbour_index_agrees_with_checking_every_pod() -> None:
             engine.ledger.release(pod, rng.sample(nodes, rng.randint(1, len(nodes))))
         else:
             project, others = rng.choice("abc"), frozenset(rng.sample("abcd", rng.choice([0, 0, 1, 2])))
-            pod = f"o{rng.choice([number, rng.randint(0, number)])}"  # an old one gets more, on new terms
+            pod = f"o{rng.choice([number, rng.randint(0, number)])}"  # sometimes an existing pod
             free = [
                 n
                 for x, bits in enumerate(engine.ledger.available)

@@ -1,4 +1,4 @@
-"""Preferences, halls and buildings, guaranteed uplinks: weighed exactly, at both doors alike."""
+"""Preferences, halls and buildings, guaranteed uplinks: weighed exactly, by `place` and the engine alike."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LEVELS: tuple[Level, ...] = ("leaf", "block", "hall", "building", "site")
 
 
 def random_parts(rng: random.Random) -> list[LeafOption]:
-    """Leaves in up to two buildings of two halls of three pods, some dear, some cheap, some with few uplinks."""
+    """Leaves in up to two buildings of two halls of three blocks; some expensive, some cheap, some with few uplinks."""
     parts: list[LeafOption] = []
     for building in range(rng.randint(1, 2)):
         for hall in range(rng.randint(1, 2)):
@@ -88,7 +88,7 @@ def test_weighed_choice_uses_the_best_domain_of_a_level() -> None:
 
 
 def deep_topology(sizes: list[list[list[list[int]]]]) -> Topology:
-    """Buildings of halls of pods of leaves of so many nodes."""
+    """Buildings of halls of blocks of leaves with this many nodes."""
     locations: list[NodeLocation] = []
     for b, halls in enumerate(sizes):
         for h, pods in enumerate(halls):
@@ -123,7 +123,7 @@ def test_levels_above_blocks_are_respected() -> None:
     wide = engine.decide(Ask("a", 20))
     assert wide is not None
     assert "·(halls−1)" in wide.explanation().chosen
-    # Two leaves in two halls, or three in one: as the operator weighs halls.
+    # two leaves in two halls or three in one, depending on the weight of a hall
     uneven = deep_topology([[[[5, 5, 5]], [[1], [10]]]])
     near = Engine(uneven, weights=Weights(block=0, hall=2)).decide(Ask("a", 15))
     far = Engine(uneven, weights=Weights(block=0, hall=0.5)).decide(Ask("a", 15))
@@ -132,15 +132,17 @@ def test_levels_above_blocks_are_respected() -> None:
     assert (len(far.leaves), far.halls[1]) == (2, 2)
 
 
-def test_pod_is_in_one_hall() -> None:
-    """A table that says otherwise is refused with the pod's name."""
+def test_block_in_two_halls_is_refused_by_name() -> None:
+    """In a table; the error names the block."""
     locations = [NodeLocation("a", "l1", "p1", hall="h1"), NodeLocation("b", "l2", "p1", hall="h2")]
     with pytest.raises(InputError, match="p1 is in two"):
         Topology.from_locations("ib0", locations)
 
 
 def wired(sizes: list[list[int]], cables: int, **fields: Any) -> Site:
-    """A site whose leaves have so many cables of 200 Gb/s to a spine of their pod; every second pod in hall h1."""
+    """A site whose leaves have this many cables of 200 Gb/s to a spine of their block; every second block is in hall
+    h1.
+    """
     site = build_site(sizes, **fields)
     spines = tuple(
         Switch(name=f"s{p}", fabric="ib0", level="spine", ports=64, block=f"p{p}") for p in range(len(sizes))
@@ -158,7 +160,7 @@ def wired(sizes: list[list[int]], cables: int, **fields: Any) -> Site:
 
 
 def test_place_and_engine_agree_on_weighed_choices() -> None:
-    """The engine of a site and `place` give the same nodes for preferences, spares, halls and guaranteed uplinks."""
+    """The same nodes for preferences, spares, halls and guaranteed uplinks."""
     rng = seeded(12)
     for _ in range(examples(80)):
         site = wired(
@@ -205,7 +207,7 @@ def test_place_and_engine_agree_on_weighed_choices() -> None:
 
 
 def test_preference_is_weighed_against_leaves() -> None:
-    """An avoided rack is left if it costs more than a further leaf, and taken if it costs less."""
+    """An avoided rack isn't used if it costs more than a further leaf, and used if it costs less."""
     site = build_site([[4, 2, 2]])
     preference = Preference(kind="rack", name="r0-0", cost=200)
     near = place(build_request(4, preferences=(preference,)), site, Occupancy())
@@ -219,7 +221,7 @@ def test_preference_is_weighed_against_leaves() -> None:
 
 
 def test_inside_a_leaf_preferred_nodes_come_first() -> None:
-    """By name, by label and by accelerator."""
+    """Preferred by name, by label and by accelerator."""
     labels = {"gpu3": ("new",), "gpu4": ("new",)}
     site = build_site([[4]], node=lambda n: {"labels": labels.get(n, ())})
     for preference, expected in (
@@ -263,7 +265,7 @@ def test_uplink_bandwidth_is_not_promised_twice() -> None:
 
 
 def test_guarantee_needs_known_cables() -> None:
-    """Without links between switches nothing can be promised, and the field says so."""
+    """Without links between switches the field is refused with the reason."""
     topology = Topology.from_locations("ib0", [NodeLocation("a", "l1", "p"), NodeLocation("b", "l2", "p")])
     with pytest.raises(InputError, match="bisection_gbps: 100 is not allowed"):
         Engine(topology).decide(Ask("x", 2, gbps=100))
@@ -284,7 +286,7 @@ def orders(draw: st.DrawFn) -> list[tuple[int, int, int, bool]]:
 def test_uplink_guarantees_never_exceed_cables(
     rows: list[tuple[int, int, int, bool]], cables: int, sizes: list[list[int]]
 ) -> None:
-    """After any changes, guaranteed traffic fits every leaf's cables, and spares are inside the level."""
+    """After any changes guaranteed traffic fits every leaf's cables, and spares are inside the level."""
     engine = Engine.of(wired(sizes, cables), "ib0", Occupancy())
     live: list[str] = []
     for number, (count, gbps, spare, end) in enumerate(rows):
@@ -324,7 +326,7 @@ def test_uplink_guarantees_never_exceed_cables(
 )
 @settings(max_examples=examples(60))
 def test_preference_never_costs_a_node(rows: list[tuple[str, int, int]], count: int) -> None:
-    """With any preferences the same orders fit as without, and never at more than ignoring them would cost."""
+    """The same orders fit as without preferences, at no higher cost than that of a choice that ignores them."""
     topology = Topology.from_locations(
         "ib0",
         [NodeLocation(f"n{i}", f"l{i // 3}", f"p{i // 6}", f"r{i // 2}", (f"l{i // 3}",)) for i in range(9)],
@@ -348,7 +350,7 @@ def test_preference_never_costs_a_node(rows: list[tuple[str, int, int]], count: 
 
 
 def test_spares_are_placed_nearby_and_named() -> None:
-    """An order of three with one spare takes a leaf of four; the answer keeps them apart, the sentence names it."""
+    """An order of three with one spare gets a leaf of four; the answer has the spare apart and names it."""
     site = build_site([[3, 4]])
     answer = place(build_request(3, spare=1), site, Occupancy())
     assert isinstance(answer, Placement)
@@ -364,7 +366,7 @@ def test_spares_are_placed_nearby_and_named() -> None:
 
 
 def test_part_of_a_node_prefers_one_numa_node() -> None:
-    """An order for two of four accelerators takes the node that has two on one NUMA node, and says so."""
+    """An order for two of four accelerators gets the node with two on one NUMA node, and says so."""
 
     def numa(*nodes: int) -> dict[str, Any]:
         return {
@@ -388,7 +390,9 @@ def test_part_of_a_node_prefers_one_numa_node() -> None:
 
 
 def test_node_with_full_port_is_excluded() -> None:
-    """The budget of P_Keys and VLANs is a filter with its own reason, at both doors; another fabric's doesn't count."""
+    """Full tables of P_Keys or VLANs are a filter with its own reason, for `place` and the engine; another fabric's
+    don't count.
+    """
     site = build_site([[2]])
     full = (
         FullPort(fabric="ib0", node="gpu1", why="port mlx5_0 has no entry left"),
@@ -408,7 +412,9 @@ def test_node_with_full_port_is_excluded() -> None:
 
 
 def test_future_window_is_weighed_like_the_present() -> None:
-    """On an empty calendar an order for later gets the nodes it would get now: preferences, halls, uplinks, spares."""
+    """On an empty calendar an order for later gets the nodes that it would get now: preferences, halls, uplinks,
+    spares.
+    """
     rng = seeded(31)
     for _ in range(examples(40)):
         site = wired(
@@ -428,6 +434,6 @@ def test_future_window_is_weighed_like_the_present() -> None:
 
 
 def test_table_labels_are_split_into_words() -> None:
-    """A cell holds them with spaces between."""
+    """A cell has them separated by spaces."""
     site = build_site([[1]], node=lambda _: {"labels": "new liquid-cooled"})
     assert site.nodes[0].labels == ("new", "liquid-cooled")

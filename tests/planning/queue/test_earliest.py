@@ -1,4 +1,4 @@
-"""The earliest start of an order: what is passed over unlooked at could not have fitted."""
+"""The earliest start of an order: the moments that the search skips could not have fitted."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ waits = st.lists(
 def test_expected_starts_match_a_search_from_now(
     others: list[dict[str, Any]], waiting: list[Waiting]
 ) -> None:
-    """A found start is a lower bound only for similar orders: each has the start that it would have without it."""
+    """A start that was found is a lower bound for similar orders only, which changes no result."""
     line = Timeline(Engine(site()))
     for n, one in enumerate(others):
         line.start(Ask(f"o{n}", one["count"]), 0.0, float(one["start"] + one["length"]))
@@ -142,7 +142,7 @@ def test_expected_starts_match_a_search_from_now(
 
 
 def test_order_whose_lease_ends_too_early_is_skipped() -> None:
-    """An order whose lease is over before it could start has no start, and doesn't delay those behind it."""
+    """An order whose lease would end before it starts has no start, and doesn't delay later orders."""
     queue = Queue(Timeline(Engine(site())))
     queue.submit(Waiting(Ask("late", 4), FOREVER, 0.0, until=50.0))
     queue.submit(Waiting(Ask("next", 4), 60.0, 1.0))

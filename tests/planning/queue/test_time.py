@@ -1,4 +1,4 @@
-"""Leases in time: windows, bookings, backfill, quotas, shares, and the simulated clock."""
+"""Leases over time: windows, bookings, backfill, quotas, shares, and the simulated clock."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ entries = st.lists(
 def test_window_is_the_union_of_overlapping_entries(
     rows: list[tuple[int, int, int, int]], start: int, length: int, data: st.DataObject
 ) -> None:
-    """The calendar's blocks give what a plain loop over all entries gives, also after some are gone."""
+    """The calendar equals a plain loop over all entries, also after some were removed."""
     calendar = Calendar([255] * 4)
     kept: dict[str, Entry] = {}
     for i, (begin, long, leaf, bits) in enumerate(rows):
@@ -82,7 +82,7 @@ def test_leaves_wider_than_a_machine_word_are_counted_fully() -> None:
 
 
 def test_reservation_excludes_overlapping_orders() -> None:
-    """An order that ends before it may have them; others may not."""
+    """An order that ends before it may have the nodes; others may not."""
     line = timeline([[4]])
     assert line.reserve(Ask("later", 3), 100, 200)
     assert line.decide(Ask("short", 4), 0, 100) is not None
@@ -110,7 +110,7 @@ def test_many_reservations_decide_like_few() -> None:
 
 
 def test_reservation_becomes_a_lease_and_ends() -> None:
-    """begin takes exactly the promised nodes; end gives them back."""
+    """begin takes exactly the promised nodes; end frees them."""
     line = timeline([[4]])
     promised = line.reserve(Ask("a", 2), 10, 20)
     assert promised is not None
@@ -123,7 +123,7 @@ def test_reservation_becomes_a_lease_and_ends() -> None:
 
 
 def test_reservation_with_broken_node_does_not_begin() -> None:
-    """The node is named."""
+    """The error names the node."""
     line = timeline([[1]])
     assert line.reserve(Ask("a", 1), 10, 20)
     line.engine.ledger.disable("n0-0-0", "maintenance", "DIMM")
@@ -141,7 +141,7 @@ def test_set_aside_block_serves_only_its_project() -> None:
 
 
 def test_earliest_start_is_when_enough_leases_end() -> None:
-    """Not a moment earlier, and on nodes that are free for the whole duration."""
+    """On nodes that are free for the whole duration."""
     line = timeline([[4]])
     assert line.start(Ask("a", 2), 0, 100)
     assert line.start(Ask("b", 1), 0, 200)
@@ -156,7 +156,6 @@ def test_earliest_start_is_when_enough_leases_end() -> None:
 
 
 def test_window_that_ends_before_it_starts_is_refused() -> None:
-    """One clear sentence."""
     with pytest.raises(InputError, match="end: 5 is not allowed: later than the start"):
         timeline([[1]]).at(Ask("a", 1), 10, 5)
 
@@ -170,7 +169,7 @@ def names(started: list[object]) -> list[str]:
 
 
 def test_backfill_never_delays_a_booking() -> None:
-    """The head is booked at the end of the running order; a short order starts first, a long one waits."""
+    """The first order is booked at the end of the running one; a short order starts before it, a long one waits."""
     line = queue([[4]])
     line.submit(Waiting(Ask("run", 3), 100, 0))
     assert names(line.run(0)) == ["run"]
@@ -185,7 +184,6 @@ def test_backfill_never_delays_a_booking() -> None:
 
 
 def test_early_end_moves_a_booking_earlier() -> None:
-    """Never later."""
     line = queue([[4]])
     line.submit(Waiting(Ask("run", 3), 100, 0))
     line.run(0)
@@ -216,13 +214,13 @@ def test_bookings_are_always_kept(rows: list[tuple[int, int, int]]) -> None:
             for pod, at in line.bookings.items():
                 assert at <= bookings.get(pod, FOREVER)
                 bookings[pod] = at
-            # What began just now may end, and what was promised just now may be due, before the next order.
+            # what just began may end, and what was just promised may be due, before the next order
             due = {now, *(t for t, _ in ends), *bookings.values()}
             moment = min((t for t in due if moment < t <= now), default=None)
 
 
 def test_order_waits_for_fewer_leaves_up_to_patience() -> None:
-    """Within its patience it waits, then it takes any placement."""
+    """Until its patience ends it waits for them, then it accepts any placement."""
     line = queue([[4, 4]], patience=60.0)
     line.timeline.engine.ledger.hold("a", ["n0-0-0", "n0-0-1"])
     line.timeline.engine.ledger.hold("b", ["n0-1-0", "n0-1-1"])
@@ -234,7 +232,7 @@ def test_order_waits_for_fewer_leaves_up_to_patience() -> None:
 
 
 def test_project_over_its_quota_waits_and_others_go_first() -> None:
-    """The reason says how many of how many."""
+    """The reason has the number of nodes in use and the quota."""
     line = queue([[8]], quotas={"p1": 4})
     for pod, project, count in (("a", "p1", 4), ("b", "p1", 1), ("c", "p2", 4)):
         line.submit(Waiting(Ask(pod, count, project), 10, 0))
@@ -245,7 +243,7 @@ def test_project_over_its_quota_waits_and_others_go_first() -> None:
 
 
 def test_project_with_least_use_of_its_share_goes_first() -> None:
-    """Arrival only decides among equals."""
+    """Arrival decides only among equals."""
     line = queue([[2]], shares={"p1": 1.0, "p2": 1.0})
     line.submit(Waiting(Ask("a", 2, "p1"), 100, 0))
     line.run(0)

@@ -1,4 +1,4 @@
-"""A changed order: what stays where it is, what comes, what goes, what can't be; the same each time."""
+"""A changed order: what stays, what is added and removed, what is refused; deterministic."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def made(ordered: Order, occupancy: Occupancy = EMPTY, site: Site | None = None)
 
 
 def changed(plan: Plan, ordered: Order, occupancy: Occupancy = EMPTY, **more: Any) -> Plan:
-    """As the engine asks: the pod itself holds its nodes."""
+    """Change the plan as the engine does, where the pod itself holds its nodes."""
     found = refused(plan, ordered, occupancy, **more)
     assert isinstance(found, Plan), found
     return found
@@ -69,13 +69,13 @@ def with_(ordered: Order, part: str, **fields: Any) -> Order:
 
 
 class LaterOrder(Order):
-    """As a later version may have it."""
+    """An order of a later version, with one field more."""
 
     planted: str = added("")
 
 
-def test_field_that_is_left_out_at_its_default_is_a_change_like_others() -> None:
-    """To a value and back; what can't be changed stays as it was."""
+def test_change_of_a_field_that_is_omitted_at_its_default_is_reported() -> None:
+    """From the default to a value and back; a field that can't be changed keeps its old value."""
     plain, own = (LaterOrder(**dict(order()), planted=value) for value in ("", "a value"))
     plan = made(order())
     came = order_change(plan, own, small_site())
@@ -90,7 +90,7 @@ def count(ordered: Order, number: int, **more: Any) -> Order:
 
 
 def test_machine_segment_needs_its_nodes_servers() -> None:
-    """More nodes or fewer: its adapters join once all are deployed."""
+    """A machine's adapters join the segment once all machines are deployed, with more or fewer nodes."""
     rows = [
         n.model_copy(update={"machine": f"00000000-0000-4000-8000-{i:012}"}) if n.role == "compute" else n
         for i, n in enumerate(small_site().nodes)
@@ -112,7 +112,7 @@ def test_machine_segment_needs_its_nodes_servers() -> None:
 
 
 def test_same_order_changes_nothing() -> None:
-    """Twice the same file is the same plan, of the same generation."""
+    """The plan and its generation are the same."""
     first = made(order(3))
     again = changed(first, order(3))
     assert again.change is not None
@@ -132,7 +132,7 @@ def test_same_order_changes_nothing() -> None:
     ],
 )
 def test_equivalent_order_is_not_a_change(same: dict[str, Any]) -> None:
-    """Omitted names are the pod's; the order of sources, and `queue`, don't matter."""
+    """Omitted names are the pod's; the order of sources and `queue` have no effect."""
     first = made(order(2, access={"ssh_from": ["9.0.0.0/8", "203.0.113.0/24"]}))
     parts = {"access": {"ssh_from": ["9.0.0.0/8", "203.0.113.0/24"]}, **same}
     change = changed(first, order(2, **parts)).change
@@ -141,7 +141,7 @@ def test_equivalent_order_is_not_a_change(same: dict[str, Any]) -> None:
 
 
 def test_additional_node_moves_no_other() -> None:
-    """The others keep their servers, their order and their addresses; the new one has the next number."""
+    """The others keep their servers, order and addresses; the new one has the next number."""
     first = made(order(2))
     more = changed(first, order(3))
     assert names(more)[:2] == names(first)
@@ -155,7 +155,7 @@ def test_additional_node_moves_no_other() -> None:
 
 
 def test_partition_has_exactly_the_desired_nodes() -> None:
-    """Grown and shrunk, its members are all adapters of the pod's nodes and no other."""
+    """Grown and shrunk, its members are all adapters of the pod's nodes and no others."""
     site = small_site()
     plan = made(order(2))
     for ordered in (order(5), order(4), order(1)):
@@ -168,7 +168,7 @@ def test_partition_has_exactly_the_desired_nodes() -> None:
 
 
 def test_removed_middle_node_keeps_others_addresses() -> None:
-    """A freed number stays unused until its node is given back."""
+    """A freed number stays unused until its node is released."""
     first = made(order(3))
     one, two, three = names(first)
     less = changed(first, order(2), remove=(two,))
@@ -185,7 +185,7 @@ def test_removed_middle_node_keeps_others_addresses() -> None:
 
 
 def test_shrinking_leaves_the_pod_most_compact() -> None:
-    """Beside a leaf of four, the single node is removed; of equal nodes, the last by name."""
+    """With four nodes on one leaf and one elsewhere, the single one is removed; of equal nodes the last by name."""
     taken = {f"gpu{n:02}": "0a" for n in range(6, 17)}
     first = made(order(5), Occupancy(busy=taken))
     assert [n.leaf for n in first.placement.nodes].count("leaf01") == 4
@@ -197,7 +197,7 @@ def test_shrinking_leaves_the_pod_most_compact() -> None:
 
 
 def test_slices_stay_whole() -> None:
-    """Fewer nodes by whole slices, also by name; a count that isn't a multiple is refused."""
+    """Nodes are removed in whole slices, also by name; a count that isn't a multiple is refused."""
     first = made(order(6, locality={"slice": 2}))
     less = changed(first, order(4, locality={"slice": 2}))
     leaves = [n.leaf for n in less.placement.nodes]
@@ -214,7 +214,7 @@ def test_slices_stay_whole() -> None:
 
 
 def test_spare_is_used_before_a_new_node() -> None:
-    """One node more and one spare less: the spare becomes the node, and none is added."""
+    """With one node more and one spare less, the spare becomes the node and none is added."""
     first = made(count(order(2), 2, spare=1))
     more = changed(first, count(order(2), 3, spare=0))
     assert set(more.placement.held) == set(first.placement.held)
@@ -224,7 +224,7 @@ def test_spare_is_used_before_a_new_node() -> None:
 
 
 def test_spares_are_added_and_removed() -> None:
-    """More spares are held beside the nodes, fewer are given back; no server is touched."""
+    """Without changing a server."""
     first = made(order(2))
     more = changed(first, count(order(2), 2, spare=2))
     assert len(more.placement.spares) == 2
@@ -236,7 +236,7 @@ def test_spares_are_added_and_removed() -> None:
 
 
 def spare_elsewhere(nodes: int, spares: int) -> tuple[Plan, Order]:
-    """A pod with four of its nodes and spares on one leaf and one spare on another; and its order."""
+    """A pod with four nodes and spares on one leaf and one spare on another, and its order."""
     taken = {f"gpu{n:02}": "0a" for n in range(6, 17)}
     wide = with_(count(order(2), nodes, spare=spares), "locality", required="block")
     first = made(wide, Occupancy(busy=taken))
@@ -245,7 +245,7 @@ def spare_elsewhere(nodes: int, spares: int) -> tuple[Plan, Order]:
 
 
 def test_removed_spare_blocks_no_change() -> None:
-    """The nodes that stay are on one leaf: that may be required with the spare on the other given back, not else."""
+    """The nodes that stay are on one leaf, so required: leaf is possible only if the spare elsewhere is removed."""
     first, wide = spare_elsewhere(4, 1)
     tight = with_(count(wide, wide.nodes.count, spare=0), "locality", required="leaf", preferred="leaf")
     less = changed(first, tight)
@@ -255,7 +255,7 @@ def test_removed_spare_blocks_no_change() -> None:
 
 
 def test_nearest_spare_becomes_a_node() -> None:
-    """The farther node is the one removed."""
+    """The farther spare is the one removed."""
     first, wide = spare_elsewhere(3, 2)
     leaf = first.placement.nodes[0].leaf
     (near,) = [s.node for s in first.placement.spares if s.leaf == leaf]
@@ -268,7 +268,7 @@ def test_nearest_spare_becomes_a_node() -> None:
 
 
 def test_refused_growth_has_reason_and_count() -> None:
-    """A refusal of growth names the pod's own nodes, and the size that would fit."""
+    """The refusal names the pod's own nodes and the size that would fit."""
     taken = {f"gpu{n:02}": "0a" for n in range(5, 17)}
     first = made(order(2), Occupancy(busy=taken))
     found = refused(first, order(6), Occupancy(busy=taken))
@@ -278,7 +278,7 @@ def test_refused_growth_has_reason_and_count() -> None:
 
 
 def test_refused_growth_offers_only_possible_changes() -> None:
-    """Changes of the pod's order, not of the nodes that are added: applied, it is a change that can be made."""
+    """They are changes of the pod's order, not of the added nodes, and the plan can be made with each."""
     busy = Occupancy(busy={f"gpu{n:02}": "0a" for n in range(8, 17)})
     wide = count(order(4, fabric={"hcas_per_node": 1}), 4, spare=2)
     wide = with_(wide, "locality", slice=2)
@@ -288,13 +288,14 @@ def test_refused_growth_offers_only_possible_changes() -> None:
     assert isinstance(found, Refusal)
     fields = {field for offer in found.would_fit for field in fields_of(offer)}
     assert fields <= {"nodes.count", "nodes.spare", "locality.required"}
-    for offer in found.would_fit:
-        if can_apply(offer):
-            assert applied(more, offer) != more
+    possible = [offer for offer in found.would_fit if can_apply(offer)]
+    assert possible
+    for offer in possible:
+        assert isinstance(refused(first, applied(more, offer), busy), Plan)
 
 
 def test_offered_spares_are_the_pods_total() -> None:
-    """With one spare, and one of two more fitting, the offer is two, not one."""
+    """With one spare, and one more fitting of two, the offer is two and not one."""
     busy = Occupancy(busy={f"gpu{n:02}": "0a" for n in range(6, 17)})
     first = made(count(order(2), 2, spare=1), busy)
     more = count(order(2), 3, spare=3)
@@ -306,7 +307,7 @@ def test_offered_spares_are_the_pods_total() -> None:
 
 
 def test_too_small_subnet_refuses_growth() -> None:
-    """An order's own small subnet doesn't grow while servers are on it; the sentence says how large it is."""
+    """A given small subnet doesn't grow while servers are on it; the sentence has its size."""
     ordered = order(2, network={"management": "10.9.0.0/27"})
     first = made(ordered)
     ordered = count(ordered, 14)
@@ -319,7 +320,7 @@ def test_too_small_subnet_refuses_growth() -> None:
 
 
 def test_growth_stays_inside_the_required_level() -> None:
-    """A pod required inside one leaf can't grow out of it, unless the same order widens the level."""
+    """Unless the same change widens the level."""
     strict = order(3, locality={"required": "leaf"})
     first = made(strict)
     assert isinstance(refused(first, count(strict, 5)), Refusal)
@@ -332,7 +333,7 @@ def test_growth_stays_inside_the_required_level() -> None:
 
 
 def nvl(size: int) -> Site:
-    """The small site with NVLink domains of so many nodes on each leaf: nvl1, nvl2 …."""
+    """The small site with NVLink domains of this many nodes on each leaf: nvl1, nvl2 …."""
     nodes = (
         n.model_copy(update={"nvlink_domain": f"nvl{1 + i // size}"}) if n.role == "compute" else n
         for i, n in enumerate(small_site().nodes)
@@ -341,7 +342,7 @@ def nvl(size: int) -> Site:
 
 
 def test_growth_stays_inside_the_nvlink_domain() -> None:
-    """Another node of the same domain, though the leaf has others; beyond it the change is refused with the most."""
+    """Another node of the domain, though the leaf has others; beyond it the refusal has the most that fit."""
     site = nvl(2)
     plan = made(order(1, locality={"required": "nvlink_domain"}), site=site)
     assert plan.placement.level == "node"
@@ -354,7 +355,7 @@ def test_growth_stays_inside_the_nvlink_domain() -> None:
 
 
 def test_whole_domains_are_added_and_removed_whole() -> None:
-    """One domain more; removing one node would leave part of a group, which is refused."""
+    """To remove one node, which would leave part of a group, is refused."""
     site = nvl(2)
     plan = made(order(2, locality={"slice": 2, "slice_within": "whole_nvlink_domain"}), site=site)
     busy = Occupancy(busy={"gpu03": "other"})
@@ -370,7 +371,7 @@ def test_whole_domains_are_added_and_removed_whole() -> None:
 
 
 def test_renamed_domain_does_not_move_the_pod() -> None:
-    """A corrected site moves no node; without any domains, a change of an order inside one is refused."""
+    """A corrected site moves no node; if it has no domains any more, a change of an order inside one is refused."""
     plan = made(order(2, locality={"required": "nvlink_domain"}), site=nvl(4))
     same = changed(plan, with_(plan.order, "access", ssh_from=()), site=nvl(2))
     assert names(same) == names(plan)
@@ -379,7 +380,7 @@ def test_renamed_domain_does_not_move_the_pod() -> None:
 
 
 def test_plan_shows_domains_and_rails() -> None:
-    """A column more where the site has domains, and which switches a leaf is."""
+    """A further column if the site has domains, and which switches a leaf consists of."""
     plan = made(order(2), site=nvl(2))
     text = plan_text(plan)
     assert "block  NVLink domain" in text
@@ -392,7 +393,7 @@ def test_plan_shows_domains_and_rails() -> None:
 
 
 def test_growth_respects_other_projects_leaves() -> None:
-    """Who keeps others off a leaf keeps off a pod that grows, too."""
+    """A leaf closed to other projects is closed to a pod that grows too."""
     theirs = Neighbour(pod="0x", project="team-b", nodes=("gpu04",), exclusive=True)
     seen = Occupancy(busy={"gpu04": "0x"}, neighbours=(theirs,))
     first = made(order(2))
@@ -419,12 +420,12 @@ def test_growth_respects_other_projects_leaves() -> None:
     ],
 )
 def test_impossible_change_is_reported_with_a_way_out(parts: dict[str, Any], field: str, says: str) -> None:
-    """One sentence a field, and the plan shows everything else that would change."""
+    """One sentence for each field, and the plan shows everything else that would change."""
     try:
         found = changed(
             made(order(2)), order(2, **{**parts, "nodes": {"count": 3, **parts.get("nodes", {})}})
         )
-    except InputError as error:  # the site doesn't know the name at all
+    except InputError as error:  # the site doesn't have the name
         assert (error.field, says in error.allowed) == (field, True)
         return
     assert found.change is not None
@@ -434,7 +435,7 @@ def test_impossible_change_is_reported_with_a_way_out(parts: dict[str, Any], fie
 
 
 def test_access_is_changed_without_recreating_servers() -> None:
-    """Other SSH sources change one security group; a floating IP brings its router, and nothing is recreated."""
+    """Other SSH sources change one security group, and a floating IP adds its router."""
     first = made(order(2))
     sources = changed(first, order(2, access={"ssh_from": ["9.0.0.0/8"]}))
     assert sources.change is not None
@@ -454,7 +455,7 @@ def test_access_is_changed_without_recreating_servers() -> None:
 
 
 def test_new_site_or_version_rebuilds_nothing() -> None:
-    """After a change of a Nova host name, or of an adapter's name, existing resources stay as created."""
+    """After a change of a Nova host's or an adapter's name existing resources stay as created."""
     site = small_site()
     first = made(order(2))
     one = site.node_by_name[names(first)[0]]
@@ -483,7 +484,7 @@ def test_new_site_or_version_rebuilds_nothing() -> None:
     ],
 )
 def test_names_to_remove_must_match_the_count(number: int, remove: tuple[str, ...], says: str | None) -> None:
-    """Too many names, or an unknown one, are refused; repeating a finished change does nothing."""
+    """Too many names or an unknown one are refused; repeating a finished change does nothing."""
     first = made(order(3))
     if says is None:
         assert changed(first, order(number), remove=remove).generation == 1
@@ -495,7 +496,7 @@ def test_names_to_remove_must_match_the_count(number: int, remove: tuple[str, ..
 
 
 def test_node_missing_from_the_site_is_a_conflict_unless_removed() -> None:
-    """A node missing from the site can be removed from a pod; while it stays nothing can be computed."""
+    """While it stays in the pod nothing can be computed."""
     first = made(order(3))
     gone = names(first)[1]
     site = small_site()
@@ -515,7 +516,7 @@ def test_node_missing_from_the_site_is_a_conflict_unless_removed() -> None:
 @settings(max_examples=examples(25))
 @given(st.randoms(use_true_random=False), st.lists(st.integers(1, 14), min_size=1, max_size=8))
 def test_resizes_keep_staying_nodes_unchanged(chance: random.Random, sizes: list[int]) -> None:
-    """After any resizes, staying nodes keep their resources, and addresses are unique."""
+    """After any resizes they keep their resources, and addresses are unique."""
     plan = made(order(2))
     for size in sizes:
         leaving = [n for n in plan.allotment.hosts if n not in names(plan) and chance.random() < 0.5]
@@ -553,7 +554,7 @@ GOLDENS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("name", GOLDENS)
 def test_difference_text_matches_golden_files(name: str, update_golden: bool) -> None:
-    """Each difference is the text under tests/golden, byte for byte."""
+    """Byte for byte the text under tests/golden."""
     before, after, remove = GOLDENS[name]
     found = change_text(changed(made(order(**before)), order(**after), remove=remove))
     golden = GOLDEN / f"change-{name}.txt"
@@ -563,7 +564,7 @@ def test_difference_text_matches_golden_files(name: str, update_golden: bool) ->
 
 
 def test_ipu_pod_can_change_only_access() -> None:
-    """Its access and lease change in place; its IPUs, and its Poplar servers, are a whole."""
+    """Access and lease change in place; its IPUs and Poplar servers can't change."""
     site = load_site(EXAMPLES / "sites" / "ipupod64" / "site.yaml")
     nodes = {"count": 2, "flavor": "poplar", "image": "ubuntu"}
     ordered = Order.model_validate({"name": "bert", "ipus": {"count": 16}, "nodes": nodes})

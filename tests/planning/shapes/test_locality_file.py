@@ -1,4 +1,4 @@
-"""The file of a server's own location, which cloud-init writes when an order asks for it."""
+"""The file with a server's own location, which cloud-init writes if the order asks for it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ASKED: dict[str, Any] = {"locality": {"file": True}}
 
 
 def user_data(plan: Plan) -> dict[str, str | None]:
-    """Name of each server -> its user data."""
+    """The user data of each server, by name."""
     return {r.name: r.spec.user_data for r in plan.graph.resources if isinstance(r.spec, ServerSpec)}
 
 
@@ -40,7 +40,7 @@ def content(text: str | None) -> str:
 
 
 def sourced(text: str, folder: Path) -> dict[str, str]:
-    """Variables that a shell has of the file."""
+    """The variables of a shell that sources the file."""
     path = folder / "locality.env"
     path.write_text(text)
     shown = f"set -eu; . {path}; set | grep '^WEFT_'"
@@ -57,12 +57,12 @@ def sourced(text: str, folder: Path) -> dict[str, str]:
 
 
 def test_servers_have_no_file_unless_it_is_ordered() -> None:
-    """Off by default; the user data stays the tenant's."""
+    """Off by default; the tenant's user data is unchanged."""
     assert set(user_data(made(order(2))).values()) == {None}
 
 
 def test_each_server_has_its_own_location(tmp_path: Path) -> None:
-    """What `weft pod topology` says of it, in words that a shell and systemd read."""
+    """What `weft pod topology` says about it, in a syntax that a shell and systemd read."""
     site = with_nvlink(small_site(), {n.name: "rack0" for n in small_site().nodes if n.role == "compute"})
     plan = made(order(2, **ASKED), site=site)
     leaves = [n.leaf for n in plan.placement.nodes]
@@ -85,8 +85,7 @@ def test_each_server_has_its_own_location(tmp_path: Path) -> None:
         assert "# left out: the index of the P_Key" in content(text)
 
 
-def test_pod_without_rdma_network_has_names_alone(tmp_path: Path) -> None:
-    """No switch, and no P_Key."""
+def test_file_of_a_pod_without_rdma_network_has_neither_switch_nor_pkey(tmp_path: Path) -> None:
     plan = made(order(1, fabric="none", **ASKED))
     (text,) = user_data(plan).values()
     assert sourced(content(text), tmp_path).keys() == {"WEFT_POD", "WEFT_SERVER", "WEFT_NUMBER"}
@@ -104,7 +103,7 @@ def test_tenants_user_data_comes_first(own: str) -> None:
 
 
 def test_too_long_user_data_is_refused_with_what_is_left() -> None:
-    """Nova's limit counts for both together; a little less fits."""
+    """Nova's limit is for both together; one byte less fits."""
     with pytest.raises(InputError) as refused:
         made(order(1, access={"user_data": "#!/bin/sh\n" + "#" * 49_000}, **ASKED))
     assert refused.value.field == "access.user_data"
@@ -116,7 +115,7 @@ def test_too_long_user_data_is_refused_with_what_is_left() -> None:
 
 
 def test_file_stays_with_its_server_when_the_pod_changes() -> None:
-    """A new server has its own; those that stay keep theirs, since cloud-init doesn't write it again."""
+    """Servers that stay keep theirs, since cloud-init doesn't write it again; a new server has its own."""
     plan = made(order(1, **ASKED))
     more = changed(plan, order(2, **ASKED))
     assert user_data(more)["p-0"] == user_data(plan)["p-0"]
@@ -126,7 +125,7 @@ def test_file_stays_with_its_server_when_the_pod_changes() -> None:
 
 
 def test_pkey_in_the_file_follows_a_number_that_was_taken() -> None:
-    """Before any server exists, the segment may get another number: the file has that one."""
+    """Before any server exists the segment may get another number; the file has that one."""
     site: Site = small_site()
     plan = made(order(1, **ASKED))
     other = renumbered(plan, "network/rdma", site, UsedNumbers())

@@ -1,4 +1,4 @@
-"""An order, a site and a state give one plan, byte for byte, or a refusal that says why."""
+"""An order, a site and a state give one plan, byte for byte, or a refusal with its reason."""
 
 from __future__ import annotations
 
@@ -67,8 +67,9 @@ def text(ordered: Order, **state: Any) -> str:
 @pytest.mark.parametrize("path", ORDERS, ids=lambda p: p.stem)
 @pytest.mark.parametrize("state", ["empty", "busy"])
 def test_example_orders_give_the_golden_plans(path: Path, state: str, update_golden: bool) -> None:
-    """Each numbered example on the small site (IPUs: on that of an IPU-POD64), empty and with other pods on it, is the
-    text under tests/golden."""
+    """Each numbered example, on the small site (IPUs: on an IPU-POD64's) when empty and with other pods, gives the text
+    under tests/golden.
+    """
     what: dict[str, Any] = {"occupancy": BUSY, "used": USED} if state == "busy" else {}
     order = load_order(path)
     if order.ipus is not None:
@@ -83,7 +84,7 @@ def test_example_orders_give_the_golden_plans(path: Path, state: str, update_gol
 @settings(max_examples=examples(20))
 @given(st.randoms(use_true_random=False), st.integers(1, 12))
 def test_plan_is_independent_of_row_order(chance: random.Random, count: int) -> None:
-    """Shuffled nodes, adapters, switches, links and racks: the same plan, byte for byte, as text and JSON."""
+    """Shuffled nodes, adapters, switches, links and racks give the same text and JSON, byte for byte."""
     document = small_site().model_dump(mode="json")
     for node in document["nodes"]:
         chance.shuffle(node["hcas"])
@@ -108,7 +109,7 @@ def test_plan_survives_json_round_trip() -> None:
 
 
 def test_plan_avoids_taken_nodes_and_numbers() -> None:
-    """Busy and quarantined nodes and used numbers are left alone."""
+    """Busy and quarantined nodes and used numbers aren't used."""
     found = plan(order(8), occupancy=BUSY, used=USED)
     assert isinstance(found, Plan)
     nodes = {n.node for n in found.placement.nodes}
@@ -123,7 +124,7 @@ def test_plan_avoids_taken_nodes_and_numbers() -> None:
 
 
 def test_accelerators_take_the_smallest_flavor_that_has_them() -> None:
-    """3 of h100 fit into h100.4, 5 only into h100.8, and a flavor by name is taken as it is."""
+    """3 of h100 fit into h100.4, 5 only into h100.8; a flavor that is named is used unchanged."""
     for wanted, flavor in ((1, "h100.4"), (4, "h100.4"), (5, "h100.8"), (8, "h100.8")):
         found = plan(order(1, nodes={"flavor": None, "accelerators": {"type": "h100", "count": wanted}}))
         assert isinstance(found, Plan)
@@ -149,14 +150,14 @@ def test_accelerators_take_the_smallest_flavor_that_has_them() -> None:
     ],
 )  # fmt: skip
 def test_unknown_name_is_an_input_error(parts: dict[str, Any], sentence: str) -> None:
-    """One sentence with the field, the value, and the names that there are."""
+    """One sentence with the field, the value and the names that exist."""
     with pytest.raises(InputError) as caught:
         plan(order(1, **parts))
     assert str(caught.value) == sentence
 
 
 def test_ambiguous_fabric_must_be_named() -> None:
-    """With two fabrics on the nodes, none given is refused with both names; a given one gets only its adapters."""
+    """With two fabrics on the nodes the refusal has both names; a named one has only its own adapters."""
     site = two_fabrics()
     with pytest.raises(InputError) as caught:
         plan(order(1), site)
@@ -171,7 +172,7 @@ def test_ambiguous_fabric_must_be_named() -> None:
 
 
 def test_only_fabrics_of_suitable_nodes_count() -> None:
-    """Nodes of another kind on another fabric don't make the order ambiguous."""
+    """Other nodes on another fabric don't make the order ambiguous."""
     site = small_site()
     nodes = tuple(
         n.model_copy(
@@ -188,7 +189,7 @@ def test_only_fabrics_of_suitable_nodes_count() -> None:
 
 
 def test_order_without_suitable_fabric_is_refused() -> None:
-    """A flavor of which no node has the accelerators leaves no fabric to choose."""
+    """No node has the accelerators of the flavor, so there is no fabric to choose."""
     site = small_site()
     cloud = site.clouds["main"]
     flavors = cloud.flavors | {"b200.8": Flavor(accelerators=AcceleratorCount(type="b200", count=8))}
@@ -214,7 +215,7 @@ def test_order_without_suitable_fabric_is_refused() -> None:
 def test_shared_adapters_are_refused_with_the_fabrics_reason(
     capabilities: dict[str, Capabilities], why: str
 ) -> None:
-    """The reason is the manager's; the way out is named."""
+    """The manager's reason, and the way out."""
     found = plan(order(1, fabric={"hcas": "shared"}), capabilities=capabilities)
     assert isinstance(found, Refusal)
     assert found.reason == f"shared adapters are not possible on fabric ib: {why}"
@@ -222,7 +223,7 @@ def test_shared_adapters_are_refused_with_the_fabrics_reason(
 
 
 def test_refused_shared_adapters_offer_whole_nodes() -> None:
-    """Dedicated adapters alone would be no order: the fields change together, and the result is planned."""
+    """Dedicated adapters alone would be no valid order, so the fields change together, and the result is planned."""
     nodes = {"count": 1, "flavor": "h100.8", "image": "tiny", "sharing": "shared"}
     asked = order(1, nodes=nodes, fabric={"hcas": "shared"})
     found = plan(asked)
@@ -233,7 +234,7 @@ def test_refused_shared_adapters_offer_whole_nodes() -> None:
 
 
 def test_too_many_nodes_are_refused_with_offers() -> None:
-    """17 of 16 nodes: refused, with how many would fit; exhausted numbers likewise."""
+    """17 of 16 nodes: the refusal says how many would fit; exhausted numbers likewise."""
     found = plan(order(17))
     assert isinstance(found, Refusal)
     assert "16" in found.reason
@@ -243,7 +244,7 @@ def test_too_many_nodes_are_refused_with_offers() -> None:
 
 
 def test_tenant_view_of_plan_has_text() -> None:
-    """Without GUIDs, hosts and other nodes' reasons the text is still correct; taken nodes are one sum."""
+    """Without GUIDs, hosts and other nodes' reasons the text is correct; taken nodes are one sum."""
     found = plan(order(2), occupancy=BUSY)
     assert isinstance(found, Plan)
     shown = plan_text(shown_to_tenants(found))
@@ -255,20 +256,20 @@ def test_tenant_view_of_plan_has_text() -> None:
 
 
 def test_input_error_precedes_lack_of_capacity() -> None:
-    """For an invalid order that is also too large, the input error comes first."""
+    """An invalid order that is also too large gets the input error."""
     with pytest.raises(InputError, match=r"network.rdma: '10.0.0.0/30' .* 17 nodes need 19 addresses"):
         plan(order(17, network={"rdma": "10.0.0.0/30"}))
 
 
 def test_more_adapters_than_any_node_has_are_refused() -> None:
-    """No node with 9 adapters: the filter `fabric` removes them all."""
+    """The filter `fabric` removes all nodes, since none has 9 adapters."""
     found = plan(order(1, fabric={"hcas_per_node": 9}))
     assert isinstance(found, Refusal)
     assert {f.filter: f.removed for f in found.explanation.filters}["fabric"] == 16
 
 
 def test_order_preferences_are_respected() -> None:
-    """Slices and preferences of the order file reach the placement, and its sentence gives their cost."""
+    """Slices and preferences of the order reach the placement, and its sentence has their cost."""
     avoid = {"kind": "leaf", "name": "leaf01", "cost": 500}
     found = plan(order(2, locality={"slice": 2, "preferences": [avoid]}))
     assert isinstance(found, Plan)
@@ -279,7 +280,7 @@ def test_order_preferences_are_respected() -> None:
 
 
 def test_spares_are_not_in_the_graph() -> None:
-    """The same servers, ports and members with and without; the plan has them in its placement, and reads them back."""
+    """The graph is the same with and without them; the plan has them in its placement and reads them back."""
     without, with_spare = plan(order(count=3)), plan(with_(order(count=3), "nodes", spare=1))
     assert isinstance(without, Plan) and isinstance(with_spare, Plan)
     assert with_spare.graph == without.graph and with_spare.placement.nodes == without.placement.nodes
@@ -303,7 +304,7 @@ def test_spares_are_not_in_the_graph() -> None:
     ],
 )
 def test_shared_nodes_exclude_spares_and_slices(part: str, fields: dict[str, Any], sentence: str) -> None:
-    """One sentence with the field, the value and what is allowed."""
+    """One sentence with field, value and what is allowed."""
     ordered = with_(order(count=3), "locality", slice=3)
     with pytest.raises(InputError) as caught:
         plan(with_(ordered, part, **fields))
@@ -311,7 +312,7 @@ def test_shared_nodes_exclude_spares_and_slices(part: str, fields: dict[str, Any
 
 
 def test_order_of_an_earlier_version_reads_the_same() -> None:
-    """A stored plan without the new fields has their defaults, which ask nothing of anybody."""
+    """New fields that a stored plan doesn't have get their defaults, which change nothing."""
     found = plan(order(count=2))
     assert isinstance(found, Plan)
     document = found.model_dump(mode="json")
@@ -326,7 +327,7 @@ def with_(ordered: Order, part: str, **fields: Any) -> Order:
 
 
 def test_ethernet_site_example_is_planned() -> None:
-    """Whole adapters are of GPU nodes, on leaves of a pair; virtual functions are of the host with the bond."""
+    """Whole adapters are on GPU nodes, on leaves of a pair; virtual functions are on the host with the bond."""
     site = load_site(EXAMPLES / "sites" / "roce" / "site.yaml")
     can = static_capabilities(site)
 

@@ -1,4 +1,4 @@
-"""The plan of a large pod as text: what a person can read; JSON has the rest."""
+"""The plan of a large pod as text that a person can read; JSON has the rest."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def text(count: int, spare: int = 0) -> str:
 
 
 def test_large_pod_is_listed_by_leaf() -> None:
-    """35 leaves with how many nodes and from which to which; a few servers, and how many more there are."""
+    """35 leaves, each with its number of nodes, the first and the last; a few servers and how many more there are."""
     lines = text(690, spare=10).splitlines()
     assert len(lines) < 120
     assert max(map(len, lines)) < 220

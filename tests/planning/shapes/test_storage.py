@@ -1,4 +1,4 @@
-"""What servers do with their storage: the user data as cloud-init reads it, and the script in it, run for real."""
+"""What servers do with their storage: the user data as cloud-init reads it, and its script, run for real."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def server(**fields: Any) -> ServerSpec:
 
 
 def parts(text: str | None) -> list[tuple[str, str]]:
-    """Content type and text of each part, as cloud-init walks them."""
+    """Content type and text of each part, as cloud-init goes through them."""
     assert text is not None
     message = email.message_from_string(text)
     return [(p.get_content_type(), str(p.get_payload())) for p in message.walk() if not p.is_multipart()]
@@ -59,7 +59,7 @@ def test_tenant_user_data_comes_first_unchanged() -> None:
 
 
 def test_tenant_mime_archive_stays_an_archive() -> None:
-    """Its parts keep their types, weft's comes after them."""
+    """Its parts keep their types, and weft's part comes after them."""
     own = (
         'Content-Type: multipart/mixed; boundary="===============weft-user-data=="\nMIME-Version: 1.0\n\n'
         "--===============weft-user-data==\nContent-Type: text/cloud-boothook\n\necho\n"
@@ -108,7 +108,7 @@ def test_machines_have_no_volumes_and_no_port_on_the_storage_network() -> None:
 
 
 def test_chosen_management_subnet_is_refused_without_storage_network() -> None:
-    """Access rules identify servers by these addresses: even an order without shares could take another pod's."""
+    """Access rules identify servers by these addresses, so even an order without shares could get another pod's."""
     asked = order(network={"management": "10.50.0.0/24"})
     with pytest.raises(InputError, match=r"network\.management.*must be omitted"):
         check_addresses(asked, "main", Storage(shares=True))
@@ -120,7 +120,7 @@ def test_chosen_management_subnet_is_refused_without_storage_network() -> None:
 
 
 class Guest:
-    """A guest's commands as scripts of a few lines that write down what they were asked."""
+    """A guest's commands as short scripts that record how they were called."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.bin, self.log = folder, folder / "bin", folder / "asked"
@@ -129,7 +129,7 @@ class Guest:
             self.command(name, "")
         self.command("systemctl", f'[ "$2" != data.mount ] || ! rm {folder}/refused 2> /dev/null')
         self.command("systemd-escape", 'basename "$2"')
-        # Seen as itself; the automount alone is `autofs`.
+        # a mount has its own type; an automount alone is `autofs`
         self.command("findmnt", f'[ "$1 $2" = "-t noautofs" ] && [ -e {folder}/mounted ]')
         self.command("sleep", "")
         self.command("lsblk", f"case $1 in -dnpo) cat {folder}/drives ;; *) echo one ;; esac")
@@ -148,7 +148,7 @@ class Guest:
         file.chmod(file.stat().st_mode | stat.S_IXUSR)
 
     def run(self, *mounts: Mount) -> list[str]:
-        """What was asked; the entries are in `fstab`."""
+        """Run the script; the commands it called. Its entries are in `fstab`."""
         text = with_mounts(None, mounts)
         assert text is not None
         for there in ("/etc/fstab", "/etc/systemd/system", "/var/log/weft-storage.log", "/dev/disk/by-id"):
@@ -170,8 +170,9 @@ def guest(tmp_path: Path) -> Guest:
 
 
 def test_nfs_is_mounted_once_and_listed_in_fstab(guest: Guest) -> None:
-    """A script that runs twice, as after a new instance id, makes no second entry. The automount, which doesn't give
-    up, is there before the first attempt: what is written meanwhile isn't on the root disk.
+    """A script that runs twice, as after a new instance id, makes no second entry. The automount exists before the
+    first
+    attempt and stays, so that what is written meanwhile isn't on the root disk.
     """
     (guest.folder / "refused").touch()
     mount = Mount("nfs", "/data", "10.0.0.9:/shares/x", "rw,hard")
@@ -186,7 +187,7 @@ def test_nfs_is_mounted_once_and_listed_in_fstab(guest: Guest) -> None:
 
 @pytest.mark.parametrize("entry", [SHARE, {"export": "home", "mount": "/data"}])
 def test_unmounted_nfs_is_retried_at_each_access(entry: dict[str, object]) -> None:
-    """Meanwhile nothing can write to the folder beneath; the same for the site's exports, with their own options."""
+    """Meanwhile nothing can write to the folder beneath. The site's exports have their own options."""
     text = server(storage=[entry]).user_data
     assert text is not None
     (options,) = re.findall(r"^nfs '.*' /data (\S+) <", text, re.MULTILINE)
@@ -196,7 +197,7 @@ def test_unmounted_nfs_is_retried_at_each_access(entry: dict[str, object]) -> No
 
 
 def test_empty_drives_become_one_striped_file_system(guest: Guest) -> None:
-    """Those with a file system are left alone."""
+    """Drives with a file system aren't changed."""
     (guest.folder / "drives").write_text("/dev/sda\n/dev/nvme0n1\n/dev/nvme1n1\n/dev/nvme2n1\n")
     (guest.folder / "used").write_text("/dev/nvme0n1\n")
     asked = guest.run(Mount("scratch", "/scratch"))
@@ -222,18 +223,18 @@ VOLUME = "4f1e0000-aaaa-4bbb-8ccc-000000000001"
 
 
 def plugged(guest: Guest) -> Path:
-    """The folder of names of devices, among them the volume's."""
+    """The folder with the names of devices, among them the volume's."""
     by_id = guest.folder / "by-id"
     by_id.mkdir()
     device = guest.folder / "device"
-    os.mknod(device, stat.S_IFBLK | 0o600, os.makedev(7, 255))  # nothing opens it
+    os.mknod(device, stat.S_IFBLK | 0o600, os.makedev(7, 255))  # no command opens it
     for name in ("virtio-4f1e0000-aaaa-4bbb-8-part1", "virtio-4f1e0000-aaaa-4bbb-8", "virtio-other"):
         (by_id / name).symlink_to(device)
     return by_id
 
 
 def test_existing_volume_is_mounted_with_its_own_file_system(guest: Guest) -> None:
-    """Raw data and ciphers look like nothing; two clones have one UUID."""
+    """Raw data and ciphers look empty, and two clones have the same UUID."""
     plugged(guest)
     existing = Mount("volume", "/work", VOLUME, "existing")
     (guest.folder / "type").write_text("")
@@ -246,13 +247,13 @@ def test_existing_volume_is_mounted_with_its_own_file_system(guest: Guest) -> No
 
 
 def test_unreadable_volume_is_not_formatted(guest: Guest) -> None:
-    """blkid ends with 2 then, too."""
+    """blkid exits with 2 in this case too."""
     plugged(guest)
     guest.command("dd", "exit 1")
     assert not [a for a in guest.run(Mount("volume", "/work", VOLUME, "new")) if a.startswith("mkfs")]
 
 
-def test_user_data_marks_new_volumes() -> None:
+def test_user_data_says_which_volumes_are_new_and_which_exist() -> None:
     entries = [
         {"volume": "a", "size": "1GiB", "mount": "/a"},
         {"volume": "b", "existing": [VOLUME, "other"], "mount": "/b"},
@@ -262,7 +263,7 @@ def test_user_data_marks_new_volumes() -> None:
 
 
 def test_blank_volume_is_found_by_id_and_formatted(guest: Guest) -> None:
-    """By the first 20 characters of its id, as virtio shows a serial number; its partitions don't count."""
+    """By the first 20 characters of its id, which virtio has as serial number; its partitions don't count."""
     by_id, volume = plugged(guest), Mount("volume", "/work", VOLUME, "new")
     asked = guest.run(volume)
     assert "mkfs.ext4 -q /by-id/virtio-4f1e0000-aaaa-4bbb-8" in asked

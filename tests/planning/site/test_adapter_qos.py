@@ -1,4 +1,4 @@
-"""Adapters' settings for RoCE, as hosts tell them with iproute2's `dcb` and `ip`."""
+"""Adapters' settings for RoCE, as hosts report them with iproute2's `dcb` and `ip`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def site(**qos: Any) -> Site:
 
 
 def line(adapter: str, **other: Any) -> dict[str, Any]:
-    """As `dcb -j` and `ip -j` print it."""
+    """The line with an adapter's output of `dcb -j` and `ip -j`."""
     pfc = {"pfc_cap": 8, "macsec_bypass": False, "delay": 0, "prio_pfc": [n == 3 for n in range(8)]}
     row = {"adapter": adapter, "ecn": "3 ", "link": [{"ifname": "eth0", "mtu": 9000}], "pfc": pfc}
     return {**row, "app": {"dscp_prio": DSCP}, **other}
@@ -41,7 +41,9 @@ def differences(tmp_path: Path, *rows: object, name: str = "roce01.json", **qos:
 
 def test_matching_adapters_have_no_differences(tmp_path: Path) -> None:
     assert differences(tmp_path, line("mlx5_0"), line("mlx5_1")) == ()
-    assert differences(tmp_path, line("mlx5_0", ecn=None), line("mlx5_1", ecn=None)) == (), "what isn't said"
+    assert differences(tmp_path, line("mlx5_0", ecn=None), line("mlx5_1", ecn=None)) == (), (
+        "a setting that isn't reported isn't compared"
+    )
     assert differences(tmp_path, line("mlx5_0"), line("mlx5_1"), line("eth7", link=[{"mtu": 1500}])) == ()
 
 
@@ -94,7 +96,7 @@ def test_malformed_input_is_refused_with_its_line(tmp_path: Path, rows: list[obj
 
 
 def test_documented_command_is_valid_shell(tmp_path: Path) -> None:
-    """With an adapter in a tree of files, and programs that say what iproute2 would."""
+    """With an adapter in a tree of files, and stand-ins for iproute2's programs."""
     page = (Path(__file__).parents[3] / "docs" / "fabric-ethernet.md").read_text()
     script = page.split("created there with iproute2")[1].split("```sh\n")[1].split("```")[0]
     tree, programs = tmp_path / "sys", tmp_path / "bin"
@@ -126,7 +128,7 @@ def test_documented_command_is_valid_shell(tmp_path: Path) -> None:
 
 
 def test_uncompared_adapters_are_reported(tmp_path: Path) -> None:
-    """An empty difference doesn't cover settings that weren't reported."""
+    """No difference doesn't mean that an adapter without reported settings is right."""
     file = tmp_path / "roce01.json"
     file.write_text("\n".join(json.dumps(line(f"mlx5_{n}", ecn=None)) for n in (0, 1)))
     differences, notes = compare_adapters(site(), [str(file)])

@@ -1,4 +1,4 @@
-"""Where a machine's BMC may be."""
+"""Which networks a machine's BMC may be on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def site(**more: Any) -> Site:
 
 
 def described() -> Site:
-    """With a network for BMCs, and the first machine's interface on it."""
+    """The site with a network for BMCs, and the first machine's interface on it."""
     bare = site()
     document = bare.model_dump(mode="json")
     document["networks"] = {

@@ -15,7 +15,9 @@ PCI = "0000:40:00.0"
 
 
 def bonded(**other: Any) -> Callable[[Document], None]:
-    """The first adapter is a bond of both functions of its NIC, with an aggregation on each leaf of an MLAG pair."""
+    """A site whose first adapter is a bond of both functions of its NIC, with an aggregation on each leaf of an MLAG
+    pair.
+    """
 
     def change(document: Document) -> None:
         hca = document["nodes"][0]["hcas"][0]
@@ -44,7 +46,7 @@ def test_correct_vf_lag_is_accepted() -> None:
     assert problems(bonded()) == []
     assert problems(bonded(bond_mode="balance-xor")) == []
     assert problems(bonded(vfs=0, vf_pci=None, eswitch=None)) == [], "a whole adapter needs no switchdev"
-    assert problems(bonded(), no_bundle) == [], "an aggregation of one leaf has both cables"
+    assert problems(bonded(), no_bundle) == [], "one leaf's aggregation has both cables"
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,7 @@ def test_aggregation_over_two_leaves_needs_their_peer_link() -> None:
 
     [found] = problems(bonded(), no_peer)
     assert "ends on one MLAG pair: no link of tor01 and tor02 is a peer link" in found
-    assert problems(bonded(bond_mode="active-backup"), no_peer) == [], "failover needs none"
+    assert problems(bonded(bond_mode="active-backup"), no_peer) == [], "failover needs no peer link"
 
 
 def test_plain_port_is_not_an_aggregation() -> None:
@@ -112,7 +114,7 @@ def test_failover_needs_both_ports() -> None:
 
 
 def test_breakout_ports_are_accepted() -> None:
-    """`Ethernet7/1`, `swp7s0`: one of the ports that a cable of four lanes is broken out to."""
+    """`Ethernet7/1`, `swp7s0`: one of the ports that a cable of four lanes is split into."""
 
     def broken_out(document: Document) -> None:
         document["nodes"][0]["hcas"][0]["switch_port"] = "tor01/Ethernet7/1"

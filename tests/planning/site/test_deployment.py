@@ -21,11 +21,11 @@ LDAP = """      ldap_domains:
 
 
 def mistakes(folder: Path, old: str, new: str) -> list[str]:
-    """What is wrong with the example once this is changed in it, without lines."""
+    """What is wrong with the example after this change, without line numbers."""
     shutil.copytree(RDG, folder / "rdg")
     site = folder / "rdg" / "site.yaml"
     text = site.read_text()
-    assert text.count(old) == 1, f"{old!r} is {text.count(old)} times there"
+    assert text.count(old) == 1, f"{old!r} occurs {text.count(old)} times"
     site.write_text(text.replace(old, new))
     try:
         load_site(site)
@@ -47,7 +47,7 @@ def ldap(name: str, url: str) -> str:
     ],
 )
 def test_valid_deployments_are_accepted(tmp_path: Path, old: str, new: str) -> None:
-    """The positive controls of the table below."""
+    """The changes of the table below in a valid form."""
     assert mistakes(tmp_path, old, new) == []
 
 
@@ -178,7 +178,7 @@ def test_mistakes_are_reported(tmp_path: Path, old: str, new: str, sentence: str
 
 
 def test_weft_address_is_required_if_neutron_notifies_it(tmp_path: Path) -> None:
-    """A fabric with tenants' networks, and neither UFM nor weft to tell of them."""
+    """The fabric has tenants' networks, and Neutron reports them to weft and not to UFM."""
     shutil.copytree(RDG, tmp_path / "rdg")
     site = tmp_path / "rdg" / "site.yaml"
     lines = [line for line in site.read_text().splitlines() if "sdn_url" not in line]

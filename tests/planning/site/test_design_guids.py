@@ -1,4 +1,4 @@
-"""`weft site design --guids`: real GUIDs instead of placeholders, each row checked before anything is written."""
+"""`weft site design --guids`: real GUIDs instead of placeholders; every row is checked before anything is written."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def design(capsys: pytest.CaptureFixture[str], rows: list[str]) -> tuple[int, st
 
 
 def leaf(capsys: pytest.CaptureFixture[str]) -> str:
-    """A leaf's name in this design."""
+    """The name of a leaf in this design."""
     assert (
         main(["site", "design", "--servers", "4", "--radix", "4", "--rails", "2", "--output", "names"]) == 0
     )
@@ -41,7 +41,7 @@ def leaf(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_listed_guids_replace_placeholders(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Those of the list, in any spelling; the others keep theirs, and their number is said."""
+    """In any spelling; other devices keep their placeholders, and their number is reported."""
     name = leaf(capsys)
     code, said = design(capsys, [row.replace("leaf1", name) for row in ROWS])
     assert code == 0, said

@@ -1,4 +1,4 @@
-"""What one site changes of another, by field and name."""
+"""What changes from one site to another, by field and name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_first_site_adds_everything() -> None:
 
 
 def test_rows_are_added_removed_and_changed_by_name() -> None:
-    """Cables by their ends; of a row and of a policy the fields that differ are named."""
+    """Cables by their ends; for a changed row or policy the fields are named."""
     before = small_site()
     first, second, *rest = before.nodes
     link = before.links[0]

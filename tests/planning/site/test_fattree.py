@@ -1,4 +1,4 @@
-"""The fat-tree planner: the reference, every port once, the smallest that holds the servers; its files and picture."""
+"""The fat-tree planner: the reference designs, every port used once, the smallest design; its files and picture."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from weft.planning.site.fattree import FatTree, design
 
 
 def test_design_matches_the_reference() -> None:
-    """20 spines and 40 leaves for 800 servers on 40-port switches, one switch up to 40."""
+    """20 spines and 40 leaves for 800 servers on 40-port switches; one switch up to 40 servers."""
     tree = design(800, 40)
     assert (tree.levels, tree.spines, tree.leaves, tree.cores) == (2, 20, 40, 0)
     assert (tree.cables, tree.oversubscription, tree.capacity) == (1600, 1.0, 800)
@@ -29,7 +29,7 @@ def test_design_matches_the_reference() -> None:
 
 
 def test_largest_three_level_design_is_possible() -> None:
-    """k³/4 servers: 40-port switches hold 16,000 in 40 pods; one more is refused with the limit."""
+    """k³/4 servers: 40-port switches hold 16,000 in 40 blocks; one more is refused with the limit."""
     tree = design(16_000, 40)
     assert (tree.blocks, tree.leaves, tree.spines, tree.cores) == (40, 800, 800, 400)
     with pytest.raises(InputError, match="servers: 16001 is not allowed: at most 16000"):
@@ -37,7 +37,7 @@ def test_largest_three_level_design_is_possible() -> None:
 
 
 def test_design_uses_fewest_switches_except_for_larger_blocks() -> None:
-    """Beyond two levels the number of pods is chosen: what a tenth more switches buys is taken, not more."""
+    """Beyond two levels up to a tenth more switches are accepted for fewer blocks."""
     tree = design(1000, 40)
     assert (tree.blocks, tree.leaves, tree.spines, tree.cores) == (
         10,
@@ -57,7 +57,9 @@ def test_design_uses_fewest_switches_except_for_larger_blocks() -> None:
 
 
 def check_by_the_tables(files: dict[str, str], radix: int, ratio: float) -> None:
-    """From the tables alone: ports once and on the switch, every adapter one cable, in one piece, no thinner above."""
+    """Check by the tables alone: ports used once and existing, one cable for each adapter, connected, no thinner
+    above.
+    """
     tables = {
         name: list(csv.DictReader(io.StringIO(text))) for name, text in files.items() if name[-3:] == "csv"
     }
@@ -104,7 +106,7 @@ def check_by_the_tables(files: dict[str, str], radix: int, ratio: float) -> None
 @pytest.mark.parametrize("oversubscription", [1, 1.5, 3])
 @pytest.mark.parametrize("rails", [1, 2, 8])
 def test_every_design_can_be_wired(radix: int, oversubscription: float, rails: int) -> None:
-    """All sizes from one server to three levels, by what is in the tables that are written."""
+    """All sizes from one server to three levels, checked by the tables that are written."""
     for servers in (1, radix, radix + 1, radix * 2, radix * radix // 2 + 1):
         try:
             tree = design(servers, radix, oversubscription, rails)
@@ -123,7 +125,7 @@ def test_every_design_can_be_wired(radix: int, oversubscription: float, rails: i
     ("servers", "radix", "rails"), [(10, 16, 1), (10, 16, 2), (64, 64, 8), (130, 16, 1), (3, 4, 2)]
 )
 def test_exported_design_is_a_valid_site(tmp_path: Path, servers: int, radix: int, rails: int) -> None:
-    """What the planner writes is read and checked as any site file; a group's rails are one leaf of the topology."""
+    """It passes the checks of any site file; a group's rails are one leaf of the topology."""
     tree = design(servers, radix, rails=rails, fabric="ib0")
     for name, text in site_files(tree, "planned", "ib0").items():
         (tmp_path / name).write_text(text)
@@ -141,7 +143,7 @@ def test_exported_design_is_a_valid_site(tmp_path: Path, servers: int, radix: in
 
 
 def drawn(tree: FatTree) -> tuple[int, int, str]:
-    """Boxes, cabled pairs, and all text of a picture."""
+    """The boxes, the cabled pairs and all text of a picture."""
     root = ElementTree.fromstring(picture(tree))
     space = "{http://www.w3.org/2000/svg}"
     boxes = [x for x in root.iter(f"{space}rect") if x.find(f"{space}title") is not None]
@@ -150,7 +152,9 @@ def drawn(tree: FatTree) -> tuple[int, int, str]:
 
 
 def test_picture_shows_every_switch_or_all_blocks_and_one_in_full() -> None:
-    """One switch, 60 switches with 800 cables between them, 40 pods and the first in full; of many pods the first."""
+    """One switch; 60 switches with 800 cables between them; 40 blocks and the first in full; of many blocks the
+    first ones.
+    """
     boxes, pairs, text = drawn(design(40, 40))
     assert (boxes, pairs) == (1, 0)
     assert "40 servers on 40-port switches: 1 switch" in text
@@ -179,7 +183,7 @@ def test_picture_shows_every_switch_or_all_blocks_and_one_in_full() -> None:
     ],
 )
 def test_impossible_design_is_an_input_error(fields: dict[str, int], sentence: str) -> None:
-    """The field, the value and what is allowed."""
+    """With field, value and what is allowed."""
     with pytest.raises(InputError, match=sentence):
         design(**fields)
 
@@ -196,7 +200,7 @@ def test_invalid_site_names_are_refused(
 
 
 def test_numeric_name_stays_text_in_yaml(tmp_path: Path) -> None:
-    """Also one that YAML would read as a boolean."""
+    """Also a name that YAML would read as a boolean."""
     for name in ("123", "true", "null"):
         for file, text in site_files(design(3), name, "1e3").items():
             (tmp_path / file).write_text(text.replace(",ib0,", ",1e3,"))

@@ -1,4 +1,4 @@
-"""Addresses of virtual functions that a site gives by itself: each of them has its own, and no adapter has it."""
+"""Addresses of virtual functions that the site defines: each function has its own, and no adapter has it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def found(*hcas: dict[str, Any]) -> list[tuple[str, object, str]]:
 
 
 def test_function_addresses_count_up_from_the_first() -> None:
-    """And their GUIDs are their MAC addresses with two zero bytes in the middle."""
+    """Their GUIDs are the MAC addresses with two zero bytes in the middle."""
     hca = SITE.nodes[0].hcas[0].model_copy(update={"vf_mac": BASE, "vfs": 8})
     assert [mac_of(hca, i) for i in (0, 3)] == [BASE, "02:00:00:00:00:13"]
     assert guid_of(mac_of(hca, 3)) == 0x0200000000000013
@@ -46,7 +46,7 @@ def test_adjacent_blocks_are_accepted() -> None:
 
 @pytest.mark.parametrize("first", [BASE, "02:00:00:00:00:17", "02:00:00:00:00:09"])
 def test_overlapping_blocks_are_refused(first: str) -> None:
-    """By one address, at either end; the error names the later block, and the owner of the earlier one."""
+    """By one address at either end; the error names the later block and the owner of the earlier one."""
     [(place, value, said)] = found({"vf_mac": BASE, "vfs": 8}, {"vf_mac": first, "vfs": 8})
     later = 0 if first < BASE else 1
     assert place == f"nodes.{later}.hcas.0.vf_mac" and value == (BASE if later == 0 else first)
@@ -63,7 +63,7 @@ def test_adapter_mac_inside_a_block_is_refused(last: str) -> None:
 
 @pytest.mark.parametrize("field", ["guid", "port_guid"])
 def test_adapter_guid_equal_to_a_functions_is_refused(field: str) -> None:
-    """A GUID that was made of a MAC address in the same way."""
+    """A function's GUID follows from its MAC address."""
     [(place, _, said)] = found({"vf_mac": BASE, "vfs": 8}, {field: 0x0200000000000015})
     assert place == "nodes.0.hcas.0.vf_mac" and "02:00:00:00:00:15" in said
     assert found({"vf_mac": BASE, "vfs": 8}, {field: 0x0200000000000018}) == []
@@ -74,7 +74,7 @@ def test_adapter_guid_equal_to_a_functions_is_refused(field: str) -> None:
     "first", ["01:00:00:00:00:10", "03:00:00:00:00:10", "00:ff:ff:ff:ff:f9", "fe:ff:ff:ff:ff:f9"]
 )
 def test_invalid_function_addresses_are_refused(first: str) -> None:
-    """Multicast, all of them or the last one only."""
+    """Multicast addresses, all of a block or only the last."""
     [(place, value, said)] = found({"vf_mac": first, "vfs": 8})
     assert (place, value) == ("nodes.0.hcas.0.vf_mac", first) and "unicast" in said and "8 addresses" in said
 
@@ -90,7 +90,7 @@ def test_addresses_without_functions_are_refused(field: str, value: str) -> None
 
 
 def test_site_file_error_names_the_field(tmp_path: Path) -> None:
-    """In the words of the file, and nothing of it is taken."""
+    """As the file spells it; no part of the file is accepted."""
     document = LAB.model_dump(mode="json", exclude_none=True)
     row = next(n for n in document["nodes"] if n.get("hcas"))
     row["hcas"][0] |= {"vf_mac": "01:00:00:00:00:10", "vfs": 8}

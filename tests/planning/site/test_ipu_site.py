@@ -1,4 +1,4 @@
-"""What can be wrong with IPU-PODs in a site file, each reported in one sentence."""
+"""Mistakes about IPU-PODs in a site file, each reported in one sentence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def errors(folder: Path) -> list[str]:
 
 
 def changed(folder: Path, file: str, old: str, new: str) -> list[str]:
-    """Errors of the example with one text replaced once."""
+    """The errors of the example after one text was replaced once."""
     shutil.copytree(EXAMPLE, folder, dirs_exist_ok=True)
     text = (folder / file).read_text()
     assert old in text, old
@@ -177,7 +177,6 @@ def test_mistake_is_reported_at_its_row(tmp_path: Path, file: str, old: str, new
 
 
 def test_site_needs_a_fabric_or_ipu_pods(tmp_path: Path) -> None:
-    """Neither a fabric nor an IPU-POD: that is no site."""
     shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
     lines = (tmp_path / "site.yaml").read_text().splitlines()
     start, end = lines.index("ipu_pods:"), lines.index("racks:")
@@ -187,7 +186,7 @@ def test_site_needs_a_fabric_or_ipu_pods(tmp_path: Path) -> None:
 
 
 def test_hints_name_what_prevents_orders(tmp_path: Path) -> None:
-    """An IPU-POD without Poplar servers or controller nodes is a site, and worth a word."""
+    """An IPU-POD without Poplar servers or controller nodes is valid, with a hint."""
     site = load_site(EXAMPLE / "site.yaml")
     bare = site.model_copy(update={"nodes": ()})
     assert [h for h in hints(bare) if "IPU-POD" in h] == [
@@ -198,7 +197,9 @@ def test_hints_name_what_prevents_orders(tmp_path: Path) -> None:
 
 
 def test_cleartext_keys_are_reported_explicitly(tmp_path: Path) -> None:
-    """Without the agents' authority a site is refused, or says that keys may be read; then the check repeats it."""
+    """Without the agents' authority the site is refused, unless it says that keys may be read; then the check gives
+    a hint.
+    """
     shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
     text = (tmp_path / "site.yaml").read_text()
     start, end = text.index("      agents_ca:"), text.index("    bmc:")

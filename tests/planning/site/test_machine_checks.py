@@ -1,4 +1,4 @@
-"""A site's bare-metal machines, as Nova and Ironic take them."""
+"""A site's bare-metal machines, as Nova and Ironic require them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def changed(by: str, network: str) -> Site:
     ("by", "same", "refused"), [("nova", True, True), ("nova", False, False), ("ironic", True, False)]
 )
 def test_nova_machines_need_separate_management_physical_network(by: str, same: bool, refused: bool) -> None:
-    """Ironic would attach management's port to an adapter for RDMA, and the other way round."""
+    """Ironic would attach the management port to an adapter for RDMA, or the reverse."""
     network = ethernet(site()).fabrics["ib0"].physical_network if same else "elsewhere"
     path = ("clouds", "lab", "management", "physical_network")
     found = [allowed for where, _, allowed in check_site(changed(by, network)) if where == path]
@@ -32,7 +32,7 @@ def test_nova_machines_need_separate_management_physical_network(by: str, same: 
 
 
 def test_machine_owners_give_a_hint() -> None:
-    """Only operators know whose projects these are."""
+    """Only operators know whose projects they are."""
     document = site().model_dump(mode="json")
     assert not [h for h in hints(site()) if "owns in Ironic" in h]
     document["clouds"]["lab"]["machine_owners"] = ["f00d"]

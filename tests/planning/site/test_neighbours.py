@@ -1,4 +1,4 @@
-"""Ethernet cables by LLDP against the site: what lldpd really prints, and Ironic's inspection data."""
+"""Ethernet cables by LLDP against the site: real output of lldpd, and Ironic's inspection data."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def differences(site: Site, *files: str) -> list[str]:
 
 
 def test_matching_cables_have_no_differences(hardware: HardwareList) -> None:
-    """What lldpd prints on the two hosts: no difference, although they call their interfaces otherwise."""
+    """Although the hosts' own names for their interfaces differ."""
     assert differences(site(hardware), "gpu1.json", "gpu2.json") == []
 
 
 def test_switch_reports_all_its_ports(hardware: HardwareList) -> None:
-    """The two hosts match; cables that it doesn't hear are missing, including its own management port."""
+    """The two hosts match; cables that it doesn't report are missing, also that of its own management port."""
     assert differences(site(hardware), "tor1.json") == [
         "missing cable: tor1/eth0 isn't seen on port Ethernet7 of mgmt1",
         "missing cable: ipum1/rnic isn't seen on port swp1 of tor1",
@@ -68,7 +68,7 @@ def test_switch_reports_all_its_ports(hardware: HardwareList) -> None:
 
 
 def test_host_does_not_report_its_bmcs_cable(hardware: HardwareList) -> None:
-    """Unknown isn't missing: the BMC's cable is missing only where its switch was asked."""
+    """The BMC's cable is missing only if the BMC's switch was asked."""
     hardware.spoil(
         "gpu1", bmc_mac="2c:ea:7f:00:00:02", bmc_address="10.3.0.11", bmc_switch="tor1", bmc_port="swp12"
     )
@@ -78,7 +78,7 @@ def test_host_does_not_report_its_bmcs_cable(hardware: HardwareList) -> None:
 
 
 def test_names_with_domain_match_the_site(hardware: HardwareList, tmp_path: Path) -> None:
-    """Names of the device that was asked, by its file's name, and of its neighbours; the other way round, too."""
+    """The name of the asked device (its file's name) and those of its neighbours."""
     made = site(hardware)
     text = (HEARD / "gpu1.json").read_text()
     (tmp_path / "gpu1.dc.example.json").write_text(text.replace('"tor1"', '"TOR1.dc.example"'))
@@ -86,7 +86,7 @@ def test_names_with_domain_match_the_site(hardware: HardwareList, tmp_path: Path
     both = [str(tmp_path / "gpu1.dc.example.json"), str(tmp_path / "gpu1.json")]
     (tmp_path / "gpu1.json").write_text(text.replace("swp9", "swp20"))
     assert [d.kind for d in compare_lldp(made, both)] == ["unknown cable"], (
-        "two files of one host are one host's"
+        "these are two files of the same host"
     )
     switch = (HEARD / "tor1.json").read_text()
     for name in ("gpu1", "gpu2"):
@@ -97,7 +97,7 @@ def test_names_with_domain_match_the_site(hardware: HardwareList, tmp_path: Path
 
 
 def test_second_neighbour_of_a_port_changes_no_comparison(hardware: HardwareList, tmp_path: Path) -> None:
-    """An adapter's firmware speaks beside its host, in any order."""
+    """An adapter's firmware sends too, in any order with its host."""
     made = site(hardware)
     document = json.loads((HEARD / "tor1.json").read_text())
     interfaces = document["lldp"][0]["interface"]
@@ -113,7 +113,7 @@ def test_second_neighbour_of_a_port_changes_no_comparison(hardware: HardwareList
 
 
 def test_swapped_cables_are_reported(hardware: HardwareList) -> None:
-    """By the hosts' own word, and by the switch's, which knows MAC addresses."""
+    """From the host's side, and from the switch's, which knows MAC addresses."""
     hardware.spoil("gpu1", eth0_port="swp10")
     hardware.spoil("gpu2", eth0_port="swp9")
     expected = [
@@ -127,7 +127,7 @@ def test_swapped_cables_are_reported(hardware: HardwareList) -> None:
 
 
 def test_unknown_cable_is_reported(hardware: HardwareList) -> None:
-    """A host on another port: missing at its own port, and unknown at the other."""
+    """A host on another port: missing at its own port, unknown at the other."""
     hardware.spoil("gpu1", eth0_port="swp20")
     assert differences(site(hardware), "gpu1.json") == [
         "missing cable: gpu1/eth0 isn't seen on port swp20 of tor1",
@@ -136,7 +136,7 @@ def test_unknown_cable_is_reported(hardware: HardwareList) -> None:
 
 
 def test_unknown_device_is_reported(hardware: HardwareList) -> None:
-    """The unknown device is reported, so that a wrong file name doesn't look like no difference."""
+    """Otherwise a wrong file name would look like no difference."""
     del hardware.rows["gpu2"]
     assert differences(site(hardware), "gpu2.json") == [
         "unknown node: gpu2 was queried, but isn't in the site",
@@ -145,7 +145,9 @@ def test_unknown_device_is_reported(hardware: HardwareList) -> None:
 
 
 def test_bond_links_match_their_aggregation(tmp_path: Path) -> None:
-    """The site names aggregations of two leaves, LLDP their links: which is in which isn't known, but the host is."""
+    """The site has an aggregation on each of two leaves, LLDP has its links; only the host must match, not the
+    order.
+    """
     plan = leaf_spine("eos", hosts_each=2, mlag=True)
     made = ethernet_site(plan, dict.fromkeys(plan.by_name, "https://127.0.0.1"), None, None)
     both = [
@@ -198,7 +200,7 @@ def test_ironic_inspection_gives_the_same_result(hardware: HardwareList, tmp_pat
      '{"inventory": {}, "plugin_data": {"valid_interfaces": {}}}', "[" * 100_000],
 )  # fmt: skip
 def test_unknown_file_formats_are_refused(hardware: HardwareList, tmp_path: Path, text: str) -> None:
-    """Empty, another format of lldpcli, cut off, deeply nested: refused with the file's name, never `no difference`."""
+    """Empty, another format of lldpcli, cut off, deeply nested: the error names the file."""
     made = site(hardware)
     (tmp_path / "tor1.json").write_text(text)
     with pytest.raises(InputErrors, match="lldpcli -f json0"):
@@ -206,7 +208,7 @@ def test_unknown_file_formats_are_refused(hardware: HardwareList, tmp_path: Path
 
 
 def test_command_reports_differences(hardware: HardwareList, tmp_path: Path, capsys: Any) -> None:
-    """Exit code 1, a line each; two files of one device are a mistake."""
+    """Exit code 1 and a line each; two files of one device are an error."""
     hardware.spoil("gpu1", eth0_port="swp20")
     hardware.write()
     hardware.imported(tmp_path / "out")
@@ -225,8 +227,10 @@ def lldpctl(**rows: Any) -> str:
 
 
 def test_lldpcli_json_format_is_read(tmp_path: Path) -> None:
-    """By name instead of lists; one interface alone isn't in a list, and a neighbour without a name is known by its MAC
-    address."""
+    """Objects by name instead of lists; a single interface isn't in a list, and a neighbour without a name is
+    identified by its
+    MAC address.
+    """
     port = {"id": {"type": "ifname", "value": "swp9"}, "descr": "to gpu1", "ttl": "120"}
     mac = {"type": "mac", "value": "02:00:00:00:10:01"}
     named = {
@@ -245,7 +249,7 @@ def test_lldpcli_json_format_is_read(tmp_path: Path) -> None:
 
 
 def test_unnamed_neighbour_is_identified_by_mac(hardware: HardwareList, tmp_path: Path) -> None:
-    """An adapter's firmware; an unknown MAC address is ignored."""
+    """Such as an adapter's firmware; an unknown MAC address is ignored."""
     made, rows = site(hardware), {}
     for n, mac in ((9, "02:00:00:00:09:01"), (10, "02:00:00:00:10:99")):
         who = {"id": {"type": "mac", "value": mac}}
@@ -268,14 +272,14 @@ def test_unnamed_neighbour_is_identified_by_mac(hardware: HardwareList, tmp_path
     ],
 )
 def test_ports_are_identified_by_id_or_description(said: str, described: str | None, port: str) -> None:
-    """A description counts only where the id is no port's name in the form of the site's."""
+    """A description is used only if the id isn't a port's name as the site spells them."""
     names = PortNames([("leaf1", "Ethernet16"), ("leaf1", "Ethernet20")])
     assert names.find("leaf1", LldpNeighbour("eno1", "leaf1", said, None, described)) == port
     assert names.find("leaf2", LldpNeighbour("eno1", "leaf2", said, None, described)) == said
 
 
 def test_each_link_of_a_bond_is_a_cable(hardware: HardwareList) -> None:
-    """All of them are its host's, and one that isn't heard is missing."""
+    """Each belongs to the host, and one that isn't reported is missing."""
     hardware.spoil("gpu1", eth0_bond_ports="tor1/swp20")
     made = site(hardware)
     heard = [LldpNeighbour("ens1f0", "tor1", "swp9"), LldpNeighbour("ens1f1", "TOR1", "swp20")]
@@ -288,13 +292,13 @@ def test_each_link_of_a_bond_is_a_cable(hardware: HardwareList) -> None:
     "interface", ['"x"', '{"e0": null}', '[{"e0": {"via": "LLDP", "chassis": {}, "port": {}}}]']
 )
 def test_interface_of_another_form_is_reported(interface: str) -> None:
-    """In a sentence, and not in Python's words."""
+    """In a sentence, not as an exception of Python."""
     with pytest.raises(ValueError, match=r"an interface, chassis or port in it is of another form$"):
         neighbours_of(json.loads(f'{{"lldp": {{"interface": {interface}}}}}'))
 
 
 def test_neighbour_without_its_protocol_is_reported() -> None:
-    """It isn't left out, as one by CDP is."""
+    """It isn't ignored as a neighbour by CDP is."""
     one = {"chassis": {"tor1": {"id": {"type": "mac", "value": "02:00:00:00:00:01"}}}}
     one |= {"port": {"id": {"type": "ifname", "value": "swp9"}}}
     document = {"lldp": {"interface": {"eno1": one}}}
@@ -304,8 +308,8 @@ def test_neighbour_without_its_protocol_is_reported() -> None:
     assert neighbours_of({"lldp": {"interface": {"eno1": {**one, "via": "CDPv2"}}}}) == ()
 
 
-def test_second_neighbour_below_the_same_name_is_reported(hardware: HardwareList, tmp_path: Path) -> None:
-    """As older versions write `-f json`: a parser takes the last one."""
+def test_repeated_name_in_json_is_reported(hardware: HardwareList, tmp_path: Path) -> None:
+    """Older versions repeat a name for a second neighbour, of which a parser keeps only the last."""
     file = tmp_path / "gpu1.json"
     file.write_text('{"lldp": {"interface": {"eno1": {}, "eno1": {}}}}')
     with pytest.raises(InputErrors, match=r"json0 show neighbors.*a name occurs twice in one object"):

@@ -1,4 +1,4 @@
-"""Flavors and aggregates that weft makes, images whose properties it sets: the graph, each mistake by one sentence."""
+"""Flavors and aggregates that weft makes, and images whose properties it sets: the graph, and mistakes."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def keeping(how: str, **flavors: dict[str, Any]) -> Site:
 
 
 def test_aggregate_has_the_hosts_and_flavors_of_a_machine_type() -> None:
-    """No bare-metal flavors, and none that requests more or other accelerators than the machines have."""
+    """Without bare-metal flavors and those that request more or other accelerators than the machines have."""
     more = {"accelerators": {"type": "a100", "count": 64}}
     whole = keeping("aggregate", gpu2=GPU, cpu={}, metal={"bare_metal": True}, more=more)
     graph = site_graph(whole).by_key()

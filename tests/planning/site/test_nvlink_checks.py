@@ -1,4 +1,4 @@
-"""NVLink domains and rails as a site describes them: mistakes are reported at their rows."""
+"""NVLink domains and rails in a site: mistakes are reported at their rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.planning.site.check import hints
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    """The small site (four nodes on each of four leaves) with the first two leaves' nodes in domains of four."""
+    """The small site (four nodes on each of four leaves); the nodes of the first two leaves are in domains of four."""
     folder = Folder(tmp_path)
     rows = (folder.path / "nodes.csv").read_text().splitlines()
     domain = {f"gpu{n:02}": f"nvl{1 + (n - 1) // 4}" for n in range(1, 9)}
@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Folder:
 
 
 def test_nvlink_domains_are_inside_leaves(folder: Folder) -> None:
-    """Two nodes of a domain are nearer than two of a leaf without one."""
+    """Two nodes of a domain are nearer than two nodes of a leaf without one."""
     assert folder.errors() == []
     topology = Topology.of(load_site(folder.site), "ib")
     assert topology.levels[:3] == ("node", "nvlink_domain", "leaf")
@@ -34,7 +34,7 @@ def test_nvlink_domains_are_inside_leaves(folder: Folder) -> None:
 
 
 def test_domain_that_spans_leaves_is_refused(folder: Folder) -> None:
-    """A tray cabled elsewhere, or the wrong name: reported once, at the node."""
+    """A tray on another leaf or a wrong name is reported once, at the node."""
     folder.replace("nodes.csv", "gpu05,rack2,compute,nvl2", "gpu05,rack2,compute,nvl1")
     (error,) = folder.errors()
     assert error == (
@@ -44,7 +44,7 @@ def test_domain_that_spans_leaves_is_refused(folder: Folder) -> None:
 
 
 def test_node_has_at_most_one_domain(folder: Folder) -> None:
-    """A second row of a node is a second node of that name."""
+    """A second row for a node is a second node with its name."""
     folder.append("nodes.csv", "gpu01,rack1,compute,nvl2")
     assert any("node gpu01 already has it" in error for error in folder.errors())
     folder.replace("nodes.csv", "gpu02,rack1,compute,nvl1", 'gpu02,rack1,compute,"nvl1 nvl2"')
@@ -52,7 +52,7 @@ def test_node_has_at_most_one_domain(folder: Folder) -> None:
 
 
 def test_only_compute_nodes_may_be_in_a_domain(folder: Folder) -> None:
-    """A subnet manager's host in a domain is a mistake."""
+    """A subnet manager's host may not."""
     folder.replace("nodes.csv", "sm1,rack5,subnet-manager,", "sm1,rack5,subnet-manager,nvl1")
     assert folder.errors() == [
         "nodes.csv:18: nodes[16].nvlink_domain: 'nvl1' is not allowed: only for compute nodes; sm1 is a "
@@ -61,7 +61,7 @@ def test_only_compute_nodes_may_be_in_a_domain(folder: Folder) -> None:
 
 
 def test_nodes_of_a_domain_must_be_alike(folder: Folder) -> None:
-    """The same accelerators, as many."""
+    """The same type and number of accelerators."""
     text = (folder.path / "accelerators.csv").read_text().splitlines()
     less = [
         row
@@ -74,7 +74,7 @@ def test_nodes_of_a_domain_must_be_alike(folder: Folder) -> None:
 
 
 def test_single_node_domain_gives_a_hint(folder: Folder) -> None:
-    """Probably a misspelt name."""
+    """Its name is probably misspelt."""
     folder.replace("nodes.csv", "gpu08,rack2,compute,nvl2", "gpu08,rack2,compute,nvl-2")
     assert "NVLink domain nvl-2 has a single node" in hints(load_site(folder.site))
 
@@ -88,7 +88,7 @@ def railed(folder: Folder) -> None:
 
 
 def test_swapped_rails_are_found(folder: Folder) -> None:
-    """Adapters of a node on two leaves of one rail, since its second cable ends on the first rail's leaf."""
+    """A node has two adapters on leaves of one rail, since its second cable ends on the first rail's leaf."""
     railed(folder)
     found = [e for e in folder.errors() if "rail" in e]
     assert any(

@@ -1,4 +1,4 @@
-"""Ports and VLANs of the site's own networks on switches: what the graph has, and every mistake by one sentence."""
+"""Ports and VLANs of the site's own networks on switches: what the graph has, and every mistake with one sentence."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_port_mistakes_are_reported(port: str, said: str) -> None:
 
 
 def test_numeric_port_is_refused_where_weft_configures_ports() -> None:
-    """By its number a BMC's port would look unused, and could carry the storage network, too."""
+    """A BMC's port would look unused by its number, and could get the storage network too."""
     site = document(m1_bmc="31")
     plain = SiteNetwork.model_validate({**site.networks["gateways"].model_dump(mode="json"), "fabric": None})
     networks = {**site.networks, "gateways": plain}
@@ -105,7 +105,7 @@ def test_network_without_port_on_the_fabric_is_reported() -> None:
     assert (where, value) == ("networks.gateways.fabric", FABRIC) and "nothing on it is cabled" in allowed
 
 
-def test_switches_of_neutron_or_unreadable_ones_are_refused() -> None:
+def test_switches_that_neutron_configures_or_weft_can_not_read_are_refused() -> None:
     site = document()
     fabric = site.fabrics[FABRIC]
     switching = fabric.manager.switching

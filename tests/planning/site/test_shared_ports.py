@@ -1,4 +1,4 @@
-"""One switch port for two interfaces, and several for one: BMCs on a host's own port (NC-SI), and bonds."""
+"""One switch port for two interfaces, and several ports for one: BMCs on a host's own port (NC-SI), and bonds."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ENO2 = ENO1 | {"name": "eno2", "mac": "02:00:00:00:0c:02", "address": "10.4.0.12
 
 
 def checked(folder: Path, *interfaces: dict[str, str]) -> tuple[list[str], Site | None]:
-    """What is wrong with the site that has these interfaces."""
+    """What is wrong with the site if it has these interfaces."""
     (folder / "site.yaml").write_text(
         SITE + yaml.safe_dump({"interfaces": list(interfaces)}, sort_keys=False)
     )
@@ -56,13 +56,13 @@ def checked(folder: Path, *interfaces: dict[str, str]) -> tuple[list[str], Site 
 
 @pytest.mark.parametrize("port", ["swp3", "3"])
 def test_bmc_may_share_its_hosts_port(tmp_path: Path, port: str) -> None:
-    """In either order, by name or by number."""
+    """In either order, with the port by name or by number."""
     eno1 = ENO1 | {"port": port}
     assert checked(tmp_path, BMC, eno1)[0] == [] and checked(tmp_path, eno1, BMC)[0] == []
 
 
 def test_other_interfaces_may_not_share_a_port(tmp_path: Path) -> None:
-    """A third interface, two without a BMC, another host's BMC, and the BMC of a bare-metal machine for pods."""
+    """A third interface, two that aren't a BMC's, another host's BMC, the BMC of a bare-metal machine for pods."""
     unique = "'tor1/swp3' is not allowed: a switch port must be unique; "
     third = f"interfaces[2].port: {unique}host1.dc_1/bmc with host1.dc_1/eno_1 already has it"
     assert checked(tmp_path, BMC, ENO1, ENO2)[0] == [third]
@@ -78,7 +78,7 @@ def test_other_interfaces_may_not_share_a_port(tmp_path: Path) -> None:
 
 
 def test_bond_ports_are_not_shared(tmp_path: Path) -> None:
-    """Ports and MAC addresses of its links are taken, and are on no network that pods get."""
+    """Nor the MAC addresses of its links; its ports must exist."""
     bond = ENO1 | {"bond_ports": "tor2/swp3", "bond_macs": "02:00:00:00:0c:01 02:00:00:00:0c:07"}
     wrong, site = checked(tmp_path, bond)
     assert wrong == [] and site is not None
@@ -99,7 +99,7 @@ def test_bond_ports_are_not_shared(tmp_path: Path) -> None:
 
 
 def test_fabric_knows_every_link_of_a_bond(tmp_path: Path) -> None:
-    """Ports of hardware on a fabric's switches are looked at whatever is on them."""
+    """Ports of hardware on a fabric's switches are read whatever they carry."""
     bond = ENO1 | {"bond_ports": "leaf1/swp4"}
     text = yaml.safe_load(SITE)
     text["fabrics"]["roce"] = {
@@ -132,7 +132,9 @@ def test_fabric_knows_every_link_of_a_bond(tmp_path: Path) -> None:
 def test_host_names_have_only_characters_that_dns_allows(
     tmp_path: Path, device: str, name: str, host_name: str | None
 ) -> None:
-    """Dashes for other characters, and no domain if it would be too long; if still too long, it is refused."""
+    """Dashes replace other characters, and a domain that is too long is left out; a name that is too long is
+    refused.
+    """
     wrong, site = checked(tmp_path, ENO1 | {"device": device, "name": name})
     if host_name is None:
         assert len(wrong) == 1 and "device and interface don't make one" in wrong[0]

@@ -182,7 +182,7 @@ CASES: dict[str, tuple[str, str, str, list[str]]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_mistake_is_reported_at_its_row(folder: Folder, name: str) -> None:
-    """One spoiled row of the example gives exactly these sentences."""
+    """One changed row of the example gives exactly these sentences."""
     file, old, new, expected = CASES[name]
     folder.replace(file, old, new)
     assert folder.errors() == expected
@@ -270,7 +270,7 @@ def test_ufm_without_agents_gives_a_hint(folder: Folder) -> None:
 
 
 def test_cloud_and_fabric_with_the_same_name_are_refused(folder: Folder) -> None:
-    """`where` of a resource names a cloud or a fabric: it must not be both."""
+    """`where` of a resource names a cloud or a fabric, and must not fit both."""
     folder.replace("site.yaml", "  ib:\n", "  main:\n")
     assert (
         "site.yaml:25: fabrics.main: 'main' is not allowed: a fabric and a cloud can't have the same name"
@@ -294,7 +294,7 @@ def test_names_that_collide_externally_are_refused(folder: Folder) -> None:
 
 
 def test_fabric_in_two_pieces_is_refused(folder: Folder) -> None:
-    """Leaves that can't reach one another are not one fabric: the cut-off leaf is named."""
+    """Leaves that can't reach one another aren't one fabric; the leaf that is cut off is named."""
     links = [k for k in (folder.path / "links.csv").read_text().splitlines() if not k.startswith("leaf03,")]
     (folder.path / "links.csv").write_text("\n".join(links) + "\n")
     assert folder.errors() == [
@@ -304,7 +304,7 @@ def test_fabric_in_two_pieces_is_refused(folder: Folder) -> None:
 
 
 def test_nodes_must_name_their_cloud_if_there_are_several(folder: Folder) -> None:
-    """With several clouds a compute node must name its own, which must exist."""
+    """The cloud must exist."""
     text = folder.site.read_text()
     cloud = text[text.index("  main:") : text.index("fabrics:")].rstrip()
     other = cloud.replace("  main: ", "  west: ", 1).split("    flavors:")[0]
@@ -316,7 +316,7 @@ def test_nodes_must_name_their_cloud_if_there_are_several(folder: Folder) -> Non
 
 
 def test_two_nodes_with_one_nova_host_are_refused(folder: Folder) -> None:
-    """A Nova host, given or by a node's name, belongs to one node only."""
+    """The Nova host is given, or is the node's name."""
     folder.replace("nodes.csv", "name,rack,role", "name,rack,role,host")
     rows = (folder.path / "nodes.csv").read_text().splitlines()
     rows = [rows[0], *(f"{r}," for r in rows[1:])]
@@ -341,7 +341,7 @@ def test_duplicate_machine_id_is_refused(folder: Folder) -> None:
 
 
 def test_valid_site_may_have_hints(folder: Folder) -> None:
-    """No agents, no flavors and nodes without adapters are no errors, but are said."""
+    """No agents, no flavors, and nodes without adapters."""
     assert hints(load_site(SMALL / "site.yaml")) == ()
     text = folder.site.read_text()
     start, end = text.index("      agents:"), text.index("      ca:")
@@ -357,7 +357,7 @@ def test_valid_site_may_have_hints(folder: Folder) -> None:
 
 
 def test_cables_to_be_adopted_may_be_missing(folder: Folder) -> None:
-    """A site without links is refused, and read when the links are to come from the fabric."""
+    """A site without links is refused, unless its links are to come from the fabric."""
     folder.replace("site.yaml", "links: {csv: links.csv}\n", "")
     assert len(folder.errors()) == 66
     assert load_site(folder.site, links_needed=False).links == ()

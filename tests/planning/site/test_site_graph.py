@@ -35,7 +35,7 @@ def subnet(role: str, **more: object) -> dict[str, object]:
 
 
 def test_every_listed_mac_has_a_port() -> None:
-    """RNICs aside, whose network is the pod's."""
+    """Except RNICs, whose network is made for each pod."""
     site = ipupod64()
     ports = [r for r in site_graph(site).resources if isinstance(r.spec, PortSpec)]
     listed = {m.bmc_mac for m in site.ipu_machines} | {m.gw_mac for m in site.ipu_machines}
@@ -58,7 +58,7 @@ def test_graph_is_deterministic_and_ordered_by_dependencies() -> None:
 
 
 def test_privileged_networks_are_not_shared_and_groups_are_closed() -> None:
-    """Nothing is open but what the reference design names; hardware's own ports aren't filtered."""
+    """Only what the reference design names is open; ports of hardware aren't filtered."""
     site = ipupod64()
     resources = site_graph(site).by_key()
     for name, network in site.networks.items():
@@ -74,7 +74,7 @@ def test_privileged_networks_are_not_shared_and_groups_are_closed() -> None:
 
 
 def test_gpu_site_networks_are_in_the_graph() -> None:
-    """RBAC by name, NAT by a router, no port security for RDMA, the external network, the untagged one."""
+    """RBAC by name, NAT by a router, no port security for RDMA, the external network, the untagged network."""
     storage = with_network(
         vlan=12, mtu=9000, shared_with=list(reversed(PROJECTS)), subnets={"nas": subnet("storage")}
     )
@@ -96,7 +96,7 @@ def test_gpu_site_networks_are_in_the_graph() -> None:
 
 
 def test_external_gateway_address_is_reserved_on_shared_networks() -> None:
-    """By a port with only its address; a router of the site's own, or an unshared network, needs none."""
+    """By a port with only this address; not needed with a router of the site, or if the network isn't shared."""
 
     def kept(shared: tuple[str, ...], nat: bool) -> list[PortSpec]:
         one = subnet("storage", gateway="10.9.0.1", nat=nat)
@@ -126,7 +126,7 @@ def test_router_depends_on_the_sites_external_network() -> None:
 
 
 def test_rnics_have_ports_where_the_site_describes_their_network() -> None:
-    """A data network that isn't made for each pod."""
+    """As a data network that isn't made for each pod."""
     site = with_network(vlan=11, subnets={"ipu": {**subnet("data"), "addresses": "10.5.1.0/24"}})
     kinds = Counter(
         r.key.rpartition("/")[2] for r in site_graph(site).resources if isinstance(r.spec, PortSpec)

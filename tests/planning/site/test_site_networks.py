@@ -1,4 +1,4 @@
-"""The site's own networks: nothing overlaps, and tenants reach none that is privileged."""
+"""The site's own networks: nothing overlaps, and tenants reach no privileged network."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ INFRA = "    vlan: 99\n"
 
 
 def mistakes(folder: Path, old: str, new: str) -> list[str]:
-    """What is wrong with the site once this is changed in it, without lines."""
+    """What is wrong with the site after this change, without line numbers."""
     site = HardwareList(folder).site_text
-    assert site.count(old) == 1, f"{old!r} is {site.count(old)} times there"
+    assert site.count(old) == 1, f"{old!r} occurs {site.count(old)} times"
     (folder / "site.yaml").write_text(site.replace(old, new))
     try:
         load_site(folder / "site.yaml")
@@ -31,7 +31,7 @@ def mistakes(folder: Path, old: str, new: str) -> list[str]:
 
 
 def test_unchanged_site_is_valid(tmp_path: Path) -> None:
-    """The positive control of the table below."""
+    """Without the changes of the table below."""
     assert mistakes(tmp_path, "two-racks", "three-racks") == []
 
 
@@ -186,14 +186,14 @@ def test_unchanged_site_is_valid(tmp_path: Path) -> None:
     ],
 )
 def test_network_mistakes_are_reported(tmp_path: Path, old: str, new: str, sentence: str) -> None:
-    """The first reported sentence is about the mistake."""
+    """The first sentence is about the mistake."""
     found = mistakes(tmp_path, old, new)
     assert sentence in found, "\n".join(found)
     assert len(found) == 1, "\n".join(found)
 
 
 def test_servers_mount_only_from_a_storage_network(tmp_path: Path) -> None:
-    """Hardware on another network of the site doesn't expect every tenant."""
+    """Hardware on another network isn't meant for every tenant."""
     site = HardwareList(tmp_path).site_text.replace(PUBLIC, f"{PUBLIC}\n    storage: {{network: storage}}")
     (tmp_path / "site.yaml").write_text(site)
     assert load_site(tmp_path / "site.yaml").clouds["main"].storage.network == "storage"
@@ -211,6 +211,6 @@ def test_undescribed_gateway_network_is_refused(tmp_path: Path) -> None:
 
 
 def test_several_mistakes_are_reported_together(tmp_path: Path) -> None:
-    """A privileged network shared with tenants, on another's VLAN."""
+    """A privileged network shared with tenants, and on another network's VLAN."""
     found = mistakes(tmp_path, INFRA, f"    vlan: 13\n    shared_with: [{PROJECT}]\n")
     assert len(found) == 2

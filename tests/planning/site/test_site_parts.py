@@ -29,7 +29,7 @@ def site(nodes: int = 800) -> Site:
 
 
 class Sent:
-    """Parts that were sent, and which of them are read."""
+    """Parts that were sent, and a record of those that were read."""
 
     def __init__(self, *bodies: bytes) -> None:
         self.parts = {sha256(body).hexdigest(): body for body in bodies}
@@ -56,13 +56,13 @@ def with_parts(large: Site) -> tuple[dict[str, Any], Sent]:
 
 
 def test_small_site_is_sent_in_one_document() -> None:
-    """Nothing is cut where everything fits in one request."""
+    """If it fits one request it isn't cut."""
     made = cut(site(16))
     assert not made.parts and Site.model_validate(made.document) == site(16)
 
 
 def test_parts_are_named_by_digest_and_rebuild_the_site() -> None:
-    """Each fits into one request; together with the head they form the site."""
+    """Each fits one request; with the head they are the site."""
     made = cut(site())
     assert all(sha256(body).hexdigest() == digest for digest, body in made.parts.items())
     assert len(made.parts) > 2 and max(map(len, made.parts.values())) <= LARGEST
@@ -75,7 +75,7 @@ def test_parts_are_named_by_digest_and_rebuild_the_site() -> None:
 
 @pytest.mark.parametrize("place", [0, 1, 400, 803])
 def test_one_change_affects_one_or_two_parts(place: int) -> None:
-    """A node put in or changed near the front leaves the parts behind it as they are."""
+    """A node added or changed near the start doesn't change the parts after it."""
     before, nodes = cut(site()), list(site().nodes)
     changed = [*nodes[:place], nodes[place].model_copy(update={"maintenance": "fan"}), *nodes[place + 1 :]]
     more = [*nodes[:place], nodes[place].model_copy(update={"name": "new"}), *nodes[place:]]
@@ -85,7 +85,7 @@ def test_one_change_affects_one_or_two_parts(place: int) -> None:
 
 
 def test_rows_without_boundary_are_cut_at_maximum_size() -> None:
-    """Content may say nothing of where to cut: the bound does."""
+    """The contents may have no place to cut."""
     same = site().nodes[0].model_copy(update={"host": "h" * 100})
     made = cut(site().model_copy(update={"nodes": (same,) * 3000}))
     assert max(len(made.parts[digest]) for digest in made.document["nodes"]["parts"]) <= LARGEST
@@ -93,7 +93,7 @@ def test_rows_without_boundary_are_cut_at_maximum_size() -> None:
 
 
 def test_document_of_parts_reads_like_the_whole() -> None:
-    """And rows that are known already are not read again."""
+    """Rows that are known already aren't read again."""
     document, sent = with_parts(site())
     assert load_site(document, parts=sent) == load_site(site().model_dump(mode="json"))
     made = cut(site())
@@ -103,13 +103,13 @@ def test_document_of_parts_reads_like_the_whole() -> None:
 
 
 def test_errors_in_parts_have_the_number_of_their_row() -> None:
-    """As if the table had been given whole; errors of the head are reported with them, and the rest is counted."""
+    """The row's number in the whole table. Errors of the head are reported too, and further ones are counted."""
     document, sent = with_parts(site())
     parts = document["nodes"]["parts"]
     rows = [json.loads(sent.parts[digest]) for digest in parts]
     *_, near, far = (
         n for n, part in enumerate(rows) if len(part) > 3
-    )  # where it is cut follows the rows' text
+    )  # the rows' text determines where the table is cut
     rows[near][0]["role"] = "boss"
     del rows[near][2]["name"]
     gpu = next(i for i, row in enumerate(rows[far]) if row["hcas"])
@@ -134,7 +134,7 @@ def test_errors_in_parts_have_the_number_of_their_row() -> None:
 
 
 def test_whole_site_errors_are_the_same_with_parts() -> None:
-    """Two nodes of one name, far from each other."""
+    """Two nodes with the same name in different parts."""
     document, sent = with_parts(site())
     parts = document["nodes"]["parts"]
     last = json.loads(sent.parts[parts[-1]])
@@ -145,8 +145,8 @@ def test_whole_site_errors_are_the_same_with_parts() -> None:
         load_site(document, parts=Sent(*sent.parts.values(), body))
 
 
-def test_nulls_in_parts_are_fields_left_out() -> None:
-    """As in every document: role null is the default."""
+def test_null_in_a_part_is_the_fields_default() -> None:
+    """As in a whole document."""
     document, sent = with_parts(site())
     rows = json.loads(sent.parts[document["nodes"]["parts"][0]])
     for row in rows:
@@ -157,7 +157,7 @@ def test_nulls_in_parts_are_fields_left_out() -> None:
 
 
 def test_tables_of_adapters_may_be_in_parts() -> None:
-    """Every table of a document may."""
+    """As every table may."""
     document = site(16).model_dump(mode="json")
     rows = [{**hca, "node": node["name"]} for node in document["nodes"] for hca in node.pop("hcas")]
     body = json.dumps(rows).encode()
@@ -184,7 +184,7 @@ def test_invalid_part_lists_are_refused(value: dict[str, object]) -> None:
 
 
 def test_part_named_twice_is_refused_before_it_is_read() -> None:
-    """Ten thousand times the same part would be a site of gigabytes."""
+    """Ten thousand times the same part would make a site of gigabytes."""
     document, sent = with_parts(site())
     document["nodes"]["parts"] *= 2
     with pytest.raises(InputError, match="each part once"):
@@ -193,7 +193,7 @@ def test_part_named_twice_is_refused_before_it_is_read() -> None:
 
 
 def test_missing_part_is_reported() -> None:
-    """Never sent, or removed between the look and the reading."""
+    """Never sent, or removed between the check and the reading."""
     document, sent = with_parts(site())
     gone = document["nodes"]["parts"][-1]
     body = sent.parts.pop(gone)
@@ -207,7 +207,7 @@ def test_missing_part_is_reported() -> None:
 
 
 def test_rows_with_shared_values_equal_the_originals() -> None:
-    """Sharing equal values changes no row, nor rows that are already in use."""
+    """Sharing equal values changes no row, also not rows in use."""
     whole = Site.model_validate(site(40).model_dump(mode="json"))
     lean(whole.nodes, {})
     assert whole == site(40) and whole.model_dump_json() == site(40).model_dump_json()

@@ -1,4 +1,4 @@
-"""An Ethernet fabric's description, port by port: mistakes are reported by path, value and what is allowed."""
+"""An Ethernet fabric's description, port by port: mistakes are reported with path, value and what is allowed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def test_lab_fabric_is_valid_with_its_leaves() -> None:
     assert check_site(site) == [] and hints(site) == ()
     topology = Topology.of(site, "roce")
     assert topology.leaves == {"tor01": ("roce01", "roce02"), "tor02": ("roce03", "roce04")}
-    assert topology.uplinks == {"tor01": 200, "tor02": 200}, "two links to spines, as fast as its adapters"
+    assert topology.uplinks == {"tor01": 200, "tor02": 200}, (
+        "two links to spines, together as fast as its adapters"
+    )
 
 
 def test_link_rate_overrides_the_default() -> None:
@@ -50,7 +52,7 @@ def test_link_rate_overrides_the_default() -> None:
 
 
 def test_cables_described_by_ports_are_counted() -> None:
-    """Two adapters of each of four hosts, and each of two leaves to each of two spines; the table `links` is empty."""
+    """Two adapters of each of four hosts, each of two leaves to each of two spines; the table `links` is empty."""
     site = lab()
     assert site.links == () and site.link_count == 8 + 4
     document = site.model_dump(mode="json")
@@ -67,7 +69,7 @@ def test_peer_links_are_not_uplinks() -> None:
 
 
 def test_hints_name_vlan_owner_and_unreadable_switches() -> None:
-    """As a hint of the site's check, and as the fabric's limits, which plans and audits show."""
+    """Hints of the site's check, and limits of the fabric, which plans and audits show."""
     document = lab().model_dump(mode="json")
     switching(document)["configured_by"] = "neutron"
     site = Site.model_validate(document)
@@ -82,7 +84,7 @@ def test_hints_name_vlan_owner_and_unreadable_switches() -> None:
 
 
 @pytest.mark.parametrize("place", ["tor01:abc", "tor01:99999", "tor01:0", "tor01:22:33", "[::1", ":22"])
-def test_address_without_a_possible_port_or_host_is_refused_with_the_site(place: str) -> None:
+def test_site_with_an_impossible_port_or_host_in_an_address_is_refused(place: str) -> None:
     for scheme, access in (
         ("https", {}),
         ("ssh", {"interface": "generic", "device_type": "netmiko_juniper"}),
@@ -198,7 +200,7 @@ def test_switching_is_only_for_driver_switches() -> None:
     ]
 
 
-def test_fabric_without_switching_can_only_be_planned_on() -> None:
+def test_fabric_without_switching_allows_only_plans() -> None:
     document = lab().model_dump(mode="json")
     document["fabrics"]["roce"]["manager"]["switching"] = None
     [hint] = hints(Site.model_validate(document))

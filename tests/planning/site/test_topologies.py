@@ -1,4 +1,4 @@
-"""Topologies from everywhere, the fat-tree planner, and what could be ordered."""
+"""Topologies from several sources, the fat-tree planner, and capacity."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from weft.planning.site.fattree import FatTree, design
 
 
 def observed(tree: FatTree) -> ObservedFabric:
-    """What discovery would see of a design."""
+    """What discovery would return for a design."""
     names = [s.name for s in tree.switches]
     hosts = sorted({x.a for x in tree.links if "/" in x.a})
     guids = {name: i + 1 for i, name in enumerate([*names, *hosts])}
@@ -40,7 +40,7 @@ def observed(tree: FatTree) -> ObservedFabric:
 
 @pytest.mark.parametrize(("servers", "rails"), [(10, 1), (100, 1), (300, 2)])
 def test_discovery_gives_the_planned_topology(servers: int, rails: int, tmp_path: Path) -> None:
-    """Leaves, pods and rails read from the cables alone are those of the design's own site file."""
+    """Leaves, blocks and rails from the cables alone are those of the design's own site file."""
     tree = design(servers, 16, rails=rails, fabric="ib0")
     for name, text in site_files(tree, "planned", "ib0").items():
         (tmp_path / name).write_text(text)
@@ -74,13 +74,13 @@ def test_ufm_links_give_the_topology() -> None:
 
 @pytest.mark.parametrize("answer", [None, "x", {"x": 1}, [{}], [{"source_port_node_description": 5}], [[]]])
 def test_invalid_ufm_answer_is_an_input_error(answer: object) -> None:
-    """Never a traceback at anything JSON can hold."""
+    """For anything that JSON can contain."""
     with pytest.raises(InputError, match="links"):
         from_ufm("ib0", answer)
 
 
 def test_lingjun_topology_is_read() -> None:
-    """847 hosts in three pods; leaves are numbered under their pod."""
+    """847 hosts in three blocks; leaves are numbered within their block."""
     topology = read_topology(BENCH_DATA / "lingjun" / "topo.csv", "ip,ASW,PSW")
     assert len(topology.locations) == 847
     assert sorted(topology.blocks) == ["P10", "P12", "P8"]
@@ -88,7 +88,6 @@ def test_lingjun_topology_is_read() -> None:
 
 
 def test_duplicate_host_in_table_is_refused_with_its_line() -> None:
-    """File and line."""
     rows = [{"ip": "a", "leaf": "1"}, {"ip": "a", "leaf": "2"}]
     with pytest.raises(InputError, match=r"csv:3: ip: 'a' is not allowed: each host once"):
         from_table("x", rows, "ip", ("leaf",), ["csv:2", "csv:3"])
@@ -130,7 +129,7 @@ def test_itp_traces_are_read() -> None:
     ],
 )
 def test_invalid_trace_orders_are_refused_with_their_line(tmp_path: Path, text: str, sentence: str) -> None:
-    """Sizes of 0, unknown levels, contradicting levels, names twice."""
+    """Sizes of 0, unknown or contradicting levels, repeated names."""
     path = tmp_path / "orders.csv"
     path.write_text(text)
     with pytest.raises(InputError, match=sentence):
@@ -138,7 +137,7 @@ def test_invalid_trace_orders_are_refused_with_their_line(tmp_path: Path, text: 
 
 
 def test_durations_are_parsed_with_units() -> None:
-    """Seconds if there is no unit."""
+    """Seconds without a unit."""
     assert [seconds(t) for t in ("90", "90s", "15m", "6h", "2d", "1.5h")] == [
         90,
         90,
@@ -150,7 +149,7 @@ def test_durations_are_parsed_with_units() -> None:
 
 
 def test_capacity_has_largest_orders_and_later_ones() -> None:
-    """One more than it says is refused by placement; after the lease ends, more fits."""
+    """Placement refuses one more than the largest; after the lease ends more fit."""
     site = build_site([[4, 4], [4]], accelerators=8)
     busy = dict.fromkeys(("gpu1", "gpu2", "gpu5"), "run0")
     found = capacity(site, Occupancy(), Book.of(Occupancy(busy=busy), {"run0": 100.0}), "ib0", now=10.0)
@@ -164,7 +163,7 @@ def test_capacity_has_largest_orders_and_later_ones() -> None:
 
 
 def test_full_site_without_ends_has_no_capacity() -> None:
-    """No division by zero, no booking."""
+    """Without a division by zero or a booking."""
     site = build_site([[1]])
     row = capacity(site, Occupancy(), Book.of(Occupancy(busy={"gpu1": "run0"})), "ib0").rows[0]
     assert [x.count for x in row.largest] == [0, 0, 0]
@@ -172,7 +171,7 @@ def test_full_site_without_ends_has_no_capacity() -> None:
 
 
 def test_table_may_have_halls_and_buildings() -> None:
-    """Columns above the pod are its hall and building; a fifth level is refused."""
+    """Columns above the block are its hall and building; a fifth level is refused."""
     rows = [
         {"host": f"h{i}", "leaf": f"l{i % 2}", "block": f"p{i // 2}", "hall": f"g{i // 4}", "building": "b0"}
         for i in range(8)
@@ -187,7 +186,7 @@ def test_table_may_have_halls_and_buildings() -> None:
 
 
 def test_halls_and_buildings_are_derived_from_cables() -> None:
-    """Pods joined by cores are a hall, halls joined above that a building."""
+    """Blocks joined by cores are a hall, and halls joined above them a building."""
     up = [((f"h{i}", "a"), f"l{i}") for i in range(8)]
     between = [(f"l{i}", f"s{i // 2}") for i in range(8)]
     between += [(f"s{i}", f"c{i // 2}") for i in range(4)]
@@ -216,7 +215,7 @@ def test_capacity_has_the_largest_order_within_a_hall() -> None:
 
 
 def test_block_in_two_halls_is_refused() -> None:
-    """The check names the leaf's field and the hall that the others are in; `weft site check` shows it."""
+    """The error names the leaf's field and the others' hall; `weft site check` shows it."""
     site = build_site([[1, 1], [1]])
     halls = {"l0-0": "h0", "l0-1": "h1", "l1-0": "h0"}
     switches = tuple(
@@ -231,7 +230,7 @@ def test_block_in_two_halls_is_refused() -> None:
 
 
 def test_rates_of_cables_survive_a_table() -> None:
-    """A cable with a rate of its own keeps it in the canonical site and in the CSV; others have no such column."""
+    """A cable's own rate is kept in the canonical site and in the CSV; without such rates there is no column."""
     site = build_site([[1]])
     link = site.links[0].model_copy(update={"rate_gbps": 400})
     assert canonical(site.model_copy(update={"links": (link,)})).links[0].rate_gbps == 400

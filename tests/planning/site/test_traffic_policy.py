@@ -1,4 +1,4 @@
-"""`traffic.policy: refuse` where it can't be met: said with the site, not when the nodes are gone."""
+"""`traffic.policy: refuse` where it can't be met is an error of the site, not a refusal of later orders."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ BLIND = "configuration: {} shows only the configuration, and there are no probe 
     ],
 )
 def test_unreachable_evidence_level_is_refused(interface: str, wanted: str, allowed: str) -> None:
-    """No release on the fabric would ever be clean."""
+    """No release on the fabric could ever be clean."""
     document = ethernet_lab().model_dump(mode="json")
     fabric = document["fabrics"][FABRIC]
     switches = fabric["manager"]["switching"]["switches"]
@@ -74,7 +74,7 @@ def test_unreachable_evidence_level_is_refused(interface: str, wanted: str, allo
 
 @pytest.mark.parametrize("vfs", [0, 2])
 def test_operational_evidence_of_functions_on_ufm_is_refused(vfs: int) -> None:
-    """Agents read the ports' own tables; those of virtual ports stay unread, so no release would be clean."""
+    """Agents read the physical ports' tables and not those of virtual ports, so no release could be clean."""
     site = small_site()
     fabric = site.fabrics["ib0"]
     manager = fabric.manager.model_copy(update={"driver": "ufm"})

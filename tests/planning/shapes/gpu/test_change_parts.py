@@ -1,4 +1,4 @@
-"""More or fewer servers on shared nodes: who stays keeps part, name and address; who goes, and where more come."""
+"""More or fewer servers on shared nodes: who stays keeps part, name and address; which go, and where new ones come."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def parts(count: int, **more: Any) -> Order:
 
 
 def others(**free: int) -> Occupancy:
-    """Nodes that other pods share, with so many accelerators left on each."""
+    """Nodes that other pods share, with this many accelerators left on each."""
     taken = {
         name: (Part(devices=tuple(a.pci for a in site().node_by_name[name].accelerators[left:])),)
         for name, left in free.items()
@@ -60,7 +60,7 @@ def made(ordered: Order, occupancy: Occupancy = EMPTY) -> Plan:
 
 
 def refused(plan: Plan, ordered: Order, occupancy: Occupancy = EMPTY, **more: Any) -> Plan | Refusal:
-    """As the engine asks: what the pod has is taken, too."""
+    """Change the plan as the engine does, where the pod's own parts are taken too."""
     mine: dict[str, tuple[Part, ...]] = dict(occupancy.parts)
     for one in (*plan.placement.nodes, *more.pop("also", ())):
         assert one.part is not None
@@ -104,7 +104,7 @@ def test_growth_moves_no_server() -> None:
 
 
 def test_removed_middle_server_leaves_others_unchanged() -> None:
-    """Its name and number are reused only once it is gone."""
+    """Its name and number are used again only once it is gone."""
     first = made(parts(3))
     (node,) = first.placement.held
     gone = first.placement.nodes[1]
@@ -123,7 +123,7 @@ def test_removed_middle_server_leaves_others_unchanged() -> None:
 
 
 def test_shrinking_leaves_fewest_nodes_and_most_whole_ones() -> None:
-    """Ten, three of them on a node that others share: of three these stay, of seven those on the other node."""
+    """Of ten, three are on a node that others share: three to stay are those, seven are those on the other node."""
     first = made(parts(10), others(gpu05=3))
     assert Counter(n.node for n in first.placement.nodes) == {"gpu05": 3, "gpu06": 7}
     assert set(changed(first, parts(3), others(gpu05=3)).placement.held) == {"gpu05"}
@@ -166,7 +166,7 @@ def test_named_node_is_removed_with_all_its_servers() -> None:
 
 
 def test_growth_prefers_the_pods_nodes_over_fuller_ones() -> None:
-    """And only then where others share; whole nodes stay whole."""
+    """Then nodes that others share; whole nodes stay whole."""
     state = others(gpu09=1)
     first = made(parts(2))
     (node,) = first.placement.held
@@ -176,7 +176,7 @@ def test_growth_prefers_the_pods_nodes_over_fuller_ones() -> None:
 
 
 def test_growth_stays_inside_the_required_level() -> None:
-    """On one host, or one leaf, with the others: else it is refused, with the size that would fit."""
+    """On the pod's host or leaf; else it is refused, with the size that would fit."""
     for level, most in (("node", 8), ("leaf", 32)):
         first = made(parts(2, locality={"required": level}))
         full = changed(first, parts(most, locality={"required": level}))
@@ -209,11 +209,11 @@ def test_difference_text_lists_servers() -> None:
 @settings(max_examples=examples(60), deadline=None)
 @given(st.randoms(use_true_random=False), st.lists(st.integers(1, 24), min_size=2, max_size=6))
 def test_resizes_keep_staying_servers_unchanged(chance: random.Random, sizes: list[int]) -> None:
-    """Names, addresses and devices are unique, and staying servers keep theirs."""
+    """They keep names, addresses and devices, which are unique."""
     plan, left = made(parts(sizes[0])), list[str]()
     also = list[Any]()
     for size in sizes[1:]:
-        if chance.random() < 0.5:  # what left was given back
+        if chance.random() < 0.5:  # removed servers were released
             left, also = [], []
         found = refused(plan, parts(size), leaving=left, also=also)
         assert isinstance(found, Plan), found

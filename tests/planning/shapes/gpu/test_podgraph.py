@@ -1,4 +1,4 @@
-"""The graph of a pod: what is in it, what needs what, and that it depends on nothing else."""
+"""The graph of a pod: its resources, their dependencies, and that it depends on nothing else."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_pod_without_router_has_minimal_graph() -> None:
 
 
 def test_dependencies_exist_and_come_first() -> None:
-    """Walking the list in order, every dependency comes before its dependents."""
+    """In the list every dependency comes before its dependents."""
     ordered = order(2, access={"floating_ip": "each", "ssh_key": f"{SSH_KEY} me@home"})
     seen: set[str] = set()
     for resource in graph(ordered, "gpu01", "gpu02").resources:
@@ -78,7 +78,7 @@ def test_dependencies_exist_and_come_first() -> None:
 
 
 def test_partition_has_exactly_the_nodes_adapters() -> None:
-    """All adapters of the chosen nodes on the fabric, sorted, and no others; it lives on the fabric."""
+    """All adapters of the nodes on the fabric, sorted, and no others; the resource's place is the fabric."""
     resource = graph(order(2), "gpu02", "gpu01").by_key()["partition"]
     spec = resource.spec
     assert isinstance(spec, SegmentSpec)
@@ -89,7 +89,7 @@ def test_partition_has_exactly_the_nodes_adapters() -> None:
 
 
 def test_fewer_adapters_mean_fewer_ports_and_the_same_members() -> None:
-    """Nova picks which function a port gets, so all of the node's adapters stay members."""
+    """Nova chooses the function of a port, so all of the node's adapters stay members."""
     ordered = order(1, fabric={"hcas_per_node": 1})
     found = graph(ordered, "gpu01").by_key()
     assert {k for k in found if k.startswith("port/")} == {"port/gpu01/management", "port/gpu01/mlx5_0"}
@@ -99,7 +99,7 @@ def test_fewer_adapters_mean_fewer_ports_and_the_same_members() -> None:
 
 
 def test_networks_and_subnets_match_the_fabric() -> None:
-    """The RDMA network's segment is the P_Key; it has no DHCP, no gateway and no port security."""
+    """The RDMA network's segment is the P_Key; it has no DHCP, gateway or port security."""
     found = graph(order(1), "gpu01").by_key()
     assert found["network/rdma"].spec == NetworkSpec(
         physical_network="physnet-ib", segment=101, port_security=False
@@ -120,7 +120,7 @@ def test_networks_and_subnets_match_the_fabric() -> None:
 
 
 def test_rdma_network_has_the_fabrics_mtu() -> None:
-    """Its own, else that of the fabric's settings for RoCE, else Neutron's choice."""
+    """Its own, else that of the fabric's settings for RoCE, else Neutron's default."""
     site = small_site()
     for fields, mtu in (({}, None), ({"qos": Qos(mtu=4200)}, 4200), ({"qos": Qos(), "mtu": 4000}, 4000)):
         fabric = site.fabrics["ib"].model_copy(update=fields)
@@ -131,7 +131,7 @@ def test_rdma_network_has_the_fabrics_mtu() -> None:
 
 
 def test_ports_have_address_host_and_vnic_type() -> None:
-    """Management ports are filtered; adapters are passed through whole, with one address after the other."""
+    """Management ports are filtered; adapters are passed through whole, with consecutive addresses."""
     found = graph(order(2), "gpu01", "gpu02").by_key()
     assert found["port/gpu02/management"].spec == PortSpec(
         network="network/management",
@@ -151,7 +151,7 @@ def test_ports_have_address_host_and_vnic_type() -> None:
 
 
 def test_server_has_its_ports_in_order_and_waits_for_the_partition() -> None:
-    """Management first, then the adapters as they are numbered; never before the partition is there."""
+    """Management first, then the adapters by number."""
     ordered = order(1, access={"key_pair": "k", "user_data": "#cloud-config\n"})
     server = graph(ordered, "gpu01").by_key()["server/gpu01"]
     spec = server.spec
@@ -163,14 +163,14 @@ def test_server_has_its_ports_in_order_and_waits_for_the_partition() -> None:
 
 
 def test_key_pair_has_the_key_without_comment() -> None:
-    """The key's comment is the tenant's own business and will be the mark; no key: no resource."""
+    """weft's mark replaces the comment. Without a key there is no resource."""
     key = graph(order(1, access={"ssh_key": f"{SSH_KEY} me@home"}), "gpu01").by_key()["key_pair"]
     assert key.spec == KeyPairSpec(public_key=SSH_KEY)
     assert "key_pair" not in graph(order(1), "gpu01").by_key()
 
 
 def test_ssh_sources_are_sorted_and_unique() -> None:
-    """The same sources in another order are the same security group."""
+    """The same sources in another order give the same security group."""
     ordered = order(1, access={"ssh_from": ["203.0.113.0/24", "9.0.0.0/8", "203.0.113.0/24"]})
     assert graph(ordered, "gpu01").by_key()["security_group"].spec == SecurityGroupSpec(
         ssh_from=("9.0.0.0/8", "203.0.113.0/24")
@@ -203,7 +203,7 @@ def test_floating_ip_implies_a_router(parts: dict[str, Any], router: bool, float
 
 
 def test_router_without_external_network_is_refused() -> None:
-    """An order for a floating IP where the site has no external network is refused with its field."""
+    """The field of the floating IP is named."""
     site = small_site()
     cloud = site.clouds["main"].model_copy(update={"external_network": None})
     without = site.model_copy(update={"clouds": {"main": cloud}})
@@ -214,7 +214,7 @@ def test_router_without_external_network_is_refused() -> None:
 
 
 def test_names_combine_pod_id_and_key() -> None:
-    """After a lost answer a resource is found by this deterministic name; servers are found only by their marks."""
+    """After a lost answer a resource is found by this name; servers are found by their marks only."""
     for resource in graph(order(1), "gpu01").resources:
         named = resource.kind is Kind.SERVER
         assert resource.name == ("p-0" if named else f"weft-1f0c9a3b-{resource.key.replace('/', '-')}")
@@ -222,7 +222,7 @@ def test_names_combine_pod_id_and_key() -> None:
 
 
 def test_replacement_changes_no_other_address() -> None:
-    """gpu09 for gpu02 in the middle: all other resources but the partition are what they were."""
+    """gpu09 for gpu02 in the middle: no other resource but the partition changes."""
     before = graph(order(3), "gpu01", "gpu02", "gpu03").by_key()
     after = graph(order(3), "gpu01", "gpu09", "gpu03").by_key()
     changed = {k for k in before if before[k] != after.get(k)}
@@ -230,7 +230,7 @@ def test_replacement_changes_no_other_address() -> None:
 
 
 def test_nodes_with_unequal_adapters_keep_address_strides() -> None:
-    """A node with one adapter beside one with four: addresses are unique, and only real adapters are members."""
+    """A node with one adapter and one with four: addresses are unique, and only existing adapters are members."""
     site = small_site()
     poor = site.node_by_name["gpu02"].model_copy(update={"hcas": site.node_by_name["gpu02"].hcas[:1]})
     mixed = site.model_copy(update={"nodes": tuple(poor if n.name == "gpu02" else n for n in site.nodes)})
@@ -258,7 +258,7 @@ def test_node_missing_from_the_site_is_a_conflict() -> None:
 
 
 def test_circular_dependencies_are_detected() -> None:
-    """A fault of the program ends at once, not in an endless walk."""
+    """Such a fault of the program raises an error instead of an endless loop."""
     spec = SecurityGroupSpec(ssh_from=())
     a = Resource(key="a", name="a", where="main", needs=("b",), spec=spec)
     b = Resource(key="b", name="b", where="main", needs=("a",), spec=spec)

@@ -1,4 +1,4 @@
-"""Servers' names in plans: who stays keeps its name, and a server can be removed by it."""
+"""Servers' names in plans: servers that stay keep theirs, and a server can be removed by its name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.model.resources import Kind
 
 
 def called(plan: Plan) -> dict[str, str]:
-    """Name -> node of each server."""
+    """The node of each server, by name."""
     return {r.name: r.node for r in plan.graph.resources if r.kind is Kind.SERVER}
 
 
@@ -30,7 +30,7 @@ def test_names_stay_when_servers_come_and_go() -> None:
 
 
 def test_replacement_keeps_the_replaced_servers_name() -> None:
-    """A spare replaces a removed server, and gets its name only once that is gone."""
+    """A spare gets the name of the server that it replaces once that is gone."""
     spared = with_(order(2), "nodes", spare=1)
     first = made(spared)
     gone = called(first)["p-0"]
@@ -48,7 +48,7 @@ def test_names_of_servers_on_shared_nodes_are_numbered_in_the_pod() -> None:
 
 
 def test_name_pattern_can_not_be_changed() -> None:
-    """Servers are not renamed: the change is refused, and servers that come have names of the same pattern."""
+    """The change is refused, since servers aren't renamed; added servers use the same pattern."""
     named = with_(order(2), "nodes", names="node{index:02}")
     first = made(named)
     assert list(called(first)) == ["node00", "node01"]
@@ -59,7 +59,7 @@ def test_name_pattern_can_not_be_changed() -> None:
 
 
 def test_ambiguous_server_and_node_name_is_refused() -> None:
-    """What goes is never guessed."""
+    """Neither is removed."""
     named = with_(order(2), "nodes", names="gpu{index:02}")
     first = made(named)
     clash = next(
@@ -70,8 +70,9 @@ def test_ambiguous_server_and_node_name_is_refused() -> None:
 
 
 def test_servers_of_an_earlier_version_keep_their_names() -> None:
-    """Rows from before name patterns: existing servers keep their names, and are removed by them; new ones get names by
-    the pattern."""
+    """Rows from before name patterns: existing servers keep their names and are removed by them; new ones follow the
+    pattern.
+    """
     first = made(order(2))
     old = tuple(
         r.model_copy(update={"name": f"weft-{POD_ID[:8]}-{r.key.replace('/', '-')}"})

@@ -1,4 +1,4 @@
-"""IPUs in time: the queue's timeline and an order's plan decide the same, and the earliest start is the first."""
+"""IPUs over time: the queue's timeline and an order's plan decide the same, and the earliest start is the first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ONE: Site = load_site(EXAMPLES / "sites" / "ipupod64" / "site.yaml")
 
 
 def two_pods() -> Site:
-    """A torus of 16 and a mesh of 8; one Poplar server serves both, one the first alone; few places."""
+    """A torus of 16 machines and a mesh of 8; one Poplar server serves both, the other only the first; few places."""
     first = ONE.ipu_pods["pod1"]
     second = first.model_copy(update={"topology": "mesh"})
     more = [
@@ -72,7 +72,7 @@ orders = st.builds(
 
 @st.composite
 def books(draw: st.DrawFn) -> Book:
-    """Leases that don't overlap in their things, bookings that may begin when these end, a block of another project."""
+    """Leases that don't overlap, bookings that may begin when these end, a block of another project."""
     left = {*NAMES, *PLACES}
     leases: list[Keep] = []
     for n in range(draw(st.integers(0, 5))):
@@ -100,7 +100,7 @@ def healths(draw: st.DrawFn) -> Occupancy:
 
 
 def planned(order: Order, book: Book, health: Occupancy, start: float, end: float) -> set[str] | None:
-    """What the order's plan takes in this window."""
+    """What the order's plan has in this window, or None."""
     occupancy = book.occupancy(health, "team", NOW, start, end)
     made = make_plan(POD_ID, "team", order, SITE, occupancy, UsedNumbers(), {})
     if not isinstance(made, Plan):
@@ -128,7 +128,7 @@ def test_timeline_and_plan_agree(
 def test_earliest_start_is_the_first_possible(
     book: Book, health: Occupancy, order: Order, length: int
 ) -> None:
-    """Against the plain definition: the first of now and all ends at which a plan can be made."""
+    """Compared with the definition: the first of now and all ends at which a plan can be made."""
     line = IpuTimeline.of(book, SITE, "main", health, NOW)
     found = line.earliest(IpuAsk.for_order(order, "team"), float(length), NOW)
     keeps = (*book.leases, *book.bookings, *book.reservations)
@@ -139,7 +139,7 @@ def test_earliest_start_is_the_first_possible(
 
 @given(books(), healths(), st.integers(1, 300))
 def test_capacity_is_what_can_be_ordered(book: Book, health: Occupancy, length: int) -> None:
-    """The reported size is served and no larger one; larger ones fit at the reported time, or at no known time."""
+    """Exactly the sizes up to the reported one; larger ones fit at the reported time, or at no known time."""
     rows = ipu_capacity(SITE, health, book, NOW, float(length), "team")
     assert [r.ipu_pod for r in rows] == ["pod1", "pod2"]
     for row in rows:

@@ -60,7 +60,7 @@ def written(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def test_tenant_resources_are_not_on_closed_networks() -> None:
-    """Only the controller has a port on the gateways' network, and that port and server are not the tenant's."""
+    """Only the controller has a port on the gateways' network; port and server aren't in the tenant's project."""
     plan = good()
     on_gateway = [r for r in plan.graph.resources if isinstance(r.spec, PortSpec) and r.spec.site_network]
     assert [(r.key, r.owner) for r in on_gateway] == [("port/controller/gateway", "site")]
@@ -74,7 +74,7 @@ def test_tenant_resources_are_not_on_closed_networks() -> None:
 
 @pytest.mark.parametrize("change", ["port", "vlan"])
 def test_graph_that_reaches_closed_networks_is_refused(change: str) -> None:
-    """The check in the plan finds a tenant's port there, and a tenant's network with that VLAN."""
+    """The plan's check finds a tenant's port there, and a tenant's network with that VLAN."""
     plan = good()
     resources = plan.graph.by_key()
     if change == "port":
@@ -88,7 +88,7 @@ def test_graph_that_reaches_closed_networks_is_refused(change: str) -> None:
 
 
 def test_controller_cloud_init_has_the_whole_order() -> None:
-    """Agents in the order of the cables, cluster, allocation, user; the administrators' door on the gateways' side."""
+    """Agents in cable order, cluster, allocation, user; the admin API on the gateways' network only."""
     plan = good()
     config = yaml.safe_load(user_data(plan, "server/controller"))
     order = json.loads(written(config)["/etc/openvipu/order.json"])
@@ -96,7 +96,7 @@ def test_controller_cloud_init_has_the_whole_order() -> None:
     assert order["clusters"][0]["topology"] == "mesh" and order["allocations"][0]["cluster"] == "bert"
     unit = written(config)["/etc/systemd/system/openvipu.service"]
     assert "--admin-address 10.2.250.1:8091" in unit and "--user-address 10.2.250.1:8090" in unit
-    # TLS on the gateways' network; on the tenant's own management network the users' door that Poplar can speak to
+    # TLS on the gateways' network; on the tenant's management network the user API, which Poplar can use
     assert "--tls /etc/openvipu/tls --no-client-certificates --agents-ca /etc/openvipu/agents-ca.crt" in unit
     assert "--plain-user-address 10.64." in unit
     assert written(config)["/etc/openvipu/agents-ca.crt"].startswith("-----BEGIN CERTIFICATE-----")
@@ -109,7 +109,7 @@ def test_controller_cloud_init_has_the_whole_order() -> None:
 
 
 def test_plan_contains_no_keys() -> None:
-    """A plan has placeholders for keys; each server gets only its own."""
+    """It has placeholders for keys; each server gets only its own key."""
     plan = good()
     specs = {r.key: r.spec for r in plan.graph.resources if isinstance(r.spec, ServerSpec)}
     assert specs["server/poplar1"].secrets == ("vipu-tenant-key",)
@@ -121,7 +121,7 @@ def test_plan_contains_no_keys() -> None:
 
 
 def test_poplar_config_files_are_written() -> None:
-    """Where the controller is, for Poplar and for `vipu`, and the tenant's own user data beside it."""
+    """The controller's address for Poplar and for `vipu`, and the tenant's own user data."""
     plan = good()
     files = written(yaml.safe_load(user_data(plan, "server/poplar1")))
     assert "export IPUOF_VIPU_API_HOST=10.64.0.17\n" in files["/etc/profile.d/vipu.sh"]
@@ -136,7 +136,7 @@ def test_poplar_config_files_are_written() -> None:
 
 
 def test_poplar_servers_mount_storage_beside_config_files() -> None:
-    """The script comes after Poplar's files and the tenant's user data, and only Poplar servers have storage."""
+    """The script comes after Poplar's files and the tenant's user data; only Poplar servers have storage."""
     cloud = SITE.clouds["main"].model_copy(update={"storage": Storage(shares=True, volumes=True)})
     site = SITE.model_copy(update={"clouds": {"main": cloud}})
     storage = [
@@ -179,14 +179,14 @@ def test_poplar_servers_mount_storage_beside_config_files() -> None:
     ],
 )  # fmt: skip
 def test_invalid_order_is_an_input_error(changed: dict[str, Any], sentence: str) -> None:
-    """Field, value and what is allowed."""
+    """With field, value and what is allowed."""
     with pytest.raises(InputError) as raised:
         planned(**changed)
     assert sentence in str(raised.value)
 
 
 def test_order_without_ipu_pods_is_refused() -> None:
-    """A site without an IPU-POD says so."""
+    """The reason says that the site has no IPU-POD."""
     with pytest.raises(InputError, match="cloud main has no IPU-POD"):
         planned(site=SITE.model_copy(update={"ipu_pods": {}, "ipu_machines": ()}))
 
@@ -199,7 +199,7 @@ def test_order_without_ipu_pods_is_refused() -> None:
     ],
 )
 def test_exhausted_numbers_are_refused(used: dict[str, range], sentence: str) -> None:
-    """Every range has an end, and the refusal says which."""
+    """The refusal names the range."""
     refused = planned(UsedNumbers(spaces={space: frozenset(n) for space, n in used.items()}))
     assert isinstance(refused, Refusal) and sentence in refused.reason and offers(refused)
 
@@ -218,7 +218,7 @@ def places(**taken: int) -> dict[str, str]:
 )
 @pytest.mark.parametrize("field", ["busy", "reserved"])
 def test_shared_hosts_have_limited_slots(taken: dict[str, str], sentence: str, field: str) -> None:
-    """Held, booked and set-aside numbers count; the refusal names what is exhausted."""
+    """Held, booked and set-aside places count; the refusal names what is exhausted."""
     refused = planned(occupancy=Occupancy().model_copy(update={field: taken}))
     assert isinstance(refused, Refusal) and sentence in refused.reason and offers(refused)
     one_left = {name: why for name, why in taken.items() if not name.endswith("/8")}
@@ -226,7 +226,7 @@ def test_shared_hosts_have_limited_slots(taken: dict[str, str], sentence: str, f
 
 
 def test_ipu_pod_without_room_for_servers_is_skipped() -> None:
-    """The better run is skipped where no Poplar server has room; the reason is reported if no other run fits."""
+    """The better run is skipped if no Poplar server has room; the reason is reported if no other run fits."""
     pod = SITE.ipu_pods["pod1"]
     second = tuple(
         m.model_copy(update={"name": f"second{m.position}", "ipu_pod": "pod2"}) for m in SITE.ipu_machines
@@ -246,7 +246,7 @@ def test_ipu_pod_without_room_for_servers_is_skipped() -> None:
 
 
 def test_shared_hosts_fill_evenly_and_skip_what_is_down() -> None:
-    """The host with most room first; two Poplar servers of one pod never share a host."""
+    """The host with the most room first; two Poplar servers of one pod never share a host."""
     two = good(nodes={**ORDER["nodes"], "count": 2})
     assert {"server/poplar1", "server/poplar2"} <= set(two.graph.by_key())
     down = good(occupancy=Occupancy(down={"poplar1": "Nova host poplar1 is down"}))
@@ -256,7 +256,7 @@ def test_shared_hosts_fill_evenly_and_skip_what_is_down() -> None:
 
 
 def test_tenants_quota_is_not_charged_for_the_controller() -> None:
-    """One server and its ports, the machines' ports, and the tenant's own group; the rest is the site's."""
+    """It is charged for one server and its ports, the machines' ports and its own group."""
     needed = needed_quota(good().graph, 4, 1024)
     assert needed == {
         "networks": 2,
@@ -271,7 +271,7 @@ def test_tenants_quota_is_not_charged_for_the_controller() -> None:
 
 
 def test_plan_text_is_deterministic() -> None:
-    """Machines, reasons, VLANs and resources; no P_Key."""
+    """It has machines, reasons, VLANs and resources, and no P_Key."""
     text = plan_text(good())
     assert text == plan_text(good())
     assert "IPU-Machines: 4 (16 IPUs) of IPU-POD pod1" in text and "P_Key" not in text
@@ -281,7 +281,7 @@ def test_plan_text_is_deterministic() -> None:
 
 @pytest.mark.parametrize("cloud", ["main", "other", None])
 def test_rnics_have_host_names_where_the_site_has_them(cloud: str | None) -> None:
-    """Like the machine's other interfaces. Without networks of the site, Neutron may not support names."""
+    """Only in the cloud of the site's networks: elsewhere Neutron may not support names."""
     known: dict[str, Any] = {"cloud": cloud, "physical_network": "sitenet", "vlan": 13}
     known["subnets"] = {"bmc": {"role": "bmc", "addresses": "10.201.0.0/16"}}
     network = SiteNetwork.model_validate(known)

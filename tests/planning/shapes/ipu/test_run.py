@@ -48,12 +48,12 @@ def mesh(site: Site = POD64) -> Site:
 def test_run_breaks_the_fewest_aligned_runs(
     machines: int, taken: tuple[int, ...], expected: tuple[int, ...]
 ) -> None:
-    """Neighbours, in the order of their cables."""
+    """The machines are neighbours in cable order."""
     assert positions(machines, busy(*taken)) == expected
 
 
 def test_mesh_runs_do_not_wrap_around() -> None:
-    """The same machines in a row that isn't joined are no neighbours."""
+    """In a row that isn't a ring the first and the last machine aren't neighbours."""
     refused = choose_run(4, "main", None, mesh(), busy(*range(3, 15)))
     assert isinstance(refused, Refusal) and "the longest run of them is 2" in refused.reason
     assert "ipus.count: 8 instead of 16" in offers(refused) and "when pod other is released" in offers(
@@ -62,14 +62,14 @@ def test_mesh_runs_do_not_wrap_around() -> None:
 
 
 def test_ring_with_empty_position_does_not_wrap_around() -> None:
-    """A machine that was taken out for repair took its cables along."""
+    """A machine that was removed for repair took its cables with it."""
     site = POD64.model_copy(update={"ipu_machines": tuple(m for m in POD64.ipu_machines if m.position != 7)})
     refused = choose_run(16, "main", None, site, Occupancy())
     assert isinstance(refused, Refusal) and "the longest run of them is 9" in refused.reason
 
 
 def test_every_excluded_machine_is_reported() -> None:
-    """Maintenance, a host that is down, quarantine, bookings and other pods are filters like any other."""
+    """Maintenance, a host that is down, quarantine, bookings and other pods are filters."""
     held = [m.model_copy(update={"maintenance": "new gateway"}) for m in POD64.ipu_machines[:1]]
     site = POD64.model_copy(update={"ipu_machines": (*held, *POD64.ipu_machines[1:])})
     occupancy = Occupancy(
@@ -96,7 +96,7 @@ def test_every_excluded_machine_is_reported() -> None:
 
 @given(st.sets(st.integers(1, 16)), st.sampled_from([1, 2, 4, 8, 16]), st.booleans())
 def test_run_is_found_exactly_if_one_exists(taken: set[int], machines: int, ring: bool) -> None:
-    """Compared with the plain definition: this many free positions, each next to its predecessor."""
+    """Compared with the definition: this many free positions, each next to its predecessor."""
     site = POD64 if ring else mesh()
     starts = range(1, 17) if ring else range(1, 18 - machines)
     there = [
