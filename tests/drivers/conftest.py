@@ -1,4 +1,4 @@
-"""Fixtures of several drivers' tests: real fabrics, each started once (in one process) and cleaned before each test."""
+"""Fixtures of several drivers' tests: real fabrics, each started once in a process and reset before each test."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def running() -> Iterator[RealRig]:
 
 @pytest.fixture
 def real(running: RealRig) -> RealRig:
-    """Real OpenSM, as it was at first."""
+    """Real OpenSM, reset to its first state."""
     running.clean()
     return running
 
@@ -40,14 +40,16 @@ def running_ufm() -> Iterator[RealUfmRig]:
 
 @pytest.fixture
 def real_ufm(running_ufm: RealUfmRig) -> RealUfmRig:
-    """UFM over real OpenSM, as it was at first."""
+    """UFM over real OpenSM, reset to its first state."""
     running_ufm.clean()
     return running_ufm
 
 
 @pytest.fixture(scope="session")
 def switch_rigs() -> Iterator[Callable[[str], RealSwitches]]:
-    """Kind of interface -> its fabric of switches, as it was at first; fails where Open vSwitch can't be started."""
+    """The fabric of switches of each kind of interface, reset to its first state; fails if Open vSwitch can't be
+    started.
+    """
     started: dict[str, RealSwitches] = {}
 
     def rig(kind: str) -> RealSwitches:

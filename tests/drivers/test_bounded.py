@@ -1,4 +1,4 @@
-"""Answers over HTTP are read within limits of time and size, never whole first."""
+"""Answers over HTTP are read within limits of time and size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHUNK = b"x" * 1000
 
 
 class Endless(httpx.SyncByteStream):
-    """A body without an end; `sent`: chunks that were taken from it."""
+    """A body without an end; `sent` counts the chunks that were read."""
 
     sent = 0
 

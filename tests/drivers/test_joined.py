@@ -42,12 +42,13 @@ def lost() -> None:
 
 @dataclass
 class Thing:
-    """What is changed: an edit is a number; some are refused, whatever they are made with.
+    """What is changed. An edit is a number; some numbers are always refused.
 
     Attributes:
-        applied: numbers, in the order in which they took effect; `batches`: those of each request.
-        unheard: requests, counted from 0, that fail for all, so that their outcome is unknown; nothing is made.
-        crashes: requests that end in an error that isn't foreseen.
+        applied: numbers, in the order in which they took effect.
+        batches: the numbers of each request.
+        unheard: requests, counted from 0, that change nothing and whose outcome is unknown.
+        crashes: requests that end in an unforeseen error.
     """
 
     bad: set[int] = field(default_factory=set[int])
@@ -108,7 +109,7 @@ class Queue:
         return self.line.ask(Submission(number, fence=fence))
 
     def first(self, number: int = 0) -> Future[None]:
-        """A change that is under way until the thing goes on."""
+        """A change that is under way until the test lets it end."""
         made = self.ask(number)
         assert self.thing.begun.wait(LONG)
         return made
@@ -141,7 +142,7 @@ def test_refused_change_fails_only_itself(queue: Queue) -> None:
 
 
 def test_fence_is_tested_when_the_change_is_made(queue: Queue) -> None:
-    """Also again where each is made alone: the attempt before may have taken long."""
+    """And again if each is made alone, since the attempt before may have taken long."""
     holds, tests = threading.Event(), list[int]()
 
     def once() -> None:
@@ -166,7 +167,7 @@ def test_fence_is_tested_when_the_change_is_made(queue: Queue) -> None:
 
 
 def test_unknown_outcome_is_not_tried_again(queue: Queue) -> None:
-    """Each waiter has an error of its own, which its caller may change."""
+    """Each waiter has an error object of its own, which its caller may change."""
     queue.thing.unheard = {1}
     queue.first()
     failed = [queue.ask(1), queue.ask(2)]
@@ -196,7 +197,7 @@ def test_lone_turn_waits_in_line_and_changes_behind_it_join_those_before_it(queu
 
 
 def test_canceled_change_is_not_made(queue: Queue) -> None:
-    """Its caller has stopped waiting."""
+    """Its caller stopped waiting."""
     queue.first()
     gone, stays = queue.ask(1), queue.ask(2)
     assert gone.cancel()
@@ -206,7 +207,7 @@ def test_canceled_change_is_not_made(queue: Queue) -> None:
 
 
 def test_changes_are_limited_and_queues_take_turns_in_the_pool() -> None:
-    """Hundreds that wait for one thing don't keep another from its thread."""
+    """Hundreds of changes of one thing don't keep another from its thread."""
     queue = Queue(held=True, most=2)
     other = Thing()
     other.goes_on.set()
@@ -223,7 +224,7 @@ def test_changes_are_limited_and_queues_take_turns_in_the_pool() -> None:
 
 
 def test_only_what_fits_is_made_together_and_the_others_keep_their_places() -> None:
-    """The first is made also if it doesn't fit itself."""
+    """The first change of a batch is made even if it alone doesn't fit."""
     queue = Queue(
         held=True,
         fitting=lambda parts: sum(sum(p.edit for p in parts[: n + 1]) <= 5 for n in range(len(parts))),
@@ -259,7 +260,7 @@ def test_unforeseen_error_ends_only_its_own_turn(queue: Queue) -> None:
 
 @pytest.mark.parametrize("each", [True, False], ids=["from the beginning", "after a failure"])
 def test_changes_without_time_for_an_attempt_of_their_own_fail(each: bool) -> None:
-    """With the error of the change of all of them, if there was one."""
+    """With the error of the joint attempt, if there was one."""
     now, parts, sizes = [0.0], [Submission(n) for n in range(4)], list[int]()
 
     def attempt(some: Sequence[Submission[int]]) -> None:
@@ -285,7 +286,7 @@ def test_changes_without_time_for_an_attempt_of_their_own_fail(each: bool) -> No
 def test_each_change_is_made_once_or_reported(
     asked: list[tuple[bool, bool]], unheard: set[int], crashes: set[int], most: int, order: random.Random
 ) -> None:
-    """Asked from several threads, with bad ones, lost owners, requests without an answer, and errors among them."""
+    """From several threads, with refused edits, lost owners, requests without an answer, and unforeseen errors."""
     queue = Queue(most=most, threads=3)
     thing = queue.thing
     thing.bad = {n for n, (bad, _) in enumerate(asked) if bad}
@@ -305,7 +306,7 @@ def test_each_change_is_made_once_or_reported(
         )
     queue.pool.shutdown()
     made = {n for n, error in outcomes.items() if error is None}
-    assert sorted(thing.applied) == sorted(made), "each once, and no other"
+    assert sorted(thing.applied) == sorted(made), "each change exactly once"
     assert not made & (stale | thing.bad)
     assert all(isinstance(outcomes[n], LostError) for n in stale)
     if not unheard and not crashes:
@@ -313,7 +314,7 @@ def test_each_change_is_made_once_or_reported(
 
 
 def test_turn_delayed_by_a_full_pool_does_not_run_beside_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pool keeps what it had no thread for, and does it later: those who waited have their error by then."""
+    """The pool runs later what it had no thread for; by then its waiters have an error."""
     pool, free, goes_on = ThreadPoolExecutor(2), threading.Event(), threading.Event()
     busy = pool.submit(lambda: free.wait(LONG))
     made: list[int] = []
@@ -321,7 +322,7 @@ def test_turn_delayed_by_a_full_pool_does_not_run_beside_another(monkeypatch: py
 
     def make(parts: Sequence[Submission[int]]) -> None:
         nonlocal most
-        assert under_way.acquire(blocking=False), "another one is under way"
+        assert under_way.acquire(blocking=False), "another turn is under way"
         most = max(most, len(parts))
         assert goes_on.wait(LONG)
         made.extend(p.edit for p in parts)
@@ -339,7 +340,7 @@ def test_turn_delayed_by_a_full_pool_does_not_run_beside_another(monkeypatch: py
     free.set()
     assert busy.result(LONG)
     third = line.ask(Submission(3))
-    pool.submit(lambda: None).result(LONG)  # what was kept had its turn before this
+    pool.submit(lambda: None).result(LONG)  # the delayed turn ran before this
     goes_on.set()
     assert (second.result(LONG), third.result(LONG), made, most) == (None, None, [2, 3], 1)
     pool.shutdown()

@@ -1,4 +1,4 @@
-"""Hardware of NetBox: its documented answers, page by page, become the records that lists become."""
+"""Hardware from NetBox: its documented answers, page by page, become the same records as lists."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def url(inventory: Inventory) -> Iterator[str]:
 
 
 def test_every_page_of_every_listing_is_read(inventory: Inventory, url: str) -> None:
-    """Three objects a page: nothing is missing, and only the wanted site is read."""
+    """With three objects in a page; only the wanted site's objects are read."""
     records = NetBox(url, TOKEN).records("dc1")
     assert [r.text("name") for r in records] == ["mgmt1", "tor1", "pdu1", "ipum1", "ipum2", "panel1"]
     tor = records[1]
@@ -84,7 +84,7 @@ def test_every_page_of_every_listing_is_read(inventory: Inventory, url: str) -> 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_token_is_not_sent_to_links_in_answers(inventory: Inventory, url: str, scheme: str) -> None:
-    """From the third page on its client follows `next`: another host or port isn't asked at all."""
+    """`next` links to another host or port are not followed."""
     with serving(inventory) as other:
         inventory.own_url = other.replace("http", scheme, 1)
         with pytest.raises(PermanentError, match="another place than --netbox") as caught:
@@ -94,7 +94,7 @@ def test_token_is_not_sent_to_links_in_answers(inventory: Inventory, url: str, s
 
 
 def test_url_may_name_its_schemes_default_port(inventory: Inventory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A NetBox leaves :443 out of its links; its host's name may be in capitals."""
+    """NetBox leaves :443 out of its links; a host's name may be in capitals."""
     asked: list[str] = []
 
     def answer(_: object, request: Any, **__: object) -> requests.Response:
@@ -115,7 +115,7 @@ def test_url_may_name_its_schemes_default_port(inventory: Inventory, monkeypatch
 
 
 def test_chain_of_pages_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each page is empty and names another one."""
+    """Each page is empty and links to another one."""
     asked: list[str] = []
 
     def answer(_: object, request: Any, **__: object) -> requests.Response:
@@ -134,14 +134,14 @@ def test_chain_of_pages_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_incomplete_listing_is_an_error(inventory: Inventory, url: str) -> None:
-    """Devices that were counted, but never shown, would be missing in the site."""
+    """Devices that were counted but not listed would be missing in the site."""
     inventory.hidden = 2
     with pytest.raises(TemporaryError, match=r"list devices .*: 7 of the 9 it counts"):
         NetBox(url, TOKEN).records()
 
 
 def imported(url: str, folder: Path) -> list[str]:
-    """The command, of a NetBox and the rest of the site in a folder."""
+    """Run the import of a NetBox, with the rest of the site in a folder."""
     head = folder / "head.yaml"
     return ["site", "import", "--netbox", url, "--netbox-site", "dc1", "--site", str(head)]
 
@@ -149,7 +149,7 @@ def imported(url: str, folder: Path) -> list[str]:
 def test_errors_name_the_netbox_object(
     inventory: Inventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two addresses on an interface, a double MAC address, an unknown role: object and field of each."""
+    """Two addresses on an interface, a duplicate MAC address, an unknown role: object and field of each."""
     inventory.address(next(i["id"] for i in inventory.interfaces if i["name"] == "eth0"), 3, "10.3.0.9/24")
     inventory.interfaces[-1]["mac_address"] = "0C:42:A1:00:00:01"
     (tmp_path / "head.yaml").write_text(SITE)
@@ -176,7 +176,7 @@ def test_errors_name_the_netbox_object(
 def test_interface_that_would_be_lost_is_an_error(
     inventory: Inventory, url: str, device: str, names: list[str], text: str
 ) -> None:
-    """Names that are equal, empty, or several where columns are made of them: its device and object are named."""
+    """Equal or empty names, or several that give one column: device and object are named."""
     number = next(d["id"] for d in inventory.devices if d["name"] == device)
     last = 0
     for n, name in enumerate(names):
@@ -188,7 +188,9 @@ def test_interface_that_would_be_lost_is_an_error(
 
 
 def test_custom_fields_do_not_replace_netboxs_own(inventory: Inventory, url: str) -> None:
-    """Name, role and rack are NetBox's; a box that isn't ticked says nothing, and one that is says not what."""
+    """Name, role and rack are NetBox's fields. `maintenance` as a box: not ticked sets nothing, ticked is refused as
+    no reason.
+    """
     custom = inventory.devices[2]["custom_fields"]
     custom |= {"name": "x", "hostname": "y", "device_role": "router", "cabinet": "r9", "maintenance": False}
     pdu = NetBox(url, TOKEN).records("dc1")[2]
@@ -206,7 +208,7 @@ def test_custom_fields_do_not_replace_netboxs_own(inventory: Inventory, url: str
 def test_good_netbox_becomes_a_site(
     inventory: Inventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Written and read back: the same machines as from a list."""
+    """Written and read back, it has the same machines as a list."""
     (tmp_path / "head.yaml").write_text(SITE)
     monkeypatch.setenv("NETBOX_TOKEN", TOKEN)
     with serving(inventory) as url:
@@ -246,7 +248,7 @@ def test_good_netbox_becomes_a_site(
 def test_malformed_answers_are_reported(
     inventory: Inventory, url: str, answer: tuple[int, bytes], kind: type[Exception], text: str
 ) -> None:
-    """One sentence that says what to do, and never the token."""
+    """One sentence that says what to do, without the token."""
     inventory.answer = answer
     with pytest.raises(kind, match=text) as caught:
         NetBox(url, TOKEN).records()
@@ -254,7 +256,7 @@ def test_malformed_answers_are_reported(
 
 
 def test_unreachable_netbox_is_reported() -> None:
-    """Temporary, without a traceback."""
+    """As a temporary error, without a traceback."""
     with pytest.raises(TemporaryError, match="check that it can be reached"):
         NetBox("http://127.0.0.1:9", TOKEN).records()
 

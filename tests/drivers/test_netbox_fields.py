@@ -1,4 +1,4 @@
-"""NetBox's and Nautobot's fields as sites fill them: racks of one name, selections, MAC addresses, roles."""
+"""Fields of NetBox and Nautobot as sites use them: equal rack names, selections, MAC addresses, roles."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def racks_of(*fields: dict[str, Any]) -> tuple[list[str | None], list[str]]:
 
 
 def test_racks_of_one_name_in_two_rooms_stay_two() -> None:
-    """A rack's name is unique in its location only; one failure domain of two would be placed together."""
+    """A rack's name is unique only in its location, and two racks are two failure domains."""
     rooms = [{"location": {"slug": f"room-{n}"}} for n in (1, 2)]
     found, left_out = racks_of(
         rack(5, "R01", **rooms[0]), rack(9, "R01", **rooms[1]), rack(5, "R01", **rooms[0])
@@ -43,7 +43,7 @@ def test_racks_of_one_name_in_two_rooms_stay_two() -> None:
 
 
 def test_racks_of_one_name_at_two_sites_stay_two() -> None:
-    """Without locations the sites tell them apart; without anything their ids."""
+    """Without locations sites distinguish them; without either their ids do."""
     sites = [{"site": {"id": n, "slug": f"dc{n}", "name": f"DC {n}"}} for n in (1, 2)]
     assert racks_of(rack(5, "A 1", **sites[0]), rack(9, "a-1", **sites[1]))[0] == ["dc1-A-1", "dc2-a-1"]
     assert racks_of(rack(5, "A1", **sites[0]), rack(9, "A1", **sites[0]))[0] == ["A1-5", "A1-9"]
@@ -52,8 +52,8 @@ def test_racks_of_one_name_at_two_sites_stay_two() -> None:
 @pytest.mark.parametrize(
     ("written", "here"), [("Row A / 12", "Row-A-12"), ("R\u00fcck 1", "R-ck-1"), ("#12", "12")]
 )
-def test_rack_has_a_name_of_weft_s_characters(written: str, here: str) -> None:
-    """As ports have: the whole import isn't refused for a blank in a name."""
+def test_other_characters_in_a_rack_name_are_replaced(written: str, here: str) -> None:
+    """As in port names: a blank in a name doesn't refuse the whole import."""
     assert racks_of(rack(5, written))[0] == [here]
 
 
@@ -66,7 +66,7 @@ def test_rack_has_a_name_of_weft_s_characters(written: str, here: str) -> None:
     ],
 )
 def test_selected_values_of_custom_fields_are_read(value: Any, text: str) -> None:
-    """Several, one with a label, an object: none is dropped without a word."""
+    """Several values, one with a label, an object: each is read."""
     box = Inventory()
     box.device("gpu1", "compute", gpu_type="h100", gpu_pci=value)
     [record], _ = read(box)[0].values(), None
@@ -74,7 +74,7 @@ def test_selected_values_of_custom_fields_are_read(value: Any, text: str) -> Non
 
 
 def test_custom_field_of_another_purpose_is_left_out() -> None:
-    """NetBox has one set of custom fields for all roles: `source` is a supplier here, `position` that of a label."""
+    """NetBox has the same custom fields for all roles; here `source` is a supplier, `position` a label's."""
     box = Inventory()
     box.device("gpu1", "compute", source="reseller", position=3.0, cloud="main")
     found, left_out = read(box)
@@ -85,7 +85,7 @@ def test_custom_field_of_another_purpose_is_left_out() -> None:
 
 
 def test_whole_decimal_is_a_number_without_a_point() -> None:
-    """NetBox's decimal fields write 3.0."""
+    """NetBox's decimal fields have the form 3.0."""
     box = Inventory()
     box.device("ipum1", "ipu-machine", position=3.0)
     assert texts(read(box)[0]["ipum1"]) == {"position": "3"}
@@ -122,8 +122,8 @@ def test_shared_addresses_in_files_are_left_out(
     assert [str(i.address) for i in load_site("out/site.yaml").interfaces] == ["10.3.0.11"]
 
 
-def test_role_of_a_device_still_needs_its_name() -> None:
-    """Positive control of the choice: an object of Nautobot's has a slug made of its name."""
+def test_role_without_a_slug_gets_one_made_of_its_name() -> None:
+    """As Nautobot's objects have none."""
     url = "https://nautobot.example/api/dcim/devices/1/"
     assert as_netbox({"url": url, "role": {"name": "GPU Node"}})["role"]["slug"] == "gpu-node"
 
@@ -131,7 +131,7 @@ def test_role_of_a_device_still_needs_its_name() -> None:
 def test_objects_of_devices_that_no_file_has_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Listings of several sites or pages of the wrong one: what isn't used is said."""
+    """Listings of several sites, or the wrong site's pages: what isn't used is reported."""
     monkeypatch.chdir(tmp_path)
     box = Inventory()
     box.interface(box.device("gpu1", "compute"), "iDRAC", "2C:EA:7F:00:00:02", "10.3.0.11/24")

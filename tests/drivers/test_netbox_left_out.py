@@ -1,4 +1,4 @@
-"""NetBox describes more than the hardware that is there: what isn't there isn't imported, and each is named."""
+"""What NetBox describes but isn't there isn't imported, and each such object is named."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def choice(value: str) -> dict[str, str]:
 
 
 def read(box: Inventory, *statuses: str) -> tuple[dict[str, HardwareRecord], list[str]]:
-    """Name -> record, and what was left out."""
+    """The records by name, and what was left out."""
     with serving(box) as url:
         netbox = NetBox(url, TOKEN)
         return {str(r.text("name")): r for r in netbox.records(statuses=statuses)}, netbox.left_out
@@ -35,7 +35,7 @@ STATUSES = ("active", "staged", "planned", "offline", "failed", "inventory", "de
 
 
 def test_nonexistent_devices_are_left_out_and_named() -> None:
-    """Active and staged ones are hardware; a cable to one that isn't there is none."""
+    """Active and staged devices exist; a cable to one that doesn't is left out."""
     box = Inventory()
     leaf = box.device("leaf0", "switch", "r1")
     box.interface(leaf, "swp1")
@@ -53,7 +53,7 @@ def test_nonexistent_devices_are_left_out_and_named() -> None:
 
 
 def test_devices_of_the_chosen_status_are_imported() -> None:
-    """A planned device has its planned cables; with no device left it is said which statuses there are."""
+    """A planned device has its planned cables; if no device is left the error lists the statuses that occur."""
     box = Inventory()
     number = box.device("gpu01", "gpu-node", "r1")
     box.devices[-1]["status"] = choice("planned")
@@ -100,7 +100,7 @@ def test_cable_without_an_end_is_left_out(change: dict[str, Any], text: str) -> 
     ],
 )
 def test_shared_address_is_left_out(address: str, change: dict[str, Any], text: str) -> None:
-    """The other one is its address."""
+    """The interface's other address is used."""
     box = Inventory()
     number = box.device("gpu01", "gpu-node", "r1")
     interface = box.interface(number, "bmc", "0C:42:A1:00:00:01", "10.1.0.8/24")
@@ -115,7 +115,7 @@ def test_shared_address_is_left_out(address: str, change: dict[str, Any], text: 
 
 
 def test_interfaces_without_a_use_are_counted() -> None:
-    """Neither address, VLAN nor fabric."""
+    """Without address, VLAN and fabric."""
     box = Inventory()
     number = box.device("gpu01", "gpu-node", "r1")
     for n in range(5):
@@ -126,7 +126,7 @@ def test_interfaces_without_a_use_are_counted() -> None:
 
 
 def bonded(box: Inventory, **more: Any) -> int:
-    """gpu01 with bond0 over two links on two switches."""
+    """gpu01 with bond0 over two links to two switches."""
     number = box.device("gpu01", "service", "r1")
     bond = box.interface(number, "bond0", address="10.3.0.11/24", type=choice("lag"), **more)
     for n in (0, 1):
@@ -137,7 +137,7 @@ def bonded(box: Inventory, **more: Any) -> int:
 
 @pytest.mark.parametrize("mac", [None, "0c:42:a1:00:00:00", "02:42:a1:00:00:09"])
 def test_links_of_a_bond_are_kept(mac: str | None) -> None:
-    """Their MAC addresses and cables; a bond without a MAC address of its own has its first link's."""
+    """With MAC addresses and cables; a bond without a MAC address gets its first link's."""
     box = Inventory()
     bonded(box, mac_address=mac)
     found, left_out = read(box)
@@ -154,7 +154,7 @@ def test_links_of_a_bond_are_kept(mac: str | None) -> None:
 
 
 def test_vlan_interface_resolves_to_its_hardware() -> None:
-    """The parent's MAC address and cable; a second VLAN of it has nothing of its own, and is named."""
+    """It gets the parent's MAC address and cable; a second VLAN of the parent is left out by name."""
     box = Inventory()
     number = box.device("gpu01", "service", "r1")
     parent = box.interface(number, "eno1", "0C:42:A1:00:00:01", to=("tor1", "swp1"))
@@ -174,7 +174,7 @@ def test_vlan_interface_resolves_to_its_hardware() -> None:
 
 
 def test_circular_interfaces_are_bounded() -> None:
-    """A mistake that NetBox refuses, and an answer may have."""
+    """NetBox refuses them, but an answer may have them."""
     box = Inventory()
     number = box.device("gpu01", "service", "r1")
     box.interface(
@@ -185,7 +185,7 @@ def test_circular_interfaces_are_bounded() -> None:
 
 
 def test_infiniband_interface_is_an_adapter() -> None:
-    """Its GUIDs are custom fields, or its WWN; without any it is named."""
+    """Its GUIDs are in custom fields, or in its WWN; without any it is left out by name."""
     box = Inventory()
     number = box.device("gpu01", "gpu-node", "r1")
     guids = {"Node GUID": "0x0002c90300300100", "pci": "0000:17:00.0"}
@@ -213,7 +213,7 @@ def test_infiniband_interface_is_an_adapter() -> None:
 
 
 def test_adapter_of_an_ethernet_fabric_is_read() -> None:
-    """By the custom field fabric of an interface that has neither address nor VLAN."""
+    """An interface with the custom field fabric and neither address nor VLAN."""
     box = Inventory()
     number = box.device("gpu01", "gpu-node", "r1")
     custom = {"fabric": "roce", "guid": "0x0002c90300300100", "PCI address": "0000:17:00.0"}
@@ -229,7 +229,7 @@ def test_adapter_of_an_ethernet_fabric_is_read() -> None:
 
 
 def test_ports_with_blanks_are_written_without_them() -> None:
-    """At the switch and at the cable's other end; a name with brackets is left out, and so is a cable to it."""
+    """At the switch and at the cable's other end; a name with brackets is left out, with its cable."""
     box = Inventory()
     switch = box.device("mgmt1", "switch", "r1")
     for name in ("Port 1", "Port 2", "Eth[3]", "Port2"):
@@ -259,7 +259,9 @@ def test_host_name_unknown_to_dns_is_left_out() -> None:
 def test_complete_netbox_becomes_a_site(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Bond, InfiniBand adapter, interface names of Dell, a host name with a domain; what was left out is said."""
+    """A bond, an InfiniBand adapter, Dell's interface names, a host name with a domain; what was left out is
+    reported.
+    """
     box = Inventory()
     for n in (1, 2):
         tor = box.device(f"tor{n}", "switch", "r1")
@@ -292,7 +294,7 @@ def test_complete_netbox_becomes_a_site(
 def test_interfaces_on_undescribed_networks_are_left_out_and_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An inventory has all of a site's networks, by address, VLAN or name; the site file has those that matter."""
+    """By address, VLAN or name; an inventory has all networks, the site file only those that it needs."""
     box = Inventory()
     pdu = box.device("pdu1", "pdu", "r1")
     box.interface(pdu, "eth0", "00:C0:B7:00:00:01", "10.3.0.4/24")

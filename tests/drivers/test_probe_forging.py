@@ -1,5 +1,4 @@
-"""Whose tags are forged, by whom, and who listens: an end doesn't forge tags that are, or may have become,
-its own."""
+"""Which tags are forged by which end, and who listens: an end forges no tag that is, or may have become, its own."""
 
 from __future__ import annotations
 
@@ -55,7 +54,7 @@ def test_forged_vlans_prefer_the_same_leaves_and_need_listeners() -> None:
 
 
 def test_tags_of_an_end_stay_within_the_agents_limit() -> None:
-    """Those of others alone, and also behind its own."""
+    """The forged tags of others, and those behind its own tag."""
     others = [spec(51 + n, f"leaf2/{n}") for n in range(MOST_FORGED)]
     tags = tags_of("leaf1/1", MINE, others)
     assert tags[:3] == ((), (50,), (0, 50)) and {(51,), (50, 51), (52,), (50, 52)} == {*tags[3:]}
@@ -65,7 +64,7 @@ def test_tags_of_an_end_stay_within_the_agents_limit() -> None:
 
 
 def test_ends_do_not_forge_their_own_tag() -> None:
-    """A host that pods share, and a stranger of a VLAN that a member's port is in too."""
+    """A host that pods share, and a node outside the pod whose VLAN is on a member's port too."""
     mine, other = spec(50, "leaf1/1", "leaf1/2", mode=TRUNK), spec(51, "leaf1/1", "leaf2/1", mode=TRUNK)
     assert tags_of("leaf1/1", mine, [other]) == ((50,),)
     assert (51,) in tags_of("leaf1/2", mine, [other])
@@ -93,7 +92,7 @@ def test_listeners_of_each_vlan_come_before_others() -> None:
 
 
 class Changing(NoLedger):
-    """Another pod's segment, which has another member after so many readings."""
+    """Another pod's segment that has another member after this many readings."""
 
     def __init__(self, before: SegmentSpec, after: SegmentSpec, readings: int) -> None:
         self.before, self.after, self.readings = before, after, readings
@@ -116,19 +115,19 @@ def tried(ledger: NoLedger, in_use: Callable[[], list[str]] = list) -> list[Scri
 
 
 def sent(agent: Scripted) -> list[set[tuple[int, ...]]]:
-    """Forged tags of each round."""
+    """The forged tags of each round."""
     return [
         {t for e in q.ends if e.adapter == end(agent.node) for t in e.tags if 51 in t} for q in agent.asked
     ]
 
 
 def test_vlan_changed_during_a_round_is_left_out_of_the_repetition() -> None:
-    """Its tag may have become the member's own meanwhile; what was heard then proves nothing."""
+    """Its tag may have become the member's own, so what was heard proves nothing."""
     before, after = spec(51, PORT[THIRD]), spec(51, PORT[THIRD], PORT[FIRST], mode=TRUNK)
     both = {(51,), (50, 51)}
     assert sent(tried(Changing(before, after, 99))[0]) == [both]
     assert sent(tried(Changing(before, after, 2))[0]) == [both, set()]
-    assert sent(tried(Changing(before, after, 1))[0]) == [set()], "it was being changed already"
+    assert sent(tried(Changing(before, after, 1))[0]) == [set()], "its change was already under way"
 
 
 def test_held_host_of_a_forged_vlan_listens(monkeypatch: pytest.MonkeyPatch) -> None:

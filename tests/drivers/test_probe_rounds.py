@@ -1,4 +1,4 @@
-"""Pods with more members than one round of probe agents takes, on an agent that knows who hears whom."""
+"""Pods with more members than a round of probe agents holds, with a simulated agent that decides who hears whom."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ PORTS = sorted(h.port_id for n in SITE.nodes for h in n.hcas_on(FABRIC))
 
 
 class Wire:
-    """An agent next to every adapter; members hear each other, or after a release none hears another.
+    """An agent next to every adapter; members hear each other, or no one after a release.
 
     Attributes:
-        members: names of adapters; `meetings`: of each round, those that took part.
-        deaf: pairs of listener and sender that never hear.
+        members: names of adapters.
+        meetings: the members of each round.
+        deaf: pairs (listener, sender) that never hear.
     """
 
     name = "one"
@@ -52,7 +53,7 @@ class Wire:
         return RoundResult(name=self.name, ends=tuple(ends))
 
     def status(self) -> ProbeStatus:
-        raise AssertionError("it is never called")
+        raise AssertionError("the prober asked for a status")
 
 
 NAMES = {h.port_id: f"{n.name}/{h.name}" for n in SITE.nodes for h in n.hcas_on(FABRIC)}
@@ -71,7 +72,7 @@ def probed(wire: Wire) -> FrameProber:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four members a round."""
+    """Four members in a round."""
     monkeypatch.setattr(prober, "MOST_MEMBERS", 4)
 
 
@@ -100,11 +101,11 @@ def test_member_unknown_in_one_round_is_not_reported_good() -> None:
     wire.silent_in = 2
     clean, _ = probed(wire).clean(SEGMENT)
     [item] = clean.items
-    assert item.result == "not clean", "nothing was released here"
+    assert item.result == "not clean", "no member was released here"
     members = [u for u in item.unread if u.startswith("frames of ")]
     assert len(members) == 3 and all("was seen to leave" in u for u in members)
     [others] = [u for u in item.unread if u not in members]
-    assert others.endswith("none of them could be tested"), "whose they are is nothing to a tenant"
+    assert others.endswith("none of them could be tested"), "a tenant isn't shown whose they are"
     wire = Wire(())
     clean, untried = probed(wire).clean(SEGMENT)
     [item] = clean.items
@@ -113,7 +114,7 @@ def test_member_unknown_in_one_round_is_not_reported_good() -> None:
 
 
 def test_members_beyond_all_rounds_are_reported_untested(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They aren't left out of the receipt in silence."""
+    """In the receipt too."""
     monkeypatch.setattr(prober, "MOST_MEMBERS", 2)
     monkeypatch.setattr(prober, "MOST_GROUPS", 3)
     clean, untried = probed(Wire(())).clean(SEGMENT)

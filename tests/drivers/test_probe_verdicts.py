@@ -1,4 +1,4 @@
-"""Interpretation of agents' answers: late, lost, from one side only, from the wrong interface, from none."""
+"""Interpretation of agents' answers: late, lost, one-sided, from the wrong interface, or none."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def end(node: str) -> str:
 
 @dataclass
 class Air:
-    """What is on the wire: name of an adapter -> its mark of this round; `hears`: listener -> senders."""
+    """What is on the wire: each adapter's mark of this round; `hears`: listener -> senders."""
 
     hears: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
     marks: dict[str, str] = field(default_factory=dict[str, str])
@@ -42,11 +42,11 @@ class Air:
 
 @dataclass
 class Scripted:
-    """An agent beside one node: its ends hear what the air says, and `change` is made of each answer.
+    """An agent beside one node: its ends hear what `Air` says, and `change` alters each answer.
 
     Attributes:
-        late: seconds that it answers after the round's end; of the first `for_rounds` rounds.
-        lost: its answer is, of as many.
+        late: seconds after the round's end at which it answers, in the first `for_rounds` rounds.
+        lost: its answers in these rounds are lost, and it has no status.
     """
 
     node: str
@@ -119,15 +119,15 @@ def unknown(why: str) -> Callable[[EndResult], EndResult]:
     ],
 )
 def test_hearing_a_former_member_is_proof_whatever_is_unknown(spoiled: Mapping[str, object]) -> None:
-    """The listener's answer, or the sender's, is spoiled: the mark was heard, and can't be invented."""
+    """The listener's or the sender's answer is spoiled, but the mark was heard and can't be guessed."""
     for air in (Air({end(FIRST): [end(SECOND)]}), Air({end(SECOND): [end(FIRST)]})):
         listener = next(iter(air.hears))
         if "lost" in spoiled and listener == end(SECOND):
-            continue  # what was heard is lost with the answer
+            continue  # the lost answer had what was heard
         agents = (Scripted(FIRST, air), Scripted(SECOND, air, **spoiled), Scripted(THIRD, air))  # type: ignore[arg-type]
         [item] = prober(*agents).clean(segment(FIRST, SECOND))[0].items
         assert item.result == "not clean", item
-        assert set(item.nodes) == {FIRST, SECOND}, "neither is given back"
+        assert set(item.nodes) == {FIRST, SECOND}, "neither node is released"
 
 
 def test_frames_that_pass_one_way_keep_both_former_members() -> None:
@@ -149,7 +149,7 @@ def test_breach_in_the_first_round_is_kept_in_the_second() -> None:
 
 
 def test_silence_of_a_late_agent_proves_nothing() -> None:
-    """It may have begun when the others had ended: of a live VLAN nothing is called clean."""
+    """It may have begun after the others ended, so a live VLAN isn't reported clean."""
     air = Air()
     near, far = Scripted(FIRST, air), Scripted(SECOND, air, late=0.6)
     [item] = prober(near, far).clean(segment(FIRST, SECOND))[0].items
@@ -162,7 +162,7 @@ def test_silence_of_a_late_agent_proves_nothing() -> None:
 
 
 def test_two_ends_on_one_interface_are_unknown() -> None:
-    """As when two hosts' agents are swapped in the site: the sender of frames isn't known."""
+    """As if two hosts' agents were swapped in the site: the frames' sender isn't known."""
     air = Air()
 
     def same(result: EndResult) -> EndResult:
@@ -192,7 +192,7 @@ def test_request_contains_the_sites_mac_address() -> None:
 
 
 def test_single_member_is_reported_untested() -> None:
-    """Neither 'hear each other' of one, nor a receipt that says nothing of frames."""
+    """Neither as heard, nor by leaving frames out of the receipt."""
     alone = Scripted(FIRST, Air())
     made = prober(alone, policy="refuse")
     whole = SegmentSpec(
@@ -258,14 +258,14 @@ def test_member_without_an_address_is_not_reported_unanswered() -> None:
     )
     assert not found.notes and not found.problems, found
     assert found.looked_at[f"adapters of {FABRIC} that can't ping, for lack of an address"] == 1
-    assert len(mute.asked) == 1, "what wasn't asked isn't waited for"
+    assert len(mute.asked) == 1, "an answer that wasn't requested isn't missing"
 
 
 # -- others
 
 
 def test_others_are_free_nodes_first_and_never_guests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A serving pod isn't disturbed if there are other ports; a tenant's report proves nothing."""
+    """A pod in use isn't disturbed while other ports exist, and a tenant's report proves nothing."""
     monkeypatch.setattr("weft.drivers.probes.prober.OTHERS", 2)
     air = Air()
     agents = [Scripted(n, air) for n in NODES]

@@ -1,4 +1,4 @@
-"""One reading is shared by all who ask at the same time, and never one that began before the question."""
+"""One reading is shared by all callers that ask at the same time, and never began before the question."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def asking(shared: SharedReading[Any]) -> int:
 
 
 def test_fifty_concurrent_calls_share_two_readings_at_most() -> None:
-    """B7: fifty visits at the same moment read the fabric's tables twice at most."""
+    """Fifty visits at the same moment read the fabric's tables at most twice."""
     fabric = FakeFabric(FakeRig().site, FABRIC)
     reads: list[Tables] = []
 
@@ -47,7 +47,7 @@ def test_fifty_concurrent_calls_share_two_readings_at_most() -> None:
 
 
 def test_caller_during_a_reading_gets_the_next_one() -> None:
-    """The one under way may have passed what has just changed."""
+    """The current one may have passed what just changed."""
     release, begun = threading.Event(), threading.Event()
     values = iter(range(10))
 
@@ -67,7 +67,9 @@ def test_caller_during_a_reading_gets_the_next_one() -> None:
 
 
 def test_callers_of_a_batched_change_share_the_next_reading() -> None:
-    """Even the last caller: the change was before it. The next change needs another one, and so does an error."""
+    """Including the last caller, since the change was before it. After the next change or an error another one is
+    needed.
+    """
     calls: list[float] = []
 
     def read(began: float) -> int:
@@ -89,7 +91,7 @@ def test_callers_of_a_batched_change_share_the_next_reading() -> None:
 
 
 def test_failed_reading_is_unknown_for_all_waiting_callers() -> None:
-    """No one gets an older one instead, whatever age would do; who asks later tries again."""
+    """Whatever age they accept; a later caller tries again."""
     calls: list[float] = []
 
     def read(began: float) -> str:
@@ -111,14 +113,14 @@ def test_failed_reading_is_unknown_for_all_waiting_callers() -> None:
         asked = [pool.submit(ask) for _ in range(8)]
         errors = [f.exception() for f in asked]
     failed = [e for e in errors if isinstance(e, UnknownError)]
-    assert len(failed) == 1 and len(calls) == 3  # those who came after it had begun share the one after it
+    assert len(failed) == 1 and len(calls) == 3  # callers that came after it began share the next one
     with pytest.raises(UnknownError):
         SharedReading(lambda began: (_ for _ in ()).throw(UnknownError("a", "b", "c"))).get()
     assert shared.get() == f"reading {len(calls)}"
 
 
 def test_age_of_a_reading_counts_from_its_start_and_ends_with_a_change() -> None:
-    """A hand clock: 5 s old will do, 6 s doesn't; after a change nothing older does."""
+    """With an age of up to 5 s one of 6 s isn't used; after a change no older one is."""
     now = [100.0]
     calls: list[float] = []
 
@@ -138,11 +140,11 @@ def test_age_of_a_reading_counts_from_its_start_and_ends_with_a_change() -> None
 
 
 class _Asked:
-    """What a caller has read before, of some size."""
+    """An object of some size that a caller holds."""
 
 
 def test_failed_reading_keeps_nothing_of_its_callers() -> None:
-    """Its error stays until the next one; the error's own cause, too."""
+    """The error is kept until the next reading, with its cause and without tracebacks that hold callers' objects."""
 
     def fails(began: float) -> str:
         try:

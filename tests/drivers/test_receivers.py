@@ -1,4 +1,4 @@
-"""Sending to URLs that tenants gave: only where the site allows it, and whatever answers."""
+"""Sending to URLs given by tenants: only where the site allows it, and whatever the receiver answers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def policy(port: int) -> WebhookPolicy:
 
 
 def post(there: Receiver, path: str = "/", allowed: WebhookPolicy | None = None, seconds: float = 5.0) -> Any:
-    """The status, or the code of the reason."""
+    """The status, or the code of the reason why nothing was sent."""
     sender = HttpsReceivers(there.context, seconds)
     try:
         return sender.post(there.url(path), {"webhook-id": "x"}, b"{}", allowed or policy(there.port))
@@ -79,7 +79,7 @@ def post(there: Receiver, path: str = "/", allowed: WebhookPolicy | None = None,
     ],
 )
 def test_address_that_is_not_public_is_refused(address: str) -> None:
-    """In every form that reaches hosts of one's own network, or this host."""
+    """In every notation of an address in private networks or of this host."""
     assert not may_reach(ipaddress.ip_address(address), CLOSED)
     host = f"[{address}]" if ":" in address else address
     assert why_not(f"https://{host}/", CLOSED)
@@ -91,7 +91,7 @@ def test_public_address_is_allowed(address: str) -> None:
 
 
 def test_network_of_the_site_is_allowed_in_each_form() -> None:
-    """And nothing beside it."""
+    """And no address outside it."""
     inside = WebhookPolicy.model_validate({"networks": ["10.20.0.0/16", "fd00:20::/32"]})
     for good in ("10.20.3.4", "::ffff:10.20.3.4", "fd00:20::7"):
         assert may_reach(ipaddress.ip_address(good), inside)
@@ -130,7 +130,7 @@ def test_name_of_this_host_is_refused_before_a_connection(there: Receiver, host:
 def test_name_that_resolves_to_something_else_the_second_time_reaches_nothing_else(
     there: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DNS rebinding: a name is resolved once, and the connection is made to the address that was checked."""
+    """DNS rebinding: a name is resolved once, and the connection is made to the checked address."""
     answers = ["192.0.2.7", "127.0.0.1"]
     real, connected = socket.getaddrinfo, list[object]()
 
@@ -149,14 +149,14 @@ def test_name_that_resolves_to_something_else_the_second_time_reaches_nothing_el
     sender = HttpsReceivers(there.context)
     with pytest.raises(UndeliveredError):
         sender.post(f"https://rebinding.example:{there.port}/", {}, b"{}", allowed)
-    assert connected == [("192.0.2.7", there.port)], "by address, so that nothing resolves the name again"
+    assert connected == [("192.0.2.7", there.port)], "connected by address, so the name isn't resolved again"
     with pytest.raises(UndeliveredError) as refused:
         sender.post(f"https://rebinding.example:{there.port}/", {}, b"{}", allowed)
     assert refused.value.args[0].code == "RECEIVER_REFUSED" and len(connected) == 1
 
 
 def test_redirect_is_not_followed(there: Receiver) -> None:
-    """It could lead anywhere; its status is the answer."""
+    """It could lead anywhere; its status is the result."""
     there.answers["/"] = "302"
     assert post(there) == 302
     assert there.connections == 1
@@ -185,16 +185,18 @@ def test_answer_of_a_bad_receiver_is_a_status_or_a_reason(
 
 
 @pytest.mark.parametrize("how", ["hang", "trickle"])
-def test_receiver_that_is_late_ends_in_time(there: Receiver, how: str) -> None:
-    """Also one that sends an octet now and then, which begins a socket's timeout again."""
+def test_attempt_ends_in_time_if_the_receiver_is_late(there: Receiver, how: str) -> None:
+    """Even if it sends a byte now and then, which restarts a socket's timeout."""
     there.answers["/"] = how
     began = time.monotonic()
     assert post(there, seconds=0.7) == "RECEIVER_LATE"
     assert time.monotonic() - began < 5
 
 
-def test_name_whose_servers_are_late_ends_in_time(there: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tenant's own name servers may answer when they like; so many late ones, and others aren't asked meanwhile."""
+def test_attempt_ends_in_time_if_name_servers_are_late(
+    there: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tenant may run them; while several such lookups are pending, further names aren't resolved."""
     over = threading.Event()
 
     def resolve(*_: Any, **__: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A host's BMC by Redfish: DMTF's shapes over TLS, asked by OpenStack's client."""
+"""A host's BMC by Redfish: DMTF's shapes over TLS, read with OpenStack's client."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def interface(
 
 
 def tree() -> dict[str, dict[str, Any]]:
-    """A system with two NICs, of which one has another MAC address now, and a manager with two."""
+    """A system with two NICs, one of which now has another MAC address, and a manager with two interfaces."""
     root, system, manager = "/redfish/v1", "/redfish/v1/Systems/1", "/redfish/v1/Managers/1"
     found: dict[str, dict[str, Any]] = {
         root: {"@odata.id": root, "Id": "RootService", "Name": "Root", "RedfishVersion": "1.6.0",
@@ -92,12 +92,12 @@ class Bmc:
 
 @pytest.fixture
 def bmc(tmp_path: Path) -> Iterator[Bmc]:
-    """A BMC on this machine, with a certificate of its own."""
+    """A BMC on this machine, with its own certificate."""
     certificate, key = _certificate(tmp_path)
     made = Bmc(0, str(certificate))
 
     class Handler(BaseHTTPRequestHandler):
-        # A connection for each request: one that was kept was sometimes closed under load.
+        # a connection for each request, since a kept one was sometimes closed under load
         protocol_version = "HTTP/1.0"
 
         def do_GET(self) -> None:
@@ -156,7 +156,7 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
 
 
 def test_interfaces_are_read_and_nothing_is_changed(bmc: Bmc) -> None:
-    """The BMC's own by the address that was asked, the host's by what is burnt in; only GET."""
+    """The BMC's own by the address that was asked, the host's by permanent MAC address; only GET is sent."""
     found = {column: cell.text for column, cell in bmc.read().cells.items()}
     assert found == {
         "bmc_address": HERE,
@@ -168,14 +168,14 @@ def test_interfaces_are_read_and_nothing_is_changed(bmc: Bmc) -> None:
 
 
 def test_wrong_password_is_reported(bmc: Bmc) -> None:
-    """Says which variables, and never what is in them."""
+    """With the names of the variables, without their values."""
     with pytest.raises(PermanentError, match="REDFISH_PASSWORD") as caught:
         bmc.read("wrong-9")
     assert "wrong-9" not in str(caught.value)
 
 
 def test_untrusted_certificate_is_reported(bmc: Bmc) -> None:
-    """The password isn't sent: the connection fails first."""
+    """The connection fails before the password is sent."""
     with pytest.raises(TemporaryError, match="certificate isn't trusted"):
         bmc.read(ca=True)
     assert bmc.asked == []
@@ -187,7 +187,7 @@ def test_unreachable_bmc_is_reported() -> None:
 
 
 def test_bmc_without_interface_lists_is_accepted(bmc: Bmc) -> None:
-    """They are optional: nothing is known then, which isn't an error."""
+    """They are optional."""
     for path in ("/redfish/v1/Systems/1", "/redfish/v1/Managers/1"):
         del bmc.tree[path]["EthernetInterfaces"]
     assert set(bmc.read().cells) == {"bmc_address"}
@@ -195,7 +195,7 @@ def test_bmc_without_interface_lists_is_accepted(bmc: Bmc) -> None:
 
 @pytest.mark.parametrize("path", ["/redfish/v1/Systems", "/redfish/v1/Systems/1/EthernetInterfaces/NIC.1"])
 def test_malformed_answers_are_reported(bmc: Bmc, path: str) -> None:
-    """A part that isn't there, or has another shape: refused, not half taken."""
+    """A missing part or another shape is refused as a whole."""
     bmc.tree[path] = {"Members": "none"}
     with pytest.raises(OutsideError):
         bmc.read()
@@ -206,7 +206,7 @@ def test_malformed_answers_are_reported(bmc: Bmc, path: str) -> None:
 
 @pytest.mark.parametrize("body", [b"<html>a portal</html>", b"[" * 100_000])
 def test_answers_that_are_not_redfish_are_reported(bmc: Bmc, body: bytes) -> None:
-    """Something other than a BMC answers: reported for this host, and the others are still read."""
+    """For this host; others are still read."""
     bmc.body = body
     with pytest.raises(PermanentError, match=r"not as Redfish describes it .*; check that it is a BMC"):
         bmc.read()
@@ -243,8 +243,7 @@ def test_lists_in_pages_are_read_to_the_end(bmc: Bmc) -> None:
         (SYSTEM, {"Members": [{"@odata.id": f"x{n}"} for n in range(300)]}, "interfaces: more than 256"),
     ],
 )
-def test_list_that_is_not_whole_is_reported(bmc: Bmc, path: str, change: dict[str, Any], says: str) -> None:
-    """Nothing is left out silently."""
+def test_incomplete_list_is_reported(bmc: Bmc, path: str, change: dict[str, Any], says: str) -> None:
     bmc.tree[path] |= change
     with pytest.raises(PermanentError, match=says):
         bmc.read()
@@ -268,7 +267,7 @@ def test_addresses_in_two_spellings_are_one_interface(bmc: Bmc) -> None:
 
 
 def renamed(bmc: Bmc, old: str, new: str) -> None:
-    """An interface of the system with another id."""
+    """Give an interface of the system another id."""
     path = "/redfish/v1/Systems/1/EthernetInterfaces"
     bmc.tree[f"{path}/{old}"]["Id"] = new
 
@@ -286,7 +285,7 @@ def renamed(bmc: Bmc, old: str, new: str) -> None:
     ],
 )
 def test_interface_that_would_be_lost_is_an_error(bmc: Bmc, first: str, second: str, text: str) -> None:
-    """Two with one name here, as a BMC of two systems has them, or one without any: none is passed over."""
+    """Two with the same name, as on a BMC of two systems, or one without a name."""
     renamed(bmc, "NIC.1", first)
     renamed(bmc, "NIC.2", second)
     with pytest.raises(PermanentError) as caught:
@@ -300,7 +299,7 @@ CHASSIS = "/redfish/v1/Chassis"
 def with_adapter(
     bmc: Bmc, name: str, collection_of: str, *rows: dict[str, Any], systems: bool = False
 ) -> None:
-    """An adapter with ports or functions; without the system's own list of interfaces unless it is asked for."""
+    """Add an adapter with ports or functions; the system has its own list of interfaces only with `systems`."""
     path, tree = f"{CHASSIS}/1/NetworkAdapters/{name}", bmc.tree
     tree["/redfish/v1"]["Chassis"] = {"@odata.id": CHASSIS}
     tree[CHASSIS] = collection(CHASSIS, "1")
@@ -335,7 +334,7 @@ NODE, PORT = "0002:c903:0030:0100", "0002:c903:0030:0101"
     ],
 )  # fmt: skip
 def test_mac_addresses_of_adapters_are_read(bmc: Bmc, kind: str, rows: list[dict[str, Any]]) -> None:
-    """Where the system lists no interface; a port is called after its adapter, which stands for its first port."""
+    """Where the system lists no interface. A port is named after its adapter, whose own name is its first port's."""
     with_adapter(bmc, "NIC1", kind, *rows)
     found = bmc.read()
     assert texts(found) == {"nic1_mac": MACS[0], "nic1_1_mac": MACS[0], "nic1_2_mac": MACS[1]}
@@ -351,7 +350,7 @@ def test_mac_addresses_of_adapters_are_read(bmc: Bmc, kind: str, rows: list[dict
     ],
 )  # fmt: skip
 def test_guids_of_infiniband_adapters_are_read(bmc: Bmc, kind: str, row: dict[str, Any]) -> None:
-    """They are those of the list's only adapter without any; of two they aren't."""
+    """They belong to the list's only adapter without a GUID; with two such adapters they aren't assigned."""
     with_adapter(bmc, "NIC7", kind, row)
     found = bmc.read()
     assert texts(found) == {"nic7_guid": NODE, "nic7_port_guid": PORT}
@@ -369,7 +368,7 @@ def test_guids_of_infiniband_adapters_are_read(bmc: Bmc, kind: str, row: dict[st
 
 @pytest.mark.parametrize("nothing", ["00:00:00:00:00:00", "FF-FF-FF-FF-FF-FF", "N/A", "Not Available", ""])
 def test_placeholder_in_place_of_a_mac_address_is_ignored(bmc: Bmc, nothing: str) -> None:
-    """What BMCs write where they don't know one: it must not contradict the list, and another field may have it."""
+    """BMCs write one if they don't know the address: it doesn't contradict the list, and another field is used."""
     nics = "/redfish/v1/Systems/1/EthernetInterfaces"
     bmc.tree[f"{nics}/NIC.1"] |= {"MACAddress": nothing, "PermanentMACAddress": nothing}
     bmc.tree[f"{nics}/NIC.2"] |= {"PermanentMACAddress": nothing}
@@ -379,7 +378,7 @@ def test_placeholder_in_place_of_a_mac_address_is_ignored(bmc: Bmc, nothing: str
 
 @pytest.mark.parametrize("zeros", ["0x0000000000000000", "00:00:00:00:00:00:00:00", "N/A"])
 def test_placeholder_in_place_of_a_guid_is_ignored(bmc: Bmc, zeros: str) -> None:
-    """Zeros in any form; the other field counts."""
+    """Zeros in any form; another field is used."""
     row = {
         "InfiniBand": {
             "PermanentNodeGUID": zeros,
@@ -393,7 +392,7 @@ def test_placeholder_in_place_of_a_guid_is_ignored(bmc: Bmc, zeros: str) -> None
 
 
 def test_system_interfaces_come_first(bmc: Bmc) -> None:
-    """An adapter's port that the system lists is that interface; another one of its name is noted."""
+    """An adapter's port that the system lists is that interface; another one with its name is noted."""
     rows = [{"Ethernet": {"AssociatedMACAddresses": [m]}} for m in ("2c:ea:7f:00:01:02", "02:00:00:00:0c:07")]
     with_adapter(bmc, "NIC", "Ports", *rows, systems=True)
     found = bmc.read()
@@ -415,7 +414,7 @@ def test_absent_hardware_is_not_an_interface(bmc: Bmc) -> None:
 
 
 def test_missing_bmc_lists_are_noted(bmc: Bmc) -> None:
-    """No interface at all, an adapter that isn't there, and one of another shape; what was read stays."""
+    """No interface, a missing adapter, and one of another shape; what was read is kept."""
     del bmc.tree["/redfish/v1/Systems/1"]["EthernetInterfaces"]
     assert bmc.read().notes == (f"Redfish at {HERE}: it lists no interface of its host",)
     with_adapter(bmc, "NIC1", "Ports", {"Ethernet": {"AssociatedMACAddresses": [MACS[0]]}})
@@ -429,7 +428,7 @@ def test_missing_bmc_lists_are_noted(bmc: Bmc) -> None:
 
 
 def test_unlisted_mac_address_is_noted(bmc: Bmc) -> None:
-    """The list's own may be wrong: what the BMC lists is called otherwise."""
+    """The list may be wrong, so the BMC's own names are given."""
     with_adapter(bmc, "NIC1", "Ports", {"Ethernet": {"AssociatedMACAddresses": [MACS[0]]}})
     given = {c: Cell(t, c, "list:2") for c, t in {"name": "gpu01", "eno1_mac": "02:00:00:00:0c:99"}.items()}
     notes: list[str] = []
@@ -439,7 +438,7 @@ def test_unlisted_mac_address_is_noted(bmc: Bmc) -> None:
 
 
 def test_listed_hosts_are_read_and_compared(tmp_path: Path) -> None:
-    """Filled where the list is silent, reported where it differs, and reported where nothing answers."""
+    """Empty fields are filled, differences and silent BMCs are reported."""
     hardware = HardwareList(tmp_path)
     hardware.spoil("gpu1", bmc_mac="")
     hardware.write()
@@ -456,7 +455,7 @@ def test_listed_hosts_are_read_and_compared(tmp_path: Path) -> None:
     errors: list[InputError] = []
     records = read_list(str(tmp_path / "hardware.csv"), {}, errors)
     records = completed(records, of_bmcs(records, ask, errors), errors)
-    assert sorted(asked) == ["10.3.0.10", "10.3.0.11"]  # hosts only: IPU-Machines have no Redfish
+    assert sorted(asked) == ["10.3.0.10", "10.3.0.11"]  # only hosts: IPU-Machines have no Redfish
     (text,) = errors
     assert str(text).endswith(
         "hardware.csv:8: bmc_address: '10.3.0.10' is not allowed: the address of a BMC that answers (no answer; "

@@ -1,4 +1,4 @@
-"""One way to handle a fabric of any type, so that one suite runs on all of them."""
+"""One interface to a fabric of any type, so that the same tests run on all."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from weftlab.layout import Layout
 from weftlab.site import make_site, settings
 
 FIRST = 0x101
-"""A number inside weft's range, on every rig."""
+"""A number inside weft's range, for every rig."""
 
 
 class SegmentRig(Protocol):
@@ -28,7 +28,7 @@ class SegmentRig(Protocol):
 
     site: Site
     by_manager: bool
-    """Whether external changes go through the manager: then it knows of them."""
+    """Whether external changes go through the manager, so that it knows about them."""
     mode: Mode
     """How members are in their segment."""
 
@@ -40,18 +40,18 @@ class SegmentRig(Protocol):
         ...
 
     def add(self, port: str, number: int) -> None:
-        """Put a port into a segment behind the manager's back."""
+        """Put a port in a segment, past the driver."""
         ...
 
     def remove(self, port: str, number: int) -> None: ...
 
     def blind(self, port: str) -> None:
-        """Make that the port can't be read."""
+        """Make a port unreadable."""
         ...
 
 
 def ethernet_site(site: Site) -> Site:
-    """The same site with its fabric of switches and VLANs: each adapter at the port that its cable ends at."""
+    """The same site with a fabric of switches and VLANs; each adapter is on the port at its cable's other end."""
     leaf = {end: (a, number) for k in site.links for end, a, number in _ends(k.a, k.a_port, k.b, k.b_port)}
 
     def port(node: str, hca: str) -> str:
@@ -86,7 +86,7 @@ def text(rig: SegmentRig, number: int) -> str:
 
 
 class InfiniBand:
-    """OpenSM, imitated or real."""
+    """OpenSM, simulated or real."""
 
     by_manager = False
     mode = FabricKind.INFINIBAND.row.whole
@@ -110,7 +110,7 @@ class InfiniBand:
         if isinstance(self._rig.driver, FakeFabric):
             self._rig.driver.erase_key(guid, number | 0x8000)
         else:
-            self._rig.write_key(guid, 1, 0)  # OpenSM puts the default key first
+            self._rig.write_key(guid, 1, 0)  # OpenSM writes the default key first
         until("it is gone", lambda: self._missing(guid, number))
 
     def _missing(self, guid: int, number: int) -> bool:
@@ -121,7 +121,7 @@ class InfiniBand:
 
 
 class Ethernet:
-    """Switches and VLANs, imitated."""
+    """Simulated switches with VLANs."""
 
     by_manager = False
 

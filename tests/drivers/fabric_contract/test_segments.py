@@ -1,4 +1,4 @@
-"""What a fabric of any type promises: InfiniBand by OpenSM and by UFM, and Ethernet, imitated and real."""
+"""What a fabric of any type guarantees: InfiniBand with OpenSM and with UFM, and Ethernet, simulated and real."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def kinds(rig: SegmentRig, wanted: Resource) -> set[ProblemKind]:
     return {p.kind for p in rig.driver.check(spec(wanted), rig.driver.snapshot()).problems}
 
 
-def test_fabric_is_empty_at_first(rig: SegmentRig) -> None:
-    """Absent by proof, nothing marked, and clean."""
+def test_segment_that_was_never_created_is_absent_and_clean(rig: SegmentRig) -> None:
+    """With a reason for the absence, and nothing marked."""
     wanted = segment(rig, FIRST, rig.ports()[:2])
     found = seen(rig, wanted)
     assert found.status is Status.ABSENT and found.reason
@@ -71,7 +71,7 @@ def test_fabric_is_empty_at_first(rig: SegmentRig) -> None:
 
 
 def test_segment_has_exactly_its_members(rig: SegmentRig) -> None:
-    """The id is the number as people write it; the snapshot shows only the members."""
+    """Its id is the number as people write it, and the snapshot has only the members."""
     ports = rig.ports()
     wanted = made(rig, FIRST, ports[:3])
     found = seen(rig, wanted)
@@ -84,7 +84,7 @@ def test_segment_has_exactly_its_members(rig: SegmentRig) -> None:
 
 
 def test_update_replaces_and_removes_members(rig: SegmentRig) -> None:
-    """The set is the truth, also if it is empty."""
+    """Also all of them, if the new set is empty."""
     ports = rig.ports()
     made(rig, FIRST, ports[:2])
     for members in (ports[1:3], []):
@@ -109,7 +109,7 @@ def test_create_and_delete_are_idempotent(rig: SegmentRig) -> None:
 
 
 def test_foreign_port_is_a_problem_and_not_clean(rig: SegmentRig) -> None:
-    """Someone who isn't the pod's is in its segment; after a release it is what is left."""
+    """A port of another node in the pod's segment; the receipt reports it after the release."""
     ports = rig.ports()
     wanted = made(rig, FIRST, ports[:2])
     rig.add(ports[5], FIRST)
@@ -136,7 +136,7 @@ def test_member_of_a_second_segment_is_a_problem(rig: SegmentRig) -> None:
 
 
 def test_port_left_behind_is_never_clean(rig: SegmentRig) -> None:
-    """Taken away everywhere, and back on one former member's port."""
+    """The segment was removed everywhere, and is again on one former member's port."""
     ports = rig.ports()
     wanted = made(rig, FIRST, ports[:2])
     rig.driver.delete(scope(), [wanted], {})
@@ -154,7 +154,7 @@ def test_port_left_behind_is_never_clean(rig: SegmentRig) -> None:
 
 
 def test_unreadable_port_is_unknown(rig: SegmentRig) -> None:
-    """Neither as wanted nor gone: a member's port, and then everything."""
+    """Neither as wanted nor gone: first a member's port, then every port."""
     ports = rig.ports()
     wanted = made(rig, FIRST, ports[:2])
     rig.blind(ports[0])
@@ -166,7 +166,7 @@ def test_unreadable_port_is_unknown(rig: SegmentRig) -> None:
 
 
 def test_taken_numbers_are_refused(rig: SegmentRig) -> None:
-    """Another pod's, or outside of weft's range; nothing is changed."""
+    """Another pod's, or outside weft's range; nothing is changed."""
     ports = rig.ports()
     mine = made(rig, FIRST, ports[:2])
     for number, why in ((FIRST, "taken"), (0x300, "range")):
@@ -186,7 +186,7 @@ def test_another_pods_segment_is_not_deleted(rig: SegmentRig) -> None:
 
 
 def test_no_reading_is_older_than_the_last_change(rig: SegmentRig) -> None:
-    """However old a reading may be: what began before a change of this process is not used after it."""
+    """A reading from before a change of this process isn't used after it, however old a reading may be."""
     wanted = segment(rig, FIRST, rig.ports()[:2])
     before = rig.driver.snapshot()
     assert rig.driver.snapshot(max_age=60.0) is before
@@ -200,7 +200,7 @@ def test_no_reading_is_older_than_the_last_change(rig: SegmentRig) -> None:
 
 @pytest.mark.parametrize("rig", ["ethernet trunks", REAL[-1]], indirect=True)
 def test_port_can_be_a_trunk_of_two_segments(rig: SegmentRig) -> None:
-    """Virtual functions of two pods on one host; what one pod gives back the other keeps."""
+    """Virtual functions of two pods on one host; what one pod releases the other keeps."""
     ports = rig.ports()
     mine, other = made(rig, FIRST, ports[:2]), made(rig, FIRST + 1, ports[1:3], pod=2)
     for wanted, pod in ((mine, 1), (other, 2)):
@@ -214,7 +214,7 @@ def test_port_can_be_a_trunk_of_two_segments(rig: SegmentRig) -> None:
 
 
 def test_reading_does_not_wait_for_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many of them wait for a slow switch."""
+    """Even while a change waits for a slow switch."""
     monkeypatch.setattr("weft.drivers.switches.sessions.AT_ONCE", 1)
     rig = Ethernet()
     wanted = segment(rig, FIRST, rig.ports()[:1])
@@ -238,8 +238,7 @@ def test_reading_does_not_wait_for_changes(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_lost_and_outdated_answers_are_unknown() -> None:
-    """On Ethernet the change is made without an answer; a switch that answers with its former state is not
-    believed."""
+    """The change takes effect without an answer, and a switch that answers with its former state isn't believed."""
     rig = Ethernet()
     wanted = segment(rig, FIRST, rig.ports())
     for switch in rig.fake.switches.values():
@@ -251,6 +250,6 @@ def test_lost_and_outdated_answers_are_unknown() -> None:
     assert found.status is Status.PENDING and "can't be read" in found.reason
     for switch in rig.fake.switches.values():
         switch.thaw()
-    assert "not saved" in seen(rig, wanted).reason  # a restart might lose it
+    assert "not saved" in seen(rig, wanted).reason  # a restart would lose it
     rig.driver.create(scope(), [wanted], {})
     assert seen(rig, wanted).status is Status.SETTLED

@@ -1,4 +1,4 @@
-"""Fixtures: the fake fabric, then the real one."""
+"""Fixtures: the fake fabric and the real one."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from tests.drivers.opensm.rigs import FakeRig, Rig
 
 @pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.fabric)])
 def rig(request: pytest.FixtureRequest) -> Rig:
-    """One suite for both."""
+    """Each test runs on both."""
     return FakeRig() if request.param == "fake" else request.getfixturevalue("real")

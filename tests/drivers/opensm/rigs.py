@@ -1,4 +1,4 @@
-"""One way to handle the fake fabric and the real one, so that one suite runs on both."""
+"""One interface to the fake fabric and the real one, so that the same tests run on both."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FOREIGN = "# the operator's own\nStorage=0x2001, ipoib : 0x{0:016x}=full, 0x{1:0
 
 
 class Rig(Protocol):
-    """A fabric with its driver, and the hand that breaks things."""
+    """A fabric with its driver, and external changes to it."""
 
     site: Site
     driver: OpenSmDriver
@@ -70,7 +70,7 @@ def partition(pkey: int, members: Sequence[int], key: str = "partition") -> Reso
 
 
 def parsed(resource: Resource) -> set[int]:
-    """Port GUIDs of its members."""
+    """Port GUIDs of the partition's members."""
     assert isinstance(resource.spec, SegmentSpec)
     return {parse_guid(port) for port in resource.spec.ports}
 
@@ -81,13 +81,13 @@ def host_ports(site: Site) -> list[int]:
 
 
 def seen(rig: Rig, resource: Resource, pod: int = 1) -> Observed | None:
-    """What is there; None: it is proved absent."""
+    """The observed partition; None if it is proved absent."""
     found = rig.driver.find(scope(pod), [resource], {})[resource.key]
     return found if found.there else None
 
 
 def until(what: str, check: Callable[[], object]) -> None:
-    """Wait until the answer is true; unknown meanwhile is only a "not yet"."""
+    """Wait until the answer is true; unknown counts as not yet."""
 
     def known() -> bool:
         try:
@@ -151,7 +151,7 @@ class FakeRig:
 
 
 class RealRig:
-    """OpenSM twice over ibsim, an agent beside each."""
+    """Two OpenSMs over ibsim, with an agent beside each."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="weft-fabric-")
@@ -183,17 +183,17 @@ class RealRig:
         self._folder.cleanup()
 
     def clean(self) -> None:
-        """Everything runs, every cable is in, every file is as it was first, and the wire shows it."""
+        """Start everything, plug in every cable, restore every file, and wait until the ports' tables show it."""
         try:
             self._clean()
         except AssertionError:
-            # A manager that the simulator has lost a datagram of waits forever: one test must not cost the others.
+            # a manager whose datagram the simulator lost waits without end, which must not fail other tests
             self._supervisor.stop()
             self._clean()
 
     def _clean(self) -> None:
         self._supervisor.run(self._jobs)
-        assert self._rules(self.agents[0]), "on a busy machine the standby took over"
+        assert self._rules(self.agents[0]), "the standby took over, as happens on a busy machine"
         for guid in tuple(self._cut):
             self.repair(guid)
         for agent in self.agents:
@@ -207,7 +207,7 @@ class RealRig:
         until("the fabric is clean", self._is_clean)
 
     def _rules(self, agent: str) -> bool:
-        """Whether this agent's manager is the master, as tests expect of the first."""
+        """Whether this agent's manager is the master, which tests expect of the first."""
         until("one manager rules", lambda: self.another_driver().status().known)
         states = {m.name: m.state for m in self.another_driver().status().managers}
         return states[agent] is ManagerState.MASTER
@@ -215,7 +215,7 @@ class RealRig:
     def _is_clean(self) -> bool:
         self.driver.remove_marked(self.driver.marked("lab", []))
         for agent in self.agents:
-            if self.text(agent) != self._first[agent]:  # of what was removed a heading is left
+            if self.text(agent) != self._first[agent]:  # a heading is left after a removal
                 self.edit(agent, self._first[agent])
                 self.hup(agent)
         tables = self.driver.tables()

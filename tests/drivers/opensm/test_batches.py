@@ -1,4 +1,4 @@
-"""Orders that wait for each other are one change of the file, and each of them is fenced when it is made."""
+"""Changes that wait for each other become one change of the file, and each is fenced when it is made."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONG, KEY = 60.0, 0x101
 
 
 class Slow:
-    """The master's changes, each of which takes until it is allowed to end."""
+    """The master's changes, each of which waits until the test lets it end."""
 
     def __init__(self, fabric: FakeFabric, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sizes: list[int] = []
@@ -43,7 +43,7 @@ class Slow:
 
 
 class Pods:
-    """Each with one partition of two ports of its own, in a thread of its own."""
+    """Pods, each with one partition of two ports of its own and a thread of its own."""
 
     def __init__(self, fabric: FakeFabric, threads: int) -> None:
         self._fabric, self._pool = fabric, ThreadPoolExecutor(threads)
@@ -55,7 +55,7 @@ class Pods:
         return self._pool.submit(lambda: self._fabric.create(whose, [wanted], {})["partition"])
 
     def seen(self, pod: int) -> Observed:
-        """Right after its change."""
+        """The pod's partition right after its change."""
         wanted = partition(KEY + pod, self._ports[2 * pod : 2 * pod + 2])
         return self._fabric.find(replace(scope(pod), changed=True), [wanted], {})["partition"]
 
@@ -77,13 +77,13 @@ def test_waiting_edits_are_joined_into_one_change(monkeypatch: pytest.MonkeyPatc
     reads: list[Tables] = []
     fabric.manager("sm1").eyes = lambda tables: reads.append(tables) or tables
     assert [pods.seen(pod).status for pod in range(4)] == [Status.SETTLED] * 4
-    assert len(reads) == 1, "it began after the change of all of them"
+    assert len(reads) == 1, "one reading began after all changes"
 
 
 def test_edit_whose_owner_was_lost_is_dropped_and_the_others_proceed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its own fence says so when the change is made, not when it was asked for."""
+    """Its fence is checked when the change is made, not only when it was requested."""
     fabric = FakeFabric(FakeRig().site, FABRIC)
     slow, pods = Slow(fabric, monkeypatch), Pods(fabric, 3)
     lost = threading.Event()
@@ -108,7 +108,7 @@ def test_edit_whose_owner_was_lost_is_dropped_and_the_others_proceed(
 
 
 def test_fences_of_a_batch_are_checked_together_before_each_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether each is its worker's still is one question for all of them, and then each one's own fence."""
+    """One request for all, and then each one's own fence."""
     fabric = FakeFabric(FakeRig().site, FABRIC)
     slow, pods = Slow(fabric, monkeypatch), Pods(fabric, 4)
     asked: list[list[int]] = []
@@ -134,7 +134,7 @@ def test_fences_of_a_batch_are_checked_together_before_each_attempt(monkeypatch:
 
 
 def test_owner_lost_between_attempts_drops_its_edit() -> None:
-    """The file changed meanwhile, so all is read and edited again; the first attempt may have lasted for minutes."""
+    """The file changed meanwhile, so everything is read and edited again; the first attempt may have taken minutes."""
     fabric = FakeFabric(FakeRig().site, FABRIC)
     manager, asked = fabric.manager("sm1"), list[int]()
     change = manager.change
@@ -168,7 +168,7 @@ def test_batch_whose_fences_all_refuse_changes_nothing() -> None:
 
 
 def test_refused_edit_fails_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The master's agent refuses the file with it, even if it contains others' edits."""
+    """The master's agent refuses the file with that edit, though it contains others' edits."""
     fabric = FakeFabric(FakeRig().site, FABRIC)
     slow, pods = Slow(fabric, monkeypatch), Pods(fabric, 4)
     change = FakeManager.change
@@ -190,8 +190,8 @@ def test_refused_edit_fails_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {KEY, KEY + 1, KEY + 3} <= set(fabric.partitions()) and KEY + 2 not in fabric.partitions()
 
 
-def test_removal_is_not_delayed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is made may wait a moment for more of it; what is taken out of the fabric takes it along at once."""
+def test_removal_is_made_at_once_with_the_changes_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A creation may wait for further ones."""
     fabric = FakeFabric(FakeRig().site, FABRIC)
     pods = Pods(fabric, 2)
     assert pods.create(0).result(LONG).error is None
@@ -211,7 +211,7 @@ def test_pause_grows_with_duration_and_batch_size() -> None:
 
 
 def test_many_waiting_readers_delay_the_next_reading() -> None:
-    """By a clock that is moved by readings alone; those that wait were all waiting before it ended."""
+    """The clock moves only with readings."""
     now, others = [0.0], 20
     goes_on = threading.Event()
 
@@ -233,7 +233,7 @@ def test_many_waiting_readers_delay_the_next_reading() -> None:
 
 
 def test_only_patient_callers_delay_a_reading() -> None:
-    """By a clock that stands still, it would wait without a limit."""
+    """The clock stands still, so a patient caller waits until the test moves it."""
     now = [0.0]
 
     def read(began: float) -> int:
@@ -253,7 +253,7 @@ def test_only_patient_callers_delay_a_reading() -> None:
 
 
 def test_repair_asks_only_for_ports_that_the_change_concerns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More ports than one call repairs are still waiting for the manager: those of other pods, whose change is new."""
+    """Ports of other pods' new changes still wait for the manager."""
     fabric = FakeFabric(FakeRig().site, FABRIC)
     pods, repaired = Pods(fabric, 1), list[tuple[int, ...]]()
     repair = FakeManager.repair
@@ -277,7 +277,7 @@ def test_repair_asks_only_for_ports_that_the_change_concerns(monkeypatch: pytest
 def test_owner_lost_while_a_standby_is_slow_changes_nothing_at_the_master(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Standbys are written first: what may be made is seen again before the manager that rules is asked."""
+    """Standbys are written first; the fence is checked again before the master is asked."""
     fabric = FakeFabric(FakeRig().site, FABRIC)
     pods, lost = Pods(fabric, 2), threading.Event()
     monkeypatch.setattr("weft.drivers.opensm.change.YOUNG_SECONDS", 0.0)
@@ -304,7 +304,7 @@ def test_owner_lost_while_a_standby_is_slow_changes_nothing_at_the_master(
 def test_slow_manager_is_asked_again_once_in_its_time_however_many_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each request makes it begin a sweep: a hundred pods that ask again would keep it from ever completing one."""
+    """Each request starts a sweep, so a hundred pods that repeat theirs would keep it from completing one."""
     fabric = FakeFabric(FakeRig().site, FABRIC)
     pods, files = Pods(fabric, 1), list[int]()
     changer = fabric._changer  # pyright: ignore[reportPrivateUsage]
@@ -328,9 +328,9 @@ def test_slow_manager_is_asked_again_once_in_its_time_however_many_wait(
     assert pods.create(0).result(LONG).error is None and files[4:] == [2, 3]
     stray = replace(thing, id="0x155", owner=None)
     assert pods.create(0).result(LONG).error is None and fabric.remove_marked([stray])["0x155"].error is None
-    assert files[6:] == [3], "the audit doesn't come back for what it removes"
+    assert files[6:] == [3], "a removal by the audit isn't delayed"
     assert pods.create(3).result(LONG).error is None
     assert files[7:] == [4], "another pod's change is made at once"
     monkeypatch.setattr(changer, "takes", 0.0)
     assert pods.create(0).result(LONG).error is None
-    assert files[8:] == [4], "and after its time it is asked again"
+    assert files[8:] == [4], "after that time it is asked again"

@@ -1,4 +1,4 @@
-"""What the port promises, on the fake and on OpenSM over ibsim alike."""
+"""What the driver guarantees, on the fake and on OpenSM over ibsim alike."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from weft.planning.fabric.portkeys import full
 from weft.ports.ledger import NoLedger
 
 
-def test_fabric_is_empty_at_first(rig: Rig) -> None:
-    """A partition that was never created is reported absent."""
+def test_partition_that_was_never_created_is_absent(rig: Rig) -> None:
     assert seen(rig, partition(0x101, host_ports(rig.site)[:2])) is None
     assert rig.driver.marked("lab", []) == []
 
@@ -59,7 +58,7 @@ def test_all_managers_have_the_same_file(rig: Rig) -> None:
 
 
 def test_update_replaces_members(rig: Rig) -> None:
-    """The set is the truth: who is no member any more loses the key."""
+    """A port that is no longer a member loses the key."""
     ports = host_ports(rig.site)
     rig.driver.create(scope(), [partition(0x101, ports[:2])], {})
     moved = partition(0x101, ports[1:3])
@@ -71,7 +70,7 @@ def test_update_replaces_members(rig: Rig) -> None:
 
 
 def test_segment_without_members_still_exists(rig: Rig) -> None:
-    """No members wanted: the key leaves every port, and the partition is still owned."""
+    """The key leaves every port, and the partition still has its owner."""
     ports = host_ports(rig.site)
     rig.driver.create(scope(), [partition(0x101, ports[:2])], {})
     empty = partition(0x101, [])
@@ -81,7 +80,7 @@ def test_segment_without_members_still_exists(rig: Rig) -> None:
 
 
 def test_delete_leaves_nothing_and_is_idempotent(rig: Rig) -> None:
-    """Gone from the files and from every port; deleting what is absent is fine."""
+    """The files and every port lose it; deleting what is absent succeeds."""
     wanted = partition(0x101, host_ports(rig.site)[:3])
     rig.driver.create(scope(), [wanted], {})
     for _ in range(2):
@@ -91,7 +90,7 @@ def test_delete_leaves_nothing_and_is_idempotent(rig: Rig) -> None:
 
 
 def test_foreign_bytes_of_the_file_are_kept(rig: Rig) -> None:
-    """What isn't weft's is kept byte for byte, odd bytes and blanks included, and goes on working."""
+    """Byte for byte, with odd bytes and blanks, and still in effect."""
     ports = host_ports(rig.site)
     before = (rig.text("sm1") or "") + "\t# \xe9\xff \n" + FOREIGN.format(ports[6], ports[7])
     after = "\n# below weft's section\n"
@@ -132,7 +131,7 @@ def test_concurrent_workers_lose_no_change(rig: Rig) -> None:
 
 
 def test_batch_is_made_in_one_change(rig: Rig) -> None:
-    """Two partitions of one pod in one call are both there."""
+    """Two partitions of one pod in one call."""
     ports = host_ports(rig.site)
     wanted = [partition(0x101, ports[:2], "partition"), partition(0x102, ports[2:4], "other")]
     outcomes = rig.driver.create(scope(), wanted, {})
@@ -146,7 +145,7 @@ def test_batch_is_made_in_one_change(rig: Rig) -> None:
 
 
 def test_paths_exist_only_inside_the_partition(rig: Rig) -> None:
-    """The subnet administrator gives a path with the key only to members."""
+    """The subnet administrator gives members a path with the key, and others none."""
     ports = host_ports(rig.site)
     rig.driver.create(scope(), [partition(0x101, ports[:2])], {})
     rig.driver.create(scope(2), [partition(0x102, ports[2:4])], {})
@@ -157,7 +156,7 @@ def test_paths_exist_only_inside_the_partition(rig: Rig) -> None:
 
 @pytest.mark.parametrize(("pkey", "why"), [(0x3000, "range"), (0x101, "taken"), (0x110, "someone else")])
 def test_taken_key_is_refused(rig: Rig, pkey: int, why: str) -> None:
-    """Outside of weft's range, another pod's, or the operator's: refused with the reason, nothing changed."""
+    """Outside weft's range, another pod's, or the operator's: the reason is given and nothing is changed."""
     ports = host_ports(rig.site)
     rig.driver.create(scope(2), [partition(0x101, ports[:2])], {})
     foreign = f"Theirs=0x110 : 0x{ports[7]:016x}=full;\n"
@@ -170,7 +169,7 @@ def test_taken_key_is_refused(rig: Rig, pkey: int, why: str) -> None:
 
 
 def test_marked_partitions_are_listed_and_removed(rig: Rig) -> None:
-    """The audit sees what carries the mark with its pod, and can remove it; another pod's it can't."""
+    """The audit finds partitions by the mark with their pod and can remove them; another pod can't."""
     rig.driver.create(scope(), [partition(0x101, host_ports(rig.site)[:2])], {})
     [thing] = rig.driver.marked("lab", [])
     assert (thing.kind, thing.id, thing.owner) == (Kind.SEGMENT, "0x101", scope().owner)
@@ -184,7 +183,7 @@ def test_marked_partitions_are_listed_and_removed(rig: Rig) -> None:
 
 
 def test_status_and_partitions_are_reported(rig: Rig) -> None:
-    """One master, one standby, equal files, no problems; the default partition is among the configured."""
+    """One master, one standby, equal files, no problems; the default partition is configured."""
     status = rig.driver.status()
     assert [m.state for m in status.managers] == [ManagerState.MASTER, ManagerState.STANDBY]
     assert status.known and status.problems == () and all(m.problems == () for m in status.managers)
@@ -193,7 +192,7 @@ def test_status_and_partitions_are_reported(rig: Rig) -> None:
 
 
 def test_topology_matches_the_site(rig: Rig) -> None:
-    """Every switch, adapter and cable of the site is discovered, by GUID and port."""
+    """Every switch, adapter and cable is discovered, by GUID and port."""
     site, observed = rig.site, rig.driver.topology()
     guids = {s.name: s.guid for s in site.switches}
     guids |= {f"{n.name}/{h.name}": h.guid for n in site.nodes for h in n.hcas}
@@ -204,13 +203,13 @@ def test_topology_matches_the_site(rig: Rig) -> None:
 
 
 def test_virtual_functions_are_refused_by_capability(rig: Rig) -> None:
-    """The reason is in the driver's capabilities, for the planner to say."""
+    """The reason is in the driver's capabilities, which the planner reports."""
     capabilities = rig.driver.capabilities
     assert not capabilities.virtual_functions and "virtual" in capabilities.why_no_virtual_functions
 
 
 def test_fabric_without_agents_is_unknown() -> None:
-    """A fabric without an agent is no news, and certainly not good news."""
+    """Neither well nor absent."""
     site = FakeRig().site
     fabric = site.fabrics[FABRIC].model_copy(update={"manager": FabricManager(driver="opensm")})
     lonely = OpenSmDriver(site.model_copy(update={"fabrics": {FABRIC: fabric}}), FABRIC, NoLedger())
@@ -220,7 +219,9 @@ def test_fabric_without_agents_is_unknown() -> None:
 
 
 def test_full_port_table_is_reported(rig: Rig) -> None:
-    """Sizes are read from the ports; partitions of all count, a pod's own key doesn't; a cut port's size is unknown."""
+    """Sizes are read from the ports. Partitions of all ports count, a pod's own key doesn't; the size of a port that
+    is cut off is unknown.
+    """
     ports = host_ports(rig.site)
     others = "".join(
         f"o{n}=0x{0x2000 + n:x} : 0x{ports[0]:016x}=full, 0x{ports[1]:016x}=limited;\n" for n in range(61)
@@ -239,29 +240,29 @@ def test_full_port_table_is_reported(rig: Rig) -> None:
     assert not any(full(p, words, {0x101}) for p in tight)
     more = partition(0x102, ports[:2])
     rig.driver.create(scope(2), [more], {})
-    until("it has found its way", lambda: 0x8102 in rig.driver.tables([ports[1]])[ports[1]].keys)
-    # What would have become of a pod there: 65 keys for 64 entries, and OpenSM loses one without a word to anybody.
+    until("the key is there", lambda: 0x8102 in rig.driver.tables([ports[1]])[ports[1]].keys)
+    # a pod there would have a 65th key for 64 entries, and OpenSM drops one without an error
     assert len(rig.driver.tables([ports[0]])[ports[0]].keys) == 64
     rig.cut(ports[2])
     assert ports[2] not in rig.another_driver().entries(ports[:3])
 
 
 def machines_site(rig: Rig, names: Collection[str]) -> Site:
-    """The same, where these nodes are bare-metal machines."""
+    """The same site, where these nodes are bare-metal machines."""
     machine = {"machine": "12345678-0000-4000-8000-000000000001"}
     nodes = [n.model_copy(update=machine if n.name in names else {}) for n in rig.site.nodes]
     return rig.site.model_copy(update={"nodes": tuple(nodes)})
 
 
 def results(driver: OpenSmDriver, former: Resource, plane: Plane) -> list[tuple[str, str]]:
-    """Former members' results: result, and what was seen."""
+    """What was observed of former members in this plane: result and text."""
     assert isinstance(former.spec, SegmentSpec)
     clean = driver.clean(former.spec, driver.snapshot())
     return [(i.result, i.seen) for i in clean.items if i.plane == plane]
 
 
 def test_leaf_port_proves_a_powered_off_machine_clean_but_no_other_host(rig: Rig) -> None:
-    """Its own table can't be read; it is rewritten when the port comes up."""
+    """Its own table can't be read, and is rewritten when the port comes up."""
     nodes = [n for n in rig.site.nodes if n.role == "compute"][:2]
     first, second = (n.hcas[0].port_guid for n in nodes)
     driver = rig.another_driver(site=machines_site(rig, [n.name for n in nodes]))
@@ -285,7 +286,7 @@ def test_leaf_port_proves_a_powered_off_machine_clean_but_no_other_host(rig: Rig
 
 
 def test_machines_with_swapped_adapters_are_not_clean(rig: Rig) -> None:
-    """Each has the other's GUID: that is what the site says after its two cables were swapped, too."""
+    """Each has the other's GUID; the site says the same if their two cables were swapped."""
     nodes = [n for n in rig.site.nodes if n.role == "compute"][:2]
     swapped = machines_site(rig, [n.name for n in nodes])
     one, two = (f"{n.name}/{n.hcas[0].name}" for n in nodes)

@@ -17,7 +17,7 @@ def fake() -> tuple[FakeRig, FakeFabric]:
 
 
 def test_lost_answer_is_unknown_and_repeatable() -> None:
-    """The change was made without an answer: unknown, then found by its mark, and made once."""
+    """The change took effect without an answer: unknown, then found by its mark, and made only once."""
     rig, fabric = fake()
     fabric.plant(Fault.LOST_ANSWER)
     wanted = partition(0x101, host_ports(rig.site)[:2])
@@ -30,7 +30,7 @@ def test_lost_answer_is_unknown_and_repeatable() -> None:
 
 
 def test_slow_manager_leaves_the_segment_pending() -> None:
-    """Accepted is not done: pending until the tables show it, without another change."""
+    """Pending until the tables show it, without another change."""
     rig, fabric = fake()
     fabric.plant(Fault.SLOW)
     wanted = partition(0x101, host_ports(rig.site)[:2])
@@ -41,7 +41,7 @@ def test_slow_manager_leaves_the_segment_pending() -> None:
 
 
 def test_manager_that_ends_during_a_change_is_recovered() -> None:
-    """The file is written but not read: unknown, not done; and in effect when a manager is back."""
+    """The file is written but not read: unknown, and in effect when a manager is back."""
     rig, fabric = fake()
     fabric.plant(Fault.STOPPED)
     wanted = partition(0x101, host_ports(rig.site)[:2])
@@ -55,7 +55,7 @@ def test_manager_that_ends_during_a_change_is_recovered() -> None:
 
 
 def test_fake_latency_is_seeded() -> None:
-    """The fake takes its time, and gives the same answers."""
+    """The fake delays answers without changing them."""
     site = FakeRig().site
     slow = FakeFabric(site, FABRIC, seed=7, latency=0.002)
     wanted = partition(0x101, host_ports(site)[:2])
@@ -65,7 +65,7 @@ def test_fake_latency_is_seeded() -> None:
 
 @pytest.mark.fabric
 def test_hanging_manager_is_unknown(real: RealRig) -> None:
-    """opensm is there and does not answer any more: unknown in bounded time; well when started again."""
+    """opensm exists and doesn't answer: unknown within bounded time, and well after a restart."""
     wanted = partition(0x101, host_ports(real.site)[:2])
     real.driver.create(scope(), [wanted], {})
     until("it is settled", lambda: (s := seen(real, wanted)) and s.status is Status.SETTLED)
@@ -76,7 +76,7 @@ def test_hanging_manager_is_unknown(real: RealRig) -> None:
             real.driver.find(scope(), [wanted], {})
         assert any("does not answer" in p for m in real.driver.status().managers for p in m.problems)
     finally:
-        # What the simulator sent it meanwhile is lost without notice: only a new process continues.
+        # it lost what the simulator sent meanwhile, so only a new process continues
         real.faults.thaw("opensm-sm1")
         real.stop("opensm-sm1")
         real.start("opensm-sm1")
@@ -87,7 +87,7 @@ def test_hanging_manager_is_unknown(real: RealRig) -> None:
 @pytest.mark.nightly(reason="ten seconds of processor; by day one manager hangs, and is started again")
 @pytest.mark.fabric
 def test_hanging_fabric_is_repaired(real: RealRig) -> None:
-    """Both managers are there and neither goes on; what was configured is there again."""
+    """Both managers exist and neither answers; after the repair the configured partition is there again."""
     wanted = partition(0x101, host_ports(real.site)[:2])
     real.driver.create(scope(), [wanted], {})
     until("it is settled", lambda: (s := seen(real, wanted)) and s.status is Status.SETTLED)
@@ -102,7 +102,7 @@ def test_hanging_fabric_is_repaired(real: RealRig) -> None:
 
 @pytest.mark.fabric
 def test_lost_datagrams_leave_the_segment_pending_until_repaired(real: RealRig) -> None:
-    """The manager can't write one port's table: not settled, with the log's words; repaired when the port answers."""
+    """The manager can't write one port's table; the reason quotes its log."""
     ports = host_ports(real.site)
     end = next(f"{n.name}/{h.name}" for n in real.site.nodes for h in n.hcas if h.port_guid == ports[1])
     real.faults.lose(end, 100)
@@ -125,7 +125,7 @@ def test_lost_datagrams_leave_the_segment_pending_until_repaired(real: RealRig) 
 
 @pytest.mark.fabric
 def test_cable_moved_to_another_leaf_port_keeps_the_segment(real: RealRig) -> None:
-    """The member stays one at its new place, and the port it left loses the key."""
+    """The member is one at its new leaf port, and the old leaf port loses the key."""
     ports = host_ports(real.site)
     wanted = partition(0x101, ports[:3])
     real.driver.create(scope(), [wanted], {})

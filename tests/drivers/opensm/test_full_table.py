@@ -8,8 +8,9 @@ from tests.drivers.opensm.rigs import Rig, host_ports, partition, scope, seen, u
 
 
 def test_full_table_keeps_what_it_has_and_takes_new_keys_by_their_low_octet(rig: Rig) -> None:
-    """One of 64 entries is the default key's. The log says it, and the status. All keys are of weft's range: OpenSM
-    leaves the second half of a leaf port's table as it was, and weft removes only what is its own."""
+    """One of 64 entries is the default key's. The log and the status report it. All keys are in weft's range, since
+    OpenSM doesn't change the second half of a leaf port's table and weft removes only its own keys.
+    """
     text, port = rig.text("sm1") or "", host_ports(rig.site)[0]
 
     def shown(keys: Collection[int]) -> set[int]:
@@ -31,8 +32,9 @@ def keys_of(rig: Rig, port: int) -> set[int]:
 
 
 def test_forty_segments_of_a_port_leave_nothing_at_its_leaf(rig: Rig) -> None:
-    """Keys beyond the first block of a table: OpenSM empties the host's second block, and leaves the leaf's,
-    which the next visit's deletion repairs."""
+    """For keys beyond a table's first block OpenSM clears the host's second block and not the leaf's, which the next
+    visit's deletion repairs.
+    """
     [port, *_] = host_ports(rig.site)
     wanted = [partition(0x101 + i, [port], f"partition/{i}") for i in range(40)]
     rig.driver.create(scope(), wanted, {})

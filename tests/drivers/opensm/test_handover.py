@@ -1,4 +1,4 @@
-"""Managers hand over by priority, and back, on the real program: fail-back as far as the simulator has it."""
+"""Real managers hand over by priority and back, as far as the simulator supports it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEY, LATER = 0x101, 0x102
 @pytest.fixture
 def rig(real: RealRig) -> Iterator[RealRig]:
     yield real
-    for name in ("opensm-sm2", "opensm-sm1"):  # alone, a manager has the highest priority again
+    for name in ("opensm-sm2", "opensm-sm1"):  # alone, a manager gets the highest priority again
         real.stop(name)
     for name in ("opensm-sm1", "opensm-sm2"):
         real.start(name)

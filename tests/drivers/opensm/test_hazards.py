@@ -1,4 +1,4 @@
-"""Each hazard of OpenSM, planted on the fake and on the real program: seen, said, never taken for fine, repaired."""
+"""Each hazard of OpenSM, planted on the fake and on the real program: it is noticed, reported and repaired."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _problems(rig: Rig) -> str:
 
 
 def _put_right(rig: Rig, wanted: Resource) -> None:
-    """What the loop does: update until it is settled."""
+    """Update until the partition is settled, as the loop does."""
 
     def step() -> bool:
         if _settled(rig, wanted):
@@ -55,7 +55,7 @@ def _put_right(rig: Rig, wanted: Resource) -> None:
 
 
 def test_unparsable_file_is_reported_and_not_overwritten(rig: Rig) -> None:
-    """Fail-open is seen on the wire and said; nothing is written beside the error; repaired when the file is."""
+    """OpenSM opens all ports then. weft writes nothing until the file is repaired."""
     wanted = _made(rig)
     text = rig.text("sm1") or ""
     rig.edit("sm1", "Broken=0x7000 ipoib 0x1234=full\n" + text)
@@ -75,7 +75,7 @@ def test_unparsable_file_is_reported_and_not_overwritten(rig: Rig) -> None:
 
 
 def test_missing_file_is_reported_and_recreated(rig: Rig) -> None:
-    """OpenSM logs nothing about it; the agent does, and the next change closes the ports again."""
+    """OpenSM logs nothing about it, but the agent does, and the next change closes the ports again."""
     wanted = _made(rig)
     rig.edit("sm1", None)
     rig.hup("sm1")
@@ -89,7 +89,7 @@ def test_missing_file_is_reported_and_recreated(rig: Rig) -> None:
 
 
 def test_empty_file_gets_a_default_partition(rig: Rig) -> None:
-    """A file without a definition fails open too; weft never leaves one behind."""
+    """Without a definition OpenSM opens all ports, so weft never writes such a file."""
     rig.edit("sm1", "# nothing\n")
     rig.edit("sm2", "")
     wanted = partition(0x101, host_ports(rig.site)[:2])
@@ -101,7 +101,7 @@ def test_empty_file_gets_a_default_partition(rig: Rig) -> None:
 
 @pytest.mark.parametrize("leaf", [False, True])
 def test_foreign_key_in_a_table_is_repaired(rig: Rig, leaf: bool) -> None:
-    """Drift that no sweep repairs: an intruder's port has the pod's key."""
+    """A port that isn't a member has the pod's key, and no sweep repairs it."""
     wanted = _made(rig)
     intruder = host_ports(rig.site)[5]
     rig.write_key(intruder, 40, 0x8101, leaf)
@@ -114,7 +114,7 @@ def test_foreign_key_in_a_table_is_repaired(rig: Rig, leaf: bool) -> None:
 
 
 def test_member_made_limited_externally_is_repaired(rig: Rig) -> None:
-    """The membership bit counts: a limited member is no full member."""
+    """A limited member isn't a full member."""
     wanted = _made(rig)
     member = host_ports(rig.site)[1]
     if hasattr(rig.driver, "erase_key"):
@@ -126,7 +126,7 @@ def test_member_made_limited_externally_is_repaired(rig: Rig) -> None:
 
 
 def test_stray_key_without_an_owner_is_removed(rig: Rig) -> None:
-    """A key of weft's range on the wire without any partition comes up in the audit, and can be taken off."""
+    """A key of weft's range without a partition is listed by the audit and can be removed."""
     port = host_ports(rig.site)[4]
     rig.write_key(port, 33, 0x8155)
     [thing] = rig.driver.marked("lab", [])
@@ -136,7 +136,7 @@ def test_stray_key_without_an_owner_is_removed(rig: Rig) -> None:
 
 
 def test_full_table_is_reported(rig: Rig) -> None:
-    """SUBNET UP is said all the same; the key that didn't fit is found missing, and the log says why."""
+    """OpenSM still says SUBNET UP; the key that didn't fit is missing, and the log is the reason."""
     ports = host_ports(rig.site)
     many = [partition(0x101 + i, ports[:2], f"partition/{i}") for i in range(63)]
     rig.driver.create(scope(2), many, {})
@@ -152,7 +152,7 @@ def test_full_table_is_reported(rig: Rig) -> None:
 
 
 def test_takeover_by_a_stale_standby_is_repaired(rig: Rig) -> None:
-    """A standby that could not be written is named; when it takes over as it is, the wipe-out is repaired."""
+    """A standby that couldn't be written is named; when it takes over, the partition is lost and repaired."""
     rig.stop("agent-sm2")
     wanted = partition(0x101, host_ports(rig.site)[:3])
     assert rig.driver.create(scope(), [wanted], {})["partition"].error is None
@@ -169,11 +169,14 @@ def test_takeover_by_a_stale_standby_is_repaired(rig: Rig) -> None:
     assert not _settled(rig, wanted)
     _put_right(rig, wanted)
     rig.start("opensm-sm1")
-    until("it is settled under either", lambda: rig.driver.status().known and _settled(rig, wanted))
+    until(
+        "it is settled under the first manager too",
+        lambda: rig.driver.status().known and _settled(rig, wanted),
+    )
 
 
 def test_fabric_without_a_manager_is_unknown(rig: Rig) -> None:
-    """Unknown is not the same as fine, nor absent: every question says so, and nothing is written."""
+    """Every question says so, and nothing is written."""
     wanted = _made(rig)
     text = rig.text("sm1")
     rig.stop("opensm-sm2")
@@ -196,7 +199,7 @@ def test_fabric_without_a_manager_is_unknown(rig: Rig) -> None:
 
 
 def test_unreachable_agent_of_the_master_is_unknown(rig: Rig) -> None:
-    """The subnet manager may be well: without its agent nothing is known."""
+    """Even if the subnet manager is well."""
     wanted = _made(rig)
     rig.stop("agent-sm1")
     with pytest.raises(UnknownError, match="sm1"):
@@ -207,7 +210,7 @@ def test_unreachable_agent_of_the_master_is_unknown(rig: Rig) -> None:
 
 
 def test_rogue_edit_of_wefts_section_is_repaired(rig: Rig) -> None:
-    """Someone adds a port to a pod's partition in the file: seen in the file and on the wire, and put right."""
+    """A port that was added to a pod's partition in the file is noticed there and in the tables, and removed."""
     wanted = _made(rig)
     intruder = host_ports(rig.site)[6]
     text = rig.text("sm1") or ""
@@ -224,7 +227,7 @@ def test_rogue_edit_of_wefts_section_is_repaired(rig: Rig) -> None:
 
 
 def test_rogue_removal_of_a_partition_is_repaired(rig: Rig) -> None:
-    """Someone deletes a pod's partition from the file: its keys go, and the next update brings them back."""
+    """Without it in the file its keys go, and the next update brings them back."""
     wanted = _made(rig)
     text = rig.text("sm1") or ""
     rig.edit("sm1", text.partition("# weft site=")[0] + "# END weft site=lab\n")
@@ -236,7 +239,7 @@ def test_rogue_removal_of_a_partition_is_repaired(rig: Rig) -> None:
 
 
 def test_member_with_a_pulled_cable_is_a_problem(rig: Rig) -> None:
-    """It can't be shown to be a member, nor, after deletion, to be none: both are said until the cable is back."""
+    """It can't be shown to be a member nor, after deletion, to be none, until the cable is back."""
     wanted = _made(rig)
     port = host_ports(rig.site)[1]
     rig.cut(port)
@@ -252,7 +255,7 @@ def test_member_with_a_pulled_cable_is_a_problem(rig: Rig) -> None:
 
 
 class Book:
-    """What the database would say: the partition of pod 1 is wanted."""
+    """A database in which the partition of pod 1 is wanted."""
 
     def __init__(self, wanted: Resource) -> None:
         assert isinstance(wanted.spec, SegmentSpec)
@@ -273,7 +276,7 @@ class Book:
 
 
 def test_section_lost_on_every_manager_is_restored(rig: Rig) -> None:
-    """Configuration management replaces the files: another pod's change puts the lost partition back, and says so."""
+    """The files were replaced from outside: another pod's change restores the lost partition, with an event."""
     wanted = _made(rig)
     for agent in ("sm1", "sm2"):
         rig.edit(agent, (rig.text(agent) or "").partition("# BEGIN weft")[0])
@@ -291,7 +294,7 @@ def test_section_lost_on_every_manager_is_restored(rig: Rig) -> None:
 
 
 def test_desired_partition_cannot_be_removed_by_an_edit(rig: Rig) -> None:
-    """A sweep that takes it for an orphan, or a release that the database doesn't know of, is refused."""
+    """A removal by the sweep, or by a release that the database doesn't know, is refused."""
     wanted = _made(rig)
     driver = rig.another_driver(Book(wanted))
     [thing] = driver.marked("lab", [])
@@ -302,7 +305,7 @@ def test_desired_partition_cannot_be_removed_by_an_edit(rig: Rig) -> None:
 
 
 def test_standby_is_brought_up_to_date_without_an_order(rig: Rig) -> None:
-    """It was away while partitions came and went; a look brings it level, and tells the master nothing."""
+    """It was away while partitions were created and deleted; a look updates it and changes nothing at the master."""
     gone = _made(rig, pkey=0x103, pod=3)
     rig.stop("agent-sm2")
     wanted = _made(rig)
@@ -318,7 +321,7 @@ def test_standby_is_brought_up_to_date_without_an_order(rig: Rig) -> None:
 
 @pytest.mark.fabric
 def test_silent_leaf_hides_only_its_own_ports(real: RealRig) -> None:
-    """One leaf that loses datagrams must not make the whole fabric unknown: the others' ports are read."""
+    """One leaf loses datagrams; the ports of others are read."""
     ports = host_ports(real.site)
     real.faults.lose("leaf02", 100, port=0)
     try:

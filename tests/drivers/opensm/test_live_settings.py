@@ -17,10 +17,10 @@ from weft.cli.main import main
 def test_site_check_asks_the_real_managers(
     real: RealRig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`weft site check --live`: both managers, each setting with what it allows; exit code 1."""
+    """Each weak setting of both managers, with what it allows; exit code 1."""
     path = tmp_path / "site.yaml"
     document = real.site.model_dump(mode="json", exclude_none=True)
-    for ipu_pod in document["ipu_pods"].values():  # not what is checked here
+    for ipu_pod in document["ipu_pods"].values():  # not checked here
         ipu_pod["gateway"]["keys_in_clear"] = True
     path.write_text(yaml.safe_dump(document))
     assert main(["site", "check", str(path)]) == 0

@@ -1,4 +1,4 @@
-"""Pods that look at their own ports at the same time share one reading of these, which began after each asked."""
+"""Pods that observe their own ports at the same time share one reading of these, which begins after all have asked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ LONG, KEY = 60.0, 0x101
 
 
 class Pods:
-    """Three pods on their way, and a master's agent whose first reading takes until it is allowed to end."""
+    """Three pods whose ports aren't settled; the first reading of the master's agent waits until the test lets it
+    end.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.fabric = FakeFabric(FakeRig().site, FABRIC)
@@ -48,7 +50,7 @@ class Pods:
         return self.fabric.find(replace(scope(pod), glance=True), [self.wanted[pod]], {})["partition"]
 
     def together(self, pods: Sequence[int]) -> list[Observed | BaseException]:
-        """The first one's look has begun before the others ask."""
+        """Observe all; the first one's reading has begun before the others ask."""
         line = self.fabric._looks.line  # pyright: ignore[reportPrivateUsage]
         with ThreadPoolExecutor(len(pods)) as pool:
             looks = [pool.submit(self.look, pods[0])]
@@ -72,12 +74,12 @@ def test_waiting_observations_are_joined_into_one_reading(monkeypatch: pytest.Mo
 
 
 def test_failed_look_fails_all_in_it_and_no_later_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables of other ports than were asked for prove nothing of any."""
+    """A reading with other ports than were asked for proves nothing."""
     pods = Pods(monkeypatch)
     pods.spoil = lambda tables: tables.model_copy(update={"ports": tables.ports[:1]})
     failed = pods.together([0, 1, 2])
     assert all(isinstance(error, UnknownError) for error in failed)
-    assert failed[1] is not failed[2], "each may change its own"
+    assert failed[1] is not failed[2], "each has an error of its own"
     assert len(pods.read) == 2, "nothing is read again for each of them"
     pods.spoil = lambda tables: tables
     assert pods.look(1).status is Status.PENDING

@@ -1,4 +1,6 @@
-"""A real Prometheus with what `weft site export` writes, a weft with pods, and a fabric agent beside a real manager."""
+"""A real Prometheus with the files of `weft site export`, a weft with pods, and a fabric agent beside a real
+manager.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,7 @@ DCGM_FI_DEV_GPU_UTIL{gpu="0",project="stolen",site="stolen",to="x"} 80
 DCGM_FI_DEV_XID_ERRORS{gpu="0"} 79
 DCGM_FI_DEV_ROW_REMAP_FAILURE{gpu="0"} 0
 """
-"""A hostile one: it says how many workers weft has, and that it is another project's."""
+"""Of a hostile pod's server: it exports weft's own series, and names another project."""
 PLANTED = """vipu_agents{reachable="true"} 4
 vipu_agents{reachable="false"} 0
 vipu_ipus{cluster="c",use="free"} 16
@@ -79,7 +81,7 @@ ipum_link_up{machine="m1",port="p1"} 1
 
 
 def switches() -> str:
-    """What weft offers of a switch, as its collector names it; each question counts further."""
+    """What weft exports of a switch, with the collector's names; each request increases the counters."""
     n = int(time.monotonic() * 1000)
     port = PortCounters("swp1", n, n, n, n, n, n, n, n, n, n, n)
     registry = CollectorRegistry()
@@ -89,7 +91,7 @@ def switches() -> str:
 
 
 class _Page(BaseHTTPRequestHandler):
-    """Serves the server's text, and keeps what is posted."""
+    """Serves the server's text and keeps what is posted."""
 
     server: _Stand  # pyright: ignore[reportIncompatibleVariableOverride]
 
@@ -125,7 +127,7 @@ class _Stand(ThreadingHTTPServer):
 
 @contextmanager
 def stand(address: str = "127.0.0.1", port: int = 0, text: str = "") -> Generator[_Stand]:
-    """A stand-in of an exporter, or of what webhooks are posted to."""
+    """A stand-in of an exporter or of a webhook's receiver."""
     server = _Stand(address, port, text)
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     try:
@@ -136,7 +138,7 @@ def stand(address: str = "127.0.0.1", port: int = 0, text: str = "") -> Generato
 
 
 def monitored(site: Site, monitoring: Monitoring) -> Site:
-    """Hosts' exporters are on loopback, pods' servers have addresses there."""
+    """The site with hosts' exporters on loopback, and pods' servers on addresses there."""
     network = {
         "physical_network": "p1",
         "subnets": {
@@ -181,7 +183,7 @@ def doors(
 
 
 def lived(house: DoorsHouse) -> None:
-    """A worker, a sweep, a look at the fabrics, and a backup."""
+    """A worker, a sweep, a look at the fabrics and a backup have run."""
     house.store.worker_lives("w1")
     Sweeper(house.store, house.keeper.world, house.keeper.site, house.time).run_due()
     FabricKeeper(house.database, house.keeper.world).tend()
@@ -189,7 +191,7 @@ def lived(house: DoorsHouse) -> None:
 
 
 def quickly(folder: Path) -> None:
-    """As exported, but each second, and without waiting."""
+    """The exported files with intervals of a second and without waiting."""
     text = (folder / "prometheus.yml").read_text()
     text = re.sub(r"(scrape_interval|refresh_interval|evaluation_interval): .*", r"\1: 1s", text)
     text = re.sub(r"scrape_timeout: .*", "scrape_timeout: 1s", text)
@@ -205,7 +207,7 @@ def quickly(folder: Path) -> None:
 
 
 def operands(expr: str) -> list[str]:
-    """What an alert compares: these must have series whether it fires or not."""
+    """The expressions that an alert compares: these must have series whether it fires or not."""
     if inner := re.fullmatch(r"absent\((.*) == 1\)", expr):
         return [inner[1]]
     parts = re.split(r" unless on \(\) | and changes", expr)
@@ -214,8 +216,9 @@ def operands(expr: str) -> list[str]:
 
 @pytest.mark.fabric
 def test_real_prometheus_reads_a_real_weft(real: RealRig, doors: DoorsHouse, tmp_path: Path) -> None:
-    """Every target is up, every expression has series, a pod's servers come and go, an alert reaches its webhook, and a
-    hostile server changes no other's series."""
+    """Every target is up, every expression has series, pods' servers come and go, an alert reaches its webhook, and
+    a hostile server changes no other's series.
+    """
     certificate, _ = own_certificate(tmp_path)
     own = ExitStack()
     with own:
@@ -280,7 +283,7 @@ def test_real_prometheus_reads_a_real_weft(real: RealRig, doors: DoorsHouse, tmp
         (folder / "prometheus.yml").write_text(yaml.safe_dump(document))
         order = Order.model_validate(ORDER)
         with prometheus(folder / "prometheus.yml", tmp_path) as found:
-            # it can't be named before it listens
+            # its name isn't known before it listens
             for job in document["scrape_configs"]:
                 if job["job_name"] == "prometheus":
                     job["static_configs"] = [{"targets": [found.url.removeprefix("http://")]}]
@@ -335,7 +338,7 @@ def _everything_is_up(found: Prometheus, hosts: int, servers: set[str]) -> None:
         s["metric"].get("agent"): s
         for s in found.query('weft_certificate_not_after_seconds{certificate="agent"}')
     }
-    assert len(ends) == 2, "each agent says when its own certificate ends"
+    assert len(ends) == 2, "each agent exports when its certificate ends"
 
 
 def _no_server_passes_for_weft(found: Prometheus, servers: int) -> None:
@@ -344,11 +347,13 @@ def _no_server_passes_for_weft(found: Prometheus, servers: int) -> None:
     assert len(shown) == servers
     assert {s["metric"]["project"] for s in shown} == {"team-a"}
     assert {s["metric"]["exported_project"] for s in shown} == {"stolen"}
-    assert not [s for s in shown if {"site", "to"} & s["metric"].keys()], "alerts aren't routed by its word"
+    assert not [s for s in shown if {"site", "to"} & s["metric"].keys()], (
+        "alerts aren't routed by what the server says"
+    )
 
 
 def _play(real: RealRig, found: Prometheus, doors: DoorsHouse) -> None:
-    """Traffic on a port, often enough that there are rates."""
+    """Traffic on a port, often enough for rates."""
     node = next(n for n in real.site.nodes if n.role == "compute")
     end = f"{node.name}/{node.hcas[0].name}"
 
@@ -362,7 +367,7 @@ def _play(real: RealRig, found: Prometheus, doors: DoorsHouse) -> None:
 
 
 def _expressions(found: Prometheus, folder: Path) -> None:
-    """Expressions of each dashboard, recording rule and alert."""
+    """The expressions of each dashboard, recording rule and alert."""
     rules = yaml.safe_load((folder / "rules/weft.yml").read_text())
     asked = dashboard_expressions(folder / "dashboards")
     for group in rules["groups"]:
@@ -385,7 +390,7 @@ def _expressions(found: Prometheus, folder: Path) -> None:
 
 
 def _alerts_arrive(found: Prometheus, doors: DoorsHouse, hook: _Stand) -> None:
-    """A quarantined node is a ticket, a silent server its project's, too."""
+    """A quarantined node is a ticket, and a silent server's project gets its alert."""
     doors.store.quarantine(doors.site.nodes[-1].name, "a test", "olga")
 
     def posted(path: str, alert: str) -> list[dict[str, Any]]:

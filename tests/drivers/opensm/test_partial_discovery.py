@@ -31,7 +31,7 @@ def fake(rig: FakeRig) -> FakeFabric:
 
 @pytest.fixture
 def pod(rig: FakeRig) -> Resource:
-    """A partition of three hosts, on every table."""
+    """A partition of three hosts, in every table."""
     wanted = partition(KEY & 0x7FFF, host_ports(rig.site)[:3])
     rig.driver.create(scope(), [wanted], {})
     return wanted
@@ -40,7 +40,7 @@ def pod(rig: FakeRig) -> Resource:
 def test_leaf_port_of_a_host_that_timed_out_keeps_its_key(
     rig: FakeRig, fake: FakeFabric, pod: Resource
 ) -> None:
-    """Through each visit's update; the pod isn't settled meanwhile, and is again when a discovery is whole."""
+    """Through each visit's update; the pod is pending until a discovery is complete again."""
     lost = host_ports(rig.site)[1]
     fake.overlook(lost)
     for _ in range(3):
@@ -56,7 +56,7 @@ def test_leaf_port_of_a_host_that_timed_out_keeps_its_key(
 def test_release_names_what_a_partial_discovery_may_have_missed(
     rig: FakeRig, fake: FakeFabric, pod: Resource
 ) -> None:
-    """A member that isn't seen can't be proved clean; of others the receipt says that they may be there."""
+    """A member that isn't discovered can't be proved clean, and the receipt says that others may have been missed."""
     first, other = host_ports(rig.site)[0], host_ports(rig.site)[5]
     fake.overlook(first)
     rig.driver.delete(scope(), [pod], {})
@@ -70,13 +70,13 @@ def test_release_names_what_a_partial_discovery_may_have_missed(
 
 
 def test_status_shows_the_time_outs(rig: FakeRig, fake: FakeFabric) -> None:
-    """The status of the manager whose agent made the discovery."""
+    """In the status of the manager whose agent made the discovery."""
     fake.overlook(host_ports(rig.site)[0])
     assert any("Connection timed out" in p for m in rig.driver.status().managers for p in m.problems)
 
 
 def test_partial_discovery_reports_nothing_as_missing(rig: FakeRig, fake: FakeFabric) -> None:
-    """Neither differences nor adopted cables: what it doesn't show stays as described."""
+    """No differences, and adopting keeps what the site describes."""
     lost = host_ports(rig.site)[0]
     fake.cut(lost)
     whole = rig.driver.topology()
@@ -112,7 +112,7 @@ sys.exit(done.returncode)
 
 @pytest.fixture
 def hidden(real: RealRig, tmp_path: Path) -> Iterator[Path]:
-    """File with the nodes that the real agents' discoveries leave out, by their descriptions."""
+    """The file with the node descriptions that the real agents' discoveries leave out."""
     hidden, program = tmp_path / "hidden", tmp_path / "blind"
     hidden.write_text("")
     program.write_text(_BLIND.format(python=sys.executable, hidden=hidden))
@@ -140,7 +140,7 @@ def _restart(real: RealRig) -> None:
     reason="agents are started again with another program; by day on the fake and on a fake client"
 )
 def test_real_agents_keep_the_keys_of_a_host_that_timed_out(real: RealRig, hidden: Path) -> None:
-    """Its leaf port stays as it is until it is really cut off, which is noticed; the status shows the time-outs."""
+    """Its leaf port doesn't change until it is really cut off, which is noticed; the status shows the time-outs."""
     ports = host_ports(real.site)
     wanted, lost = partition(KEY & 0x7FFF, ports[:3]), ports[1]
     real.driver.create(scope(), [wanted], {})
@@ -151,7 +151,7 @@ def test_real_agents_keep_the_keys_of_a_host_that_timed_out(real: RealRig, hidde
 
     until("it is settled", is_settled)
     hidden.write_text("gpu02 mlx5_0")
-    _restart(real)  # nothing is known from before
+    _restart(real)  # forget earlier discoveries
     for _ in range(3):
         real.driver.update(scope(), [wanted], {})
         assert all(KEY in keys for keys in real.faults.read_keys(lost))

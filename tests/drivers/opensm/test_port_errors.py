@@ -1,4 +1,4 @@
-"""Error counters as the agent beside a real manager reads them, compared with the real perfquery."""
+"""Error counters that the agent beside a real manager reads, compared with the real perfquery."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def shown(real: RealRig) -> dict[tuple[str, int], PortErrors]:
 
 @pytest.mark.fabric
 def test_counters_equal_those_of_perfquery(real: RealRig) -> None:
-    """On a leaf's port and on a host's: every counter, each with a value of its own; both ends of the cable named."""
+    """On a leaf's port and on a host's: every counter has its own value, and both ends of the cable are named."""
     node = next(n for n in real.site.nodes if n.role == "compute")
     end = f"{node.name}/{node.hcas[0].name}"
     link = next(x for x in real.site.links if end in (x.a, x.b))

@@ -1,4 +1,4 @@
-"""What ports send, as the agent beside a real manager reads it, against traffic that the test plays and perfquery."""
+"""Rates of ports that the agent beside a real manager reads, against traffic set by the test and perfquery."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_rate_of_a_port_equals_the_traffic_played_on_it(real: RealRig) -> None:
 
 @pytest.mark.fabric
 def test_metrics_are_scraped_with_a_client_certificate(real: RealRig) -> None:
-    """Prometheus' request has none of the headers of weft's own; the counters are those of all cabled ports."""
+    """Without weft's own headers; the counters are those of all cabled ports."""
     manager = real.site.fabrics[FABRIC].manager
     context = ssl.create_default_context(cafile=manager.ca)
     context.load_cert_chain(manager.certificate or "", manager.key)
@@ -66,7 +66,7 @@ def test_metrics_are_scraped_with_a_client_certificate(real: RealRig) -> None:
 
 @pytest.fixture
 def narrow(real: RealRig) -> Iterator[RealRig]:
-    """The same fabric with one uplink for each leaf, so that pods meet."""
+    """The same fabric with one uplink for each leaf, so that pods share links."""
     switches = {s.name: s for s in real.site.switches}
     left: set[str] = set()
     cut: list[tuple[str, int]] = []
@@ -91,8 +91,9 @@ def narrow(real: RealRig) -> Iterator[RealRig]:
 
 @pytest.mark.fabric
 def test_planted_noisy_neighbor_is_the_cause_on_the_real_routes(narrow: RealRig) -> None:
-    """Traffic is played on each hop of two pods' paths, much of one and little of the other, and waiting on a link that
-    both use; another link has as much waiting in one interval alone."""
+    """Each hop of two pods' paths has traffic, one pod's much more; a link that both use has waiting in two
+    intervals, and another link only in one.
+    """
     real, driver = narrow, narrow.another_driver()
     reading = driver.routes(0).routes
     forwarding = forwarding_of(reading)

@@ -1,4 +1,4 @@
-"""weft's reader of partitions.conf against the real program: each generated file is given to both."""
+"""weft's parser of partitions.conf against the real program: each generated file is given to both."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ STRICTER = (
     "longer than",
     "crashes",
 )
-"""Fatal findings of lines that OpenSM may accept: it chooses a key, or does what an earlier line left in its buffer."""
+"""Fatal findings of lines that OpenSM may accept, choosing a key or using what an earlier line left in its buffer."""
 
 
 class Real:
-    """The first manager, which is given one file after the other."""
+    """The first manager, which gets one file after the other."""
 
     def __init__(self, rig: RealRig) -> None:
         self.ports = host_ports(rig.site)
@@ -72,7 +72,7 @@ def opensm(running: RealRig) -> Iterator[Real]:
 
 
 def compare(opensm: Real, text: str) -> PartitionsConf:
-    """Both read a file alike, or weft refuses what OpenSM's own memory decides."""
+    """Both parse a file alike, or weft refuses what depends on OpenSM's own memory."""
     conf = parse(text, "lab")
     if any("crashes" in finding.text for finding in conf.fatal):
         return conf
@@ -82,7 +82,7 @@ def compare(opensm: Real, text: str) -> PartitionsConf:
         assert stricter or not accepted, f"OpenSM accepts {text!r}: {conf.fatal}"
         return conf
     assert accepted, f"OpenSM rejects {text!r}: {conf.problems}"
-    assert tables == conf.expected(tables, [opensm.manager]), f"read otherwise: {text!r}"
+    assert tables == conf.expected(tables, [opensm.manager]), f"parsed differently: {text!r}"
     return conf
 
 
@@ -140,14 +140,14 @@ DEFAULT = "Default=0x7fff : ALL=limited, SELF=full;\n"
     ],
 )
 def test_file_is_parsed_as_by_opensm(opensm: Real, text: str, fatal: bool) -> None:
-    """One construct each, behind a good definition of the default partition."""
+    """One construct each, after a correct definition of the default partition."""
     a, b = (f"0x{g:x}" for g in opensm.ports[:2])
     conf = compare(opensm, DEFAULT + text.replace("0xA", a).replace("0xB", b))
     assert bool(conf.fatal) is fatal, conf.problems
 
 
 def test_generated_files_are_parsed_as_by_opensm(opensm: Real) -> None:
-    """Valid ones in every way of writing, and ones with something wrong in them."""
+    """Valid files in every notation, and files with an error."""
     read = 0
     files = examples(80)
     for number in range(files):
@@ -156,7 +156,7 @@ def test_generated_files_are_parsed_as_by_opensm(opensm: Real) -> None:
 
 
 def generated(chance: random.Random, ports: list[int]) -> str:
-    """A partition file: mostly as people write it, with one or another strange part."""
+    """A partition file: mostly usual parts, sometimes an odd one."""
     strange = chance.choice([0.0, 0.0, 0.02, 0.1])
 
     def some(usual: list[str], odd: list[str]) -> str:
@@ -215,6 +215,6 @@ def generated(chance: random.Random, ports: list[int]) -> str:
 
 
 def test_generator_is_deterministic_for_a_seed() -> None:
-    """So that a failure can be looked at again."""
+    """So that a failure can be repeated."""
     make: Callable[[], str] = lambda: generated(random.Random(7), [0x2C90300300001])  # noqa: E731
     assert make() == make()

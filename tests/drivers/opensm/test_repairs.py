@@ -1,4 +1,4 @@
-"""Pods whose ports drifted at the same time are repaired together, a few ports a request, and none waits for long."""
+"""Pods whose ports drifted at the same time are repaired together, a few ports in a request, and none waits long."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ LONG, KEY = 60.0, 0x101
 
 
 class Agent:
-    """An agent's repairs; the first takes until it is allowed to end.
+    """An agent's repairs; the first waits until the test lets it end.
 
     Attributes:
-        bad: ports with which it refuses a request; `silent`: no request is answered.
+        bad: ports for which it refuses a request.
+        silent: no request is answered.
         unable: port -> why it isn't repaired.
     """
 
@@ -64,7 +65,7 @@ class Agent:
         vacant: Sequence[int] = (),
         strays: Sequence[int] = (),
     ) -> Future[None]:
-        """Waits in line when this returns."""
+        """Request a repair; it waits in line when this returns."""
         before = self.repairs.line.waiting
         made = self._pool.submit(self.repairs.repair, ports, fence, vacant, strays)
         if self.begun.is_set() and not self.goes_on.is_set():
@@ -138,7 +139,7 @@ def test_fifty_drifted_pods_are_a_few_requests_of_the_agent() -> None:
 
 
 def test_pods_are_served_in_the_order_in_which_they_came(agent: Agent) -> None:
-    """One with many ports isn't passed by those behind it, though their ports would fit before its."""
+    """A pod with many ports isn't overtaken by later ones whose ports would fit first."""
     first = agent.first()
     many = range(100, 100 + REPAIRED_AT_ONCE - 1)
     made = [first, agent.ask([2, 3]), agent.ask(many), agent.ask([4]), agent.ask([5])]
@@ -146,11 +147,11 @@ def test_pods_are_served_in_the_order_in_which_they_came(agent: Agent) -> None:
     for one in made:
         one.result(LONG)
     assert agent.ports == [(1,), (2, 3), (*many, 4), (5,)]
-    assert agent.changes == 4, "readings from before each aren't used any more"
+    assert agent.changes == 4, "each repair makes earlier readings outdated"
 
 
 def test_same_ports_and_vacant_keys_take_one_request(agent: Agent) -> None:
-    """Ports of no pod take the room that is left, and no pod's place."""
+    """Ports of no pod get only the room that is left."""
     first, strays = agent.first(), range(500, 500 + REPAIRED_AT_ONCE)
     made = [first, *(agent.ask([10, 20 + n], vacant=[KEY + n], strays=strays) for n in range(3))]
     made.append(agent.ask([], vacant=[KEY]))
@@ -163,7 +164,7 @@ def test_same_ports_and_vacant_keys_take_one_request(agent: Agent) -> None:
 
 
 def test_each_fence_is_tested_right_before_the_request(agent: Agent) -> None:
-    """All are renewed in one question; what a lost one had asked for isn't sent, nor a request with nothing in it."""
+    """All are renewed with one question; the ports of a lost owner aren't sent, nor an empty request."""
     renewed: list[int] = []
 
     class Fence(JointFence):
@@ -215,7 +216,7 @@ def test_unanswered_repair_is_sent_once_and_fails_all_in_it(agent: Agent) -> Non
 
 
 def test_ports_that_cannot_be_repaired_keep_no_other_of_their_pod_waiting(agent: Agent) -> None:
-    """They drift on, and come first in each reading."""
+    """They stay drifted, and come first in each reading."""
     agent.goes_on.set()
     drifted = range(1, 3 * REPAIRED_AT_ONCE)
     for _ in range(3):
@@ -261,7 +262,7 @@ def test_port_that_the_agent_could_not_repair_is_explained_until_it_could(
     agent.unable = {1: "its table differs from what its file asks for"}
     agent.repairs.repair([1], lambda: None)
 
-    agent.repairs.repair([2], lambda: None)  # says nothing of the first
+    agent.repairs.repair([2], lambda: None)  # has no result for port 1
     assert agent.repairs.explain(drifted(1)).reason == said
     agent.unable = {}
     agent.repairs.repair([1], lambda: None)

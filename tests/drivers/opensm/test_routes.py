@@ -1,4 +1,4 @@
-"""Forwarding tables from the switches: complete, as ibtracert has them, sent once, and never guessed."""
+"""Forwarding tables from the switches: complete, equal to ibtracert's, sent once, and never guessed."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def followed(reading: RouteReading) -> Forwarding:
 
 
 def fates(found: Forwarding) -> dict[Fate, int]:
-    """How many of all paths between hosts don't arrive."""
+    """How many of all paths between hosts don't arrive, by reason."""
     pairs = np.array(list(itertools.permutations(range(len(found.ports)), 2)), np.int32)
     return found.follow(pairs[:, 0], pairs[:, 1]).lost()
 
 
 def test_every_path_between_hosts_arrives(rig: Rig) -> None:
-    """All switches of the site are read, and each path ends at the leaf's port of its target."""
+    """All switches of the site are read, and each path ends at its target's leaf port."""
     reading = rig.driver.routes(0).routes
     assert {reading.names[g] for g in reading.tables} == {s.name for s in rig.site.switches}
     assert (reading.unread, reading.partial, reading.engine) == ({}, (), "minhop")
@@ -43,7 +43,7 @@ def test_every_path_between_hosts_arrives(rig: Rig) -> None:
 
 
 def test_tables_are_sent_again_only_where_they_changed(rig: Rig) -> None:
-    """The second reading has the same tables; what was computed from them holds, as it is the same object."""
+    """A second reading without changes is the same object, so that what was computed from it stays valid."""
     first = rig.driver.routes(0)
     second = rig.driver.routes(0)
     assert second.routes is first.routes and second.age < 60
@@ -70,7 +70,7 @@ def test_paths_equal_those_of_ibtracert(real: RealRig) -> None:
 
 @pytest.mark.fabric
 def test_cut_cable_between_two_readings_moves_its_paths(real: RealRig) -> None:
-    """The agent notices by the sweep, without waiting for the reading's age; nothing uses the cut cable then."""
+    """The agent notices the sweep without waiting for the reading's age; no path uses the cable afterwards."""
     before = followed(real.driver.routes(0).routes)
     leaf, spine = (next(s for s in real.site.switches if s.level == level) for level in ("leaf", "spine"))
     link = next(k for k in real.site.links if {k.a, k.b} == {leaf.name, spine.name})
@@ -93,7 +93,7 @@ def test_cut_cable_between_two_readings_moves_its_paths(real: RealRig) -> None:
 
 @pytest.mark.fabric
 def test_engine_that_fell_back_is_reported(real: RealRig) -> None:
-    """OpenSM says SUBNET UP all the same; with the engine in force, nothing is reported."""
+    """OpenSM still says SUBNET UP; with the configured engine in use nothing is reported."""
     options = real.faults.partitions_file("sm1").with_name("opensm.conf")
     text = options.read_text()
     try:
@@ -120,7 +120,7 @@ def fake() -> tuple[FakeRig, FakeFabric]:
 
 
 def test_silent_switch_makes_its_paths_unknown() -> None:
-    """Its tables aren't guessed from those of its neighbours, and other paths are followed."""
+    """Its tables aren't guessed from its neighbours', and other paths are followed."""
     rig, fabric = fake()
     fabric.manager("sm1").forwarding.silent.add("leaf02")
     reading = rig.driver.routes(0).routes
@@ -146,7 +146,7 @@ def test_path_that_does_not_arrive_is_counted_and_uses_no_link(out: int | None, 
     lid = good.ports[good.of_port[target]].lid
     spine = path[2][0]
     if out is None:
-        out = good.other_end(good.link_of(*path[1]) or 0)[1]  # back to the leaf that it came from
+        out = good.other_end(good.link_of(*path[1]) or 0)[1]  # back to the leaf before it
     fabric.manager("sm1").forwarding.overridden[reading.names[spine], lid] = out
     found = followed(rig.driver.routes(0).routes)
     assert found.path(source, target) == []
@@ -154,7 +154,7 @@ def test_path_that_does_not_arrive_is_counted_and_uses_no_link(out: int | None, 
 
 
 def test_each_lid_of_a_port_is_followed() -> None:
-    """With an LMC of 1 a port has two LIDs, and their paths may differ."""
+    """With an LMC of 1 a port has two LIDs, whose paths may differ."""
     rig, fabric = fake()
     fabric.manager("sm1").forwarding.lmc = 1
     found = followed(rig.driver.routes(0).routes)
@@ -168,7 +168,7 @@ def test_each_lid_of_a_port_is_followed() -> None:
 
 
 def test_table_of_another_digest_is_refused() -> None:
-    """An agent that names one table and sends another says nothing about the fabric."""
+    """An agent that names one table and sends another proves nothing."""
     rig, fabric = fake()
     forwarding = fabric.manager("sm1").forwarding
     real_answer = forwarding.answer(RoutesQuery())
@@ -179,7 +179,7 @@ def test_table_of_another_digest_is_refused() -> None:
 
 
 def test_agent_without_this_path_is_to_be_upgraded() -> None:
-    """An older agent answers 404; everything else goes on."""
+    """An older agent answers 404; everything else works."""
     rig, fabric = fake()
 
     def missing(query: RoutesQuery) -> None:
@@ -193,7 +193,7 @@ def test_agent_without_this_path_is_to_be_upgraded() -> None:
 
 @pytest.mark.fabric
 def test_switch_that_loses_datagrams_is_unread_within_bounded_time(real: RealRig) -> None:
-    """Three time-outs in a row end the questions to it; the other switches' tables are read meanwhile."""
+    """After three time-outs in a row it isn't asked further; the other switches are read meanwhile."""
     real.driver.routes(0)
     spine = next(s for s in real.site.switches if s.level == "spine")
     real.faults.lose(spine.name, 100, 0x19, port=0)

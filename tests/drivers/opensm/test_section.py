@@ -1,4 +1,4 @@
-"""What weft's section has to be: files may have lost something, and the database may not know everything."""
+"""What weft's section must contain, when files may have lost parts and the database may not know everything."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def mark(pod: int) -> Mark:
 
 
 def document(pod: int, *members: int) -> WeftPartitionDocument:
-    """Pod 1 has 0x101, pod 2 has 0x102 …"""
+    """The partition of a pod: pod 1 has 0x101, pod 2 has 0x102 …"""
     return WeftPartitionDocument(pkey=0x100 + pod, mark=mark(pod).text(), members=members or (pod,))
 
 
@@ -51,44 +51,44 @@ def pods(found: Base) -> list[int]:
 
 
 def test_section_starts_from_the_masters_file() -> None:
-    """What is there and wanted, or not known, stays as it is; nothing is said."""
+    """Partitions that are wanted or unknown stay unchanged, and nothing is reported."""
     found = base(file(document(1), document(2)), file(document(1), document(2)), wanted=(1,))
     assert pods(found) == [1, 2] and not found.restored and not found.dropped and not found.problems
 
 
 def test_lost_desired_partition_is_restored() -> None:
-    """With the members that the database has, also if no file at all has it any more."""
+    """With the members in the database, even if no file has it."""
     found = base(file(), file(document(2)), wanted=(1, 2))
     assert pods(found) == [1, 2] and [d.pkey for d in found.restored] == [0x101, 0x102]
 
 
 def test_partition_under_an_old_key_is_restored_under_its_own() -> None:
-    """The pod has another number since then, and the old one may be the next pod's."""
+    """The pod got another number since, and the old one may belong to the next pod."""
     old = WeftPartitionDocument(pkey=0x107, mark=mark(1).text(), members=(1,))
     found = base(file(old), wanted=(1,))
     assert pods(found) == [1, 7] and [d.pkey for d in found.restored] == [0x101]
 
 
 def test_unknown_partition_of_a_standby_stays() -> None:
-    """The database was restored and the master replaced: the standby is the last that knows."""
+    """The database was restored and the master replaced, so only the standby still has it."""
     assert pods(base(file(), file(document(3)))) == [3]
 
 
 def test_known_undesired_partition_of_a_standby_is_removed() -> None:
-    """It was away, or could not write, while the partition was taken away; or its pod is just being released."""
+    """The standby missed the deletion; or the pod is being released now."""
     assert pods(base(file(), file(document(3)), over=(3,))) == []
     read = {"sm1": file(), "sm2": file(document(3))}
     assert dict(base_section(Files(read, {}), "sm1", {}, {mark(3): False}).section) == {}
 
 
 def test_ended_partition_is_removed_from_every_file() -> None:
-    """An old file in the master's place."""
+    """Such as an old file at the master."""
     found = base(file(document(1), document(3)), wanted=(1,), over=(3,))
     assert pods(found) == [1] and [d.pkey for d in found.dropped] == [0x103]
 
 
 def test_foreign_partition_is_not_overwritten_by_a_restore() -> None:
-    """Its key is another's, in the section or outside of it, or its port a member of an unknown partition."""
+    """Its key is used by another, in the section or outside, or its port is in an unknown partition."""
     taken = document(9).model_copy(update={"pkey": 0x101})
     for master, said in (
         (file(taken), "now that of"),
@@ -100,7 +100,7 @@ def test_foreign_partition_is_not_overwritten_by_a_restore() -> None:
 
 
 class Answering:
-    """An agent whose manager says that it is in a state."""
+    """An agent whose manager reports this state."""
 
     def __init__(self, name: str, state: ManagerState) -> None:
         self.name, self._state = name, state
@@ -112,7 +112,7 @@ class Answering:
 
 @pytest.mark.parametrize("states", [("master", "master"), ("standby", "standby"), ("down", "unknown")])
 def test_anything_but_one_master_is_unknown(states: tuple[str, str]) -> None:
-    """Two masters are a split fabric, none is an unmanaged one: either way nothing is known."""
+    """Two masters are a split fabric, none is an unmanaged one."""
     found = [Answering(f"sm{i}", ManagerState(s)) for i, s in enumerate(states)]
     agents = FabricAgents("ib0", found)  # type: ignore[arg-type]
     with pytest.raises(UnknownError, match="are master"):

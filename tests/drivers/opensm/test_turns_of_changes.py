@@ -1,4 +1,4 @@
-"""Changes of a fabric and the looks that level its files take turns, in the order in which they came."""
+"""Changes of a fabric, and the looks that update standbys' files, take turns in the order of arrival."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ LONG, KEY = 60.0, 0x101
 
 
 class Line:
-    """A fabric whose files are read by a reader that continues on request.
+    """A fabric whose files are read by a reader that the test lets continue.
 
     Attributes:
         took: who had its turn, in order.
-        together: the most that had one at the same time.
+        together: the most that had a turn at the same time.
     """
 
     def __init__(self, held: bool = True) -> None:
@@ -77,7 +77,7 @@ class Line:
         self.fabric.close()
 
     def change(self, name: str, pod: int) -> Future[object]:
-        """A partition of two ports of its own."""
+        """Create a partition of two ports of its own."""
         mark, members = scope(pod).mark("partition").text(), tuple(self._ports[2 * pod : 2 * pod + 2])
 
         def edit(section: Section, base: Base) -> None:
@@ -111,7 +111,7 @@ def line() -> Generator[Line]:
 
 
 def in_line(line: Line, *names: str) -> list[Future[object]]:
-    """Each begins to wait after the one before; changes are called `c…`, looks anything else."""
+    """Start these one after the other, each waiting behind the last; changes are called `c…`, all others are looks."""
     waiting: list[Future[object]] = []
     for number, name in enumerate(names, 1):
         waiting.append(line.change(name, number) if name.startswith("c") else line.level(name))
@@ -120,7 +120,7 @@ def in_line(line: Line, *names: str) -> list[Future[object]]:
 
 
 def test_first_waiter_gets_the_first_turn(line: Line) -> None:
-    """A look between two changes isn't passed by the second one, and is no later than the changes before it."""
+    """A look between two changes has its turn between them."""
     first = line.change("first", 0)
     wait_for(lambda: line.took == ["first"])
     waiting = in_line(line, "look", "change", "second look", "third look")
@@ -131,7 +131,7 @@ def test_first_waiter_gets_the_first_turn(line: Line) -> None:
 
 
 def test_waiter_whose_change_was_batched_leaves_the_line(line: Line) -> None:
-    """It takes no turn of its own, and the waiter behind it has the next one."""
+    """It needs no turn of its own, and the waiter behind it is next."""
     first = line.change("first", 0)
     wait_for(lambda: line.took == ["first"])
     waiting = in_line(line, "change", "change too", "look", "change as well")

@@ -1,5 +1,4 @@
-"""Attempts on the subnet administrator from a whole adapter: a real OpenSM refuses them, and operators see
-it."""
+"""Attempts to query the subnet administrator from a whole adapter: a real OpenSM refuses them, and operators see it."""
 
 from __future__ import annotations
 
@@ -17,20 +16,22 @@ LATELY = "opensm's log, lately: "
 
 
 def reported(real: RealRig) -> list[str]:
-    """Attempts that the status of the first manager has."""
+    """Attempts in the first manager's status."""
     problems = real.another_driver().status().managers[0].problems
     return [p for p in problems if p.startswith(LATELY)]
 
 
 def lid_of(real: RealRig, guid: int) -> int:
     found = re.search(r"LID start (\w+)", real.faults.ask("ibaddr", "-l", "-G", format_guid(guid)))
-    assert found, "ibaddr's own words"
+    assert found, "output of ibaddr"
     return int(found[1], 0)
 
 
 @pytest.fixture
 def rig(real: RealRig) -> Iterator[RealRig]:
-    """Other tests want a status without problems: an agent that has just started ignores what is in the log already."""
+    """Restart the agent afterwards, since other tests need a status without problems and a new agent ignores the old
+    log.
+    """
     yield real
     for agent in real.agents:
         real.stop(f"agent-{agent}")
@@ -39,8 +40,8 @@ def rig(real: RealRig) -> Iterator[RealRig]:
 
 @pytest.mark.fabric
 def test_default_sa_key_shows_a_tenant_others_tables(rig: RealRig) -> None:
-    """What the live check says of `sa_key`, from a tenant's host: tables of ports that share a partition with its own,
-    such as a manager's; none without the key, and another tenant's in neither way.
+    """From a tenant's host, as the live check says of `sa_key`: tables of ports that share a partition with its own,
+    such as a manager's. None without the key; another tenant's with neither.
     """
     (allows,) = {r.allows for r in RULES if r.setting == "sa_key"}
     assert "others' P_Key tables" in allows
@@ -60,12 +61,11 @@ def test_default_sa_key_shows_a_tenant_others_tables(rig: RealRig) -> None:
 
 @pytest.mark.fabric
 def test_refused_attempts_are_in_the_status(rig: RealRig) -> None:
-    """Wrong keys from a tenant's host, by OpenSM's own lines, without the keys; a LID is reported with its
-    port's GUID."""
+    """Wrong keys from a tenant's host, as OpenSM logs them, without the keys; a LID is reported as its port's GUID."""
     real = rig
     node = next(n for n in real.site.nodes if n.role == "compute")
     end, guid = f"{node.name}/{node.hcas[0].name}", node.hcas[0].port_guid
-    before = reported(real)  # the log until now is old
+    before = reported(real)  # ignore the log so far
     assert not any("0x5" in p for p in before)
     for key, said in (("0x5ec2e7", "ERR 1A04"), ("0", "ERR 4608")):
         with pytest.raises(LabError):

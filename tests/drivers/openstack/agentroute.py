@@ -1,7 +1,7 @@
-"""The way between Ironic and the agent on a booted machine, which are in different network namespaces.
+"""The route between Ironic and the agent on a booted machine, which are in different network namespaces.
 
-The machine's agent reaches Ironic's API at an address of its own VLAN, and Ironic the agent at a port of this host:
-each heartbeat names that port instead of the agent's own address, as a NAT would have it.
+The machine's agent reaches Ironic's API at an address in its own VLAN, and Ironic reaches the agent at a port of
+this host: each heartbeat names that port instead of the agent's own address, as behind a NAT.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ T = TypeVar("T")
 
 
 def within(space: str | Path, make: Callable[[], T]) -> T:
-    """Result of a function called in a network namespace, such as a socket, which stays there wherever it is
-    used."""
+    """Call a function in a network namespace. What it returns, such as a socket, stays there."""
     made: list[T] = []
 
     def run() -> None:
@@ -47,8 +46,8 @@ class _Server(ThreadingHTTPServer):
 
     Args:
         listener: its socket.
-        connect: to whom it passes them on.
-        callback: URL that heartbeats have instead of the agent's own; None: they stay as they are.
+        connect: opens the connection that requests are passed to.
+        callback: URL that replaces the agent's own in heartbeats; None: they are unchanged.
     """
 
     daemon_threads = True
@@ -74,7 +73,7 @@ class _Handler(BaseHTTPRequestHandler):
         connection = http.client.HTTPConnection("agent", timeout=60)
         connection.sock = self.server.connect()
         try:
-            # busybox takes a CGI program's path with a slash at its end for a folder's.
+            # busybox reads a CGI program's path with a slash at its end as a folder
             path = self.path.replace("/?", "?")
             connection.request(self.command, path, body or None, headers)
             answer = connection.getresponse()
@@ -95,7 +94,14 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def agent_route(space: str | Path, here: str, machine: str, ironic: str) -> Iterator[None]:
-    """Args: space: network namespace in the machine's VLAN; here: its address there; machine: the machine's own."""
+    """Connect a machine's agent and Ironic while the context lasts.
+
+    Args:
+        space: network namespace in the machine's VLAN.
+        here: this host's address there.
+        machine: the machine's own address.
+        ironic: URL of Ironic's API.
+    """
     place = urlsplit(ironic)
     listener = within(space, partial(socket.create_server, (here, API_PORT)))
     outer = socket.create_server(("127.0.0.1", 0))

@@ -1,7 +1,8 @@
-"""What Ironic's agent says and answers, without one: the real one erases the disks of the machine that it runs on.
+"""A stand-in for Ironic's agent, since the real one erases the disks of the machine that it runs on.
 
-Sources: ironic 39, `api.controllers.v1.ramdisk` and `drivers.modules.agent_client`; ironic-python-agent 11, `api.app`,
-`extensions.base` (commands that are waited for, and those that run on), `extensions` (`clean`, `deploy`, `standby`).
+Sources: ironic 39, `api.controllers.v1.ramdisk` and `drivers.modules.agent_client`; ironic-python-agent 11,
+`api.app`, `extensions.base` (commands that are waited for, and those that run on), `extensions` (`clean`, `deploy`,
+`standby`).
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class Agent:
     """One boot of an agent on a machine.
 
     Attributes:
-        commands: that Ironic gave it, the last one running until `finish`.
-        partitions: what it reports about the partitions that it has created.
+        commands: commands from Ironic; the last one runs until `finish`.
+        partitions: what it reports about the partitions that it created.
     """
 
     def __init__(self, ironic: str, node: str, url: str, steps: Sequence[dict[str, Any]]) -> None:
@@ -37,8 +38,9 @@ class Agent:
         self.token = answer.json()["config"]["agent_token"]
 
     def heartbeat(self) -> None:
-        """Ironic leaves out one that comes while it works on the node: the next one counts. Nor does it know the token
-        once it is done with the agent."""
+        """Ironic ignores a heartbeat while it works on the node, and refuses the token once it is done with the
+        agent.
+        """
         body = {"callback_url": self._url, "agent_version": VERSION, "agent_token": self.token}
         answer = requests.post(
             f"{self._ironic}/v1/heartbeat/{self._node}", json=body, headers=HEADERS, timeout=60
@@ -47,13 +49,18 @@ class Agent:
 
     @property
     def runs(self) -> str:
-        """The step that it works on."""
+        """The step that is running, or ""."""
         last = self.commands[-1] if self.commands else {}
         going = last.get("command_status") == "RUNNING"
         return str(last["command_params"]["step"]["step"]) if going else ""
 
     def finish(self, error: str = "", result: object = None) -> None:
-        """The step has ended. Args: result: what it says that it has made."""
+        """End the running step.
+
+        Args:
+            error: message of a failed step.
+            result: what the step reports.
+        """
         last = self.commands[-1]
         if error:
             last |= {"command_status": "FAILED", "command_error": {"type": "CleaningError", "message": error}}
@@ -85,7 +92,7 @@ class Agent:
 
 
 class Stand:
-    """Where a machine's agents are reached, one after the other."""
+    """The address at which a machine's agents are reached, one after the other."""
 
     def __init__(self, ironic: str, node: str, url: str) -> None:
         self._ironic, self._node, self._url = ironic, node, url

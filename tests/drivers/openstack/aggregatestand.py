@@ -1,4 +1,4 @@
-"""Host aggregates of a cloud with weft's driver before them: the fake one, and Nova's answers over HTTP."""
+"""Host aggregates of a cloud with weft's driver: the fake one, and Nova's answers over HTTP."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def aggregate(*hosts: str, flavors: tuple[str, ...] = ("gpu1", "gpu8"), key: str
 
 
 class Stand(ABC):
-    """What an administrator sees and does besides.
+    """An administrator's view and changes.
 
     Attributes:
-        ids: of what weft has, by key.
+        ids: of weft's resources, by key.
     """
 
     driver: ResourceDriver
@@ -46,13 +46,13 @@ class Stand(ABC):
         return outcome
 
     def differences(self, wanted: Resource) -> dict[str, tuple[str, str]]:
-        """Field -> observed and wanted, but for weft's mark."""
+        """Observed and wanted value by field, except weft's mark."""
         found = self.driver.find(SITE, [wanted], self.ids)[wanted.key]
         return {d.field: (d.observed, d.wanted) for d in found.differences if d.field != "mark"}
 
     @abstractmethod
     def shown(self) -> dict[str, tuple[str | None, tuple[str, ...]]]:
-        """Name -> `instance_type` and hosts."""
+        """`instance_type` and hosts of each aggregate, by name."""
 
     @abstractmethod
     def make(self, name: str, flavors: str | None, *hosts: str) -> None: ...
@@ -90,14 +90,14 @@ class NovaAggregates(TinyCloud):
     """Answers as Nova 34 does.
 
     Attributes:
-        zones: host -> availability zone of an aggregate that it is in.
-        changes: `POST` and so on with its body, of each accepted change.
+        zones: host -> availability zone of its aggregate.
+        changes: method, path and body of each accepted change.
     """
 
     zones: Mapping[str, str] = {}
     changes: list[tuple[str, Any]]
     refuse_at: int | None = None
-    """Number of the change from which on all are refused."""
+    """Number of the first change that is refused, with all after it."""
     _last = 0
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:

@@ -1,4 +1,4 @@
-"""What the contract of a cloud driver is run on: a pod's graph for two hosts, and hands to disturb it."""
+"""What the contract of a cloud driver runs on: a pod's graph for two hosts, and methods that disturb it."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ SITE = "contract"
 PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 T = TypeVar("T")
 PATIENCE = 180.0
-"""Seconds that a state is waited for: far more than the slowest machine needs."""
+"""Seconds to wait for a state: far more than the slowest machine needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Names of what the cloud offers."""
+    """Names of the cloud's flavors, images and networks."""
 
     cloud: str
     rdma_physical_network: str
@@ -51,7 +51,9 @@ class Offer:
 
 
 def pod(pod_id: str, hosts: Sequence[str], offer: Offer, segment: int) -> Graph:
-    """A pod's graph with every kind: two networks, router, group, key, two ports and a server a host."""
+    """A pod's graph with every kind: two networks, a router, a group, a key, and two ports and a server for each
+    host.
+    """
     made: list[Resource] = []
 
     def add(key: str, spec: Spec, *needs: str) -> None:
@@ -123,7 +125,7 @@ def colons(named: Mapping[str, T]) -> dict[str, T]:
 
 
 class Bench(ABC):
-    """A cloud under test with a pod of its own. The abstract methods are the careless hands of others."""
+    """A cloud under test with a pod of its own. The abstract methods change the cloud from outside."""
 
     driver: ResourceDriver
     identity: Identity
@@ -139,7 +141,7 @@ class Bench(ABC):
         self.graph = pod(self.scope.owner.id, self.hosts, self.offer, self.segment)
 
     def on_one_host(self) -> None:
-        """The pod is, where a second host would show nothing else: each takes a real cloud seconds of processor."""
+        """Reduce the pod to one host, if a second would show nothing else: each costs a real cloud seconds of CPU."""
         self.hosts = self.hosts[:1]
         self.graph = pod(self.scope.owner.id, self.hosts, self.offer, self.segment)
 
@@ -157,19 +159,19 @@ class Bench(ABC):
     # -- the driver's verbs, with ids of everything that is there --------------------------------------------
 
     def ids(self) -> dict[str, str]:
-        """Ids of what bears the pod's mark."""
+        """Ids of resources with the pod's mark."""
         seen = there(self.driver.find(self.scope, self.graph.resources, {}))
         return {key: one.id for key, one in seen.items()}
 
     def find(
         self, wanted: Collection[Resource] | None = None, ids: Mapping[str, str] | None = None
     ) -> Mapping[str, Observed]:
-        """What is there of the graph, or of these resources; `ids` if they were read before."""
+        """The existing resources of the graph, or of `wanted`; `ids` if they were read before."""
         chosen = list(self.graph.resources if wanted is None else wanted)
         return there(self.driver.find(self.scope, chosen, self.ids() if ids is None else ids))
 
     def create(self, wanted: Sequence[Resource]) -> Mapping[str, Outcome]:
-        """In the order of the kinds, each with the ids of what was made before."""
+        """Create in the order of the kinds, each with the ids of those created before."""
         return self._by_depth(self.driver.create, wanted)
 
     def update(self, wanted: Sequence[Resource]) -> Mapping[str, Outcome]:
@@ -197,7 +199,7 @@ class Bench(ABC):
         assert {k: str(o.error) for k, o in outcomes.items() if o.error} == {}
 
     def delete_all(self) -> None:
-        """Backwards, one kind after the other, each until it is seen to be absent."""
+        """Delete in reverse order, one kind after the other, each until it is absent."""
         ids = self.ids()
         for depth in sorted(set(DEPTH.values()), reverse=True):
             batch = [r for r in self.graph.resources if DEPTH[r.kind] == depth]
@@ -206,12 +208,12 @@ class Bench(ABC):
             self.wait_absent(batch, ids)
 
     def marked(self) -> Sequence[Marked]:
-        """What the audit sees of this pod."""
+        """The pod's resources that the audit lists."""
         seen = self.driver.marked(SITE, [self.scope.project_id])
         return [m for m in seen if m.owner == self.scope.owner]
 
     def sweep(self) -> None:
-        """Remove everything marked by the contract's site, whatever order its parts need."""
+        """Remove everything with the mark of the contract's site, in any order."""
         end = time.monotonic() + PATIENCE
         while things := self.driver.marked(SITE, []):
             assert time.monotonic() < end, f"still there: {[(m.kind, m.name) for m in things]}"
@@ -246,7 +248,7 @@ class Bench(ABC):
     def wait_absent(self, wanted: Collection[Resource], ids: Mapping[str, str] | None = None) -> None:
         self.wait(lambda all_seen: not all_seen, wanted, ids)
 
-    # -- external -----------------------------------------------------------------------------------------
+    # -- from outside -------------------------------------------------------------------------------------
 
     @abstractmethod
     def other_pod(self, segment: int | None = None) -> Bench:
@@ -254,19 +256,19 @@ class Bench(ABC):
 
     @abstractmethod
     def duplicate_security_group(self, resource: Resource) -> str:
-        """Make it a second time, as a lost answer would; its id."""
+        """Create it a second time, as after a lost answer; its id."""
 
     @abstractmethod
     def stranger_security_group(self, name: str) -> str:
-        """A group with that name and no mark; its id."""
+        """Create a group with that name and no mark; its id."""
 
     @abstractmethod
     def stranger_port(self, network_id: str, group_id: str) -> str:
-        """A port of the tenant's own on a network, in a group; its id."""
+        """Create a port of the tenant's own on a network, in a group; its id."""
 
     @abstractmethod
     def stranger_trunk(self, parent: str) -> str:
-        """A trunk of the tenant's own with this port as its parent; its id."""
+        """Create a trunk of the tenant's own with this port as its parent; its id."""
 
     @abstractmethod
     def lose_port(self, port_id: str) -> None: ...
@@ -282,7 +284,7 @@ class Bench(ABC):
 
     @abstractmethod
     def token(self) -> str:
-        """A fresh token of a member of the project."""
+        """A new token of a member of the project."""
 
     @abstractmethod
     def revoke(self, token: str) -> None: ...
@@ -294,26 +296,28 @@ class Bench(ABC):
     @contextmanager
     @abstractmethod
     def another_image(self, **properties: object) -> Iterator[str]:
-        """Name of an image with these properties while it lasts; `:` in their names is written `__`."""
+        """Name of an image with these properties, which exists while the context lasts; `:` in their names is
+        written `__`.
+        """
 
     @contextmanager
     @abstractmethod
     def another_flavor(self, **extra_specs: str) -> Iterator[str]:
-        """Name of a flavor as the bench's, with these extra specs besides, while it lasts."""
+        """Name of a flavor like the bench's with these extra specs, which exists while the context lasts."""
 
     @contextmanager
     @abstractmethod
     def trait(self, host: str) -> Iterator[str]:
-        """Name of a trait of its own that only this host has while it lasts."""
+        """Name of a trait that only this host has while the context lasts."""
 
     @contextmanager
     @abstractmethod
     def quota(self, name: str, limit: int) -> Iterator[None]:
-        """A limit on the project while it lasts."""
+        """Limit the project while the context lasts."""
 
 
 class FakeBench(Bench):
-    """On the cloud in memory."""
+    """The bench on the cloud in memory."""
 
     def __init__(self, cloud: FakeCloud, segment: int = 177) -> None:
         self.cloud = cloud

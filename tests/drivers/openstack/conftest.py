@@ -1,4 +1,4 @@
-"""The service user's sessions on the lab, with a proxy before Neutron and Nova that can lose answers."""
+"""The service user's sessions on the lab, through proxies before Neutron and Nova that can lose answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from weftlab.lab import Lab
 
 @pytest.fixture
 def wired(lab: Lab, tmp_path: Path) -> Iterator[Wired]:
-    """For one test; everything that its site's mark is on is removed after."""
+    """A driver for one test; everything with its site's mark is removed afterwards."""
     tenant = connect(lab.clouds_yaml, "team-a")
     network, compute = str(tenant.network.get_endpoint()), str(tenant.compute.get_endpoint())
     with cutter(network) as (neutron, neutron_url), cutter(compute) as (nova, nova_url):

@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 
 class Cutter:
-    """Forwards to one base URL. `lose(method, path)` loses the answer of the next request that fits.
+    """Forwards to one base URL. `lose(method, path)` loses the answer of the next matching request.
 
     Attributes:
         seen: method and path of each request that arrived.
-        refuse: status that is answered instead of asking, for the next `refusals` requests.
+        refuse: status that is answered for the next `refusals` requests, which aren't forwarded.
     """
 
     def __init__(self, upstream: str) -> None:

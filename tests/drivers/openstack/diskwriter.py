@@ -1,4 +1,4 @@
-"""A disk as Ironic's agent writes it, in a file, and what is on it afterwards.
+"""A disk in a file, written as Ironic's agent does, and what is on it afterwards.
 
 Source: ironic-python-agent 11 `extensions.standby` (`_download_image`, `_write_whole_disk_image`,
 `_write_partition_image`), `partition_utils` (`work_on_disk`, `create_config_drive_partition`).
@@ -18,7 +18,7 @@ import requests
 
 SECTOR, MIB = 512, 1 << 20
 TABLE, ENTRY = 446, struct.Struct("<4xB3xII")
-"""Offset of a master boot record's four partitions, and type, first sector and number of sectors of one."""
+"""Offset of the four partitions in a master boot record; type, first sector and number of sectors of each."""
 LINUX = 0x83
 DRIVE_MIB = 64
 """Size of the partition with the config drive, at the end of the disk."""
@@ -26,14 +26,14 @@ DRIVE_MIB = 64
 
 @dataclass(frozen=True)
 class Partition:
-    """In bytes."""
+    """A partition; offset and size in bytes."""
 
     start: int
     size: int
 
 
 def partitions(disk: Path) -> list[Partition]:
-    """By the disk's own table."""
+    """The partitions in the disk's own table."""
     head = disk.open("rb").read(SECTOR)
     assert head[510:] == b"\x55\xaa", "no master boot record"
     entries = (ENTRY.unpack_from(head, TABLE + n * ENTRY.size) for n in range(4))
@@ -49,13 +49,18 @@ def table(*parts: Partition) -> bytes:
 
 
 def write_image(disk: Path, info: dict[str, Any]) -> None:
-    """Args: info: what Ironic's deploy step gives the agent. Fails if the image isn't the one whose hash it names."""
+    """Write the image as the agent does; it must have the hash that is named.
+
+    Args:
+        disk: file of the disk.
+        info: what Ironic's deploy step gives the agent.
+    """
     answer = requests.get(info["urls"][0], timeout=60)
     assert answer.ok, answer.text
     image = answer.content
     algorithm, wanted = info.get("os_hash_algo") or "md5", info.get("os_hash_value") or info["checksum"]
     assert hashlib.new(algorithm, image).hexdigest() == wanted
-    assert info["disk_format"] == "raw", "Ironic has converted it"
+    assert info["disk_format"] == "raw", "Ironic didn't convert the image"
     size = disk.stat().st_size
     drive = Partition(size - DRIVE_MIB * MIB, DRIVE_MIB * MIB)
     with disk.open("r+b") as file:

@@ -1,4 +1,4 @@
-"""A real Ironic's one machine without hardware, and weft's sessions that find this Ironic in a tiny cloud."""
+"""A real Ironic with one machine without hardware, and weft's sessions that find this Ironic in a tiny cloud."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ NOT_THERE = ("bios", "console", "firmware", "inspect", "raid", "rescue", "vendor
 
 FAKE = "fake-hardware"
 MANUAL = "manual-management"
-"""Types of hardware: that one boots nothing but by PXE, and this one what a person makes it boot."""
+"""Types of hardware: the first boots only by PXE, this one whatever a person makes it boot."""
 
 
 def hardware(deploy: str, boot: str = "fake", kind: str = FAKE, **more: str) -> Sections:
-    """Configuration for it: these interfaces, fake power and management unless `more` says otherwise, and no others."""
+    """Ironic's configuration with exactly these interfaces; power and management are fake unless `more` says
+    otherwise.
+    """
     interfaces = {kind: f"no-{kind}" for kind in NOT_THERE}
     interfaces |= {"deploy": deploy, "boot": boot, "power": "fake", "management": "fake", **more}
     enabled = {f"enabled_{kind}_interfaces": name for kind, name in interfaces.items()}
@@ -25,14 +27,14 @@ def hardware(deploy: str, boot: str = "fake", kind: str = FAKE, **more: str) -> 
 
 
 def enrolled(ironic: RealIronic, **more: Any) -> None:
-    """Its node is `manageable` and off. Args: more: of the node."""
+    """Enroll the node; it is `manageable` and off afterwards. `more`: further fields of the node."""
     ironic.ask("POST", "nodes", {"uuid": ironic.node, "name": "bm01", "driver": FAKE, **more})
     ironic.ask("PUT", f"nodes/{ironic.node}/states/power", {"target": "power off"})
     ironic.provision("manage", "manageable")
 
 
 def clouds_file(folder: Path, text: str, ironic: RealIronic) -> Path:
-    """Args: text: of a tiny cloud's clouds.yaml."""
+    """Write a clouds.yaml with this Ironic; `text`: a tiny cloud's clouds.yaml."""
     file = folder / "clouds.yaml"
     own = [line for line in text.splitlines() if "baremetal_endpoint" not in line]
     file.write_text("\n".join([*own, f"    baremetal_endpoint_override: {ironic.url}"]) + "\n")

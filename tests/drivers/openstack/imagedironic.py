@@ -1,4 +1,4 @@
-"""A real Ironic with one machine that is a pod's and free, and images of a fake Glance, which their tenant changes."""
+"""A real Ironic with one machine that is a pod's and free, and a fake Glance's images, which their tenant changes."""
 
 from __future__ import annotations
 
@@ -44,14 +44,19 @@ class Imaged:
         return Resource(key="server/bm01", name=NAME, where="lab", spec=spec)
 
     def forget_images(self, *made: str) -> None:
-        """Remove images of earlier tests; `made`: ids of those that are there by then."""
+        """Remove the images of earlier tests; those in `made` exist afterwards."""
         self.cloud.things["images"], self.cloud.fetched = [], []
         for image in made:
             self.cloud.image(image, image)
 
     def create(self, name: str, image: dict[str, object], **late: str) -> str:
-        """Id of a server. Args: late: what the tenant changes of the image once the machine is its server's, and not
-        yet deployed."""
+        """Create a server; its id.
+
+        Args:
+            name: of the image in the server.
+            image: its row in Glance.
+            late: what the tenant changes in it once the machine belongs to the server and before it is deployed.
+        """
         asked = 0
 
         def tenant() -> None:
@@ -88,8 +93,15 @@ class Imaged:
 def imaged_ironic(
     folder: Path, sections: Sections, by_ironic: bool = False, port: bool = False, **node: object
 ) -> Iterator[Imaged]:
-    """Args: sections: of its configuration; by_ironic: as weft's facts have it; port: the machine has one; node: what
-    is said of its node besides."""
+    """A real Ironic with the fake Glance.
+
+    Args:
+        folder: for its files.
+        sections: of its configuration.
+        by_ironic: weft's facts have it as deploying without Nova.
+        port: the machine has one.
+        node: further fields of its node.
+    """
     with ExitStack() as stack:
         cloud, text = stack.enter_context(tiny_cloud(Glance))
         assert isinstance(cloud, Glance)

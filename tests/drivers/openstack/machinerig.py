@@ -1,4 +1,4 @@
-"""A fake Ironic API with one machine, which is taken and given back; Nova or someone else deploys it."""
+"""A fake Ironic API with one machine, which is taken and given back; Nova or another user deploys it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Rig:
         return bool(self.node["extra"])
 
     def use(self) -> None:
-        """Nova has deployed a server on it."""
+        """Nova deploys a server on it."""
         at = "2026-11-22T20:00:01+00:00"
         self.node.update(
             provision_state="active", instance_uuid="srv-1", power_state="power on", provision_updated_at=at
@@ -63,7 +63,7 @@ class Rig:
         self.ironic.history[NODE] += deployed()
 
     def empty(self, state: str = "available") -> None:
-        """Nova has deleted the server."""
+        """Nova deletes the server."""
         self.node.update(provision_state=state, instance_uuid=None)
 
 
@@ -87,7 +87,7 @@ def rig(house: Rig) -> Rig:
 
 
 class Remembered(NoCleanings):
-    """By which cleaning the machine was taken, as weft's database has it (`weft.engine.nodes.cleanings`)."""
+    """The cleaning by which the machine was taken, as in weft's database (`weft.engine.nodes.cleanings`)."""
 
     def __init__(self) -> None:
         self.last: LastClaim | None = None
@@ -100,14 +100,14 @@ class Remembered(NoCleanings):
             self.last = LastClaim(ended, False)
 
     def use(self) -> None:
-        """A look has shown it in use."""
+        """A look showed it in use."""
         assert self.last is not None
         self.last = LastClaim(self.last.ended, True)
 
 
 @contextmanager
 def strictly(rig: Rig, folder: Path, demands: Demands, cleanings: Cleanings | None = None) -> Generator[Rig]:
-    """The same Ironic, of a site with demands."""
+    """The same Ironic, with a site that has demands."""
     with tiny_cloud(TinyIronic) as (ironic, text):
         assert isinstance(ironic, TinyIronic)
         ironic.nodes, ironic.history = rig.ironic.nodes, rig.ironic.history

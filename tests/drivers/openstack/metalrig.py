@@ -1,4 +1,4 @@
-"""A fake Ironic API with one machine, for servers that weft deploys straight through it."""
+"""A fake Ironic API with one machine, for servers that weft deploys without Nova."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ VM_HOST = {
 
 
 def new_facts(rig: Rig, *machines: str) -> OpenStackFacts:
-    """As of a process that has listed nothing yet; the cloud has a virtual machine."""
+    """The facts of a process that has listed nothing yet; the cloud has a host of virtual machines."""
     rig.ironic.things["hypervisors"] = [VM_HOST]
     rig.ironic.things["flavors"] = [{"id": "gpu", "name": "gpu", "extra_specs": {}}]
     return OpenStackFacts(rig.sessions, machines=machines, site="lab", by_ironic=True)

@@ -23,7 +23,7 @@ OFFER = Offer("lab", "ibnet", "physnet1", "public", "tiny", "gpu8")
 
 
 def hosts_of(lab: Lab) -> tuple[str, str]:
-    """The lab's last two GPU nodes on InfiniBand: pods get the first ones."""
+    """The lab's last two GPU nodes on InfiniBand, since pods get the first ones."""
     *_, first, second = (n.nova_host for n in lab.site.nodes if n.role == "compute" and n.hcas_on("ib0"))
     return first, second
 
@@ -35,14 +35,14 @@ def _connect(files: str, cloud: str) -> Connection:
 
 
 class RealBench(Bench):
-    """The admin and the tenant act externally; the driver signs in only as the service user `weft`.
+    """The admin and the tenant change the cloud from outside; the driver signs in only as the service user `weft`.
 
     Args:
         clouds: the lab's clouds.yaml, with profiles for `operator`, `team-a` and `weft`.
-        hosts: two that nothing runs on.
+        hosts: two hosts without servers.
     """
 
-    pause = 1.0  # each look lists everything, which costs the services as much as what it waits for
+    pause = 1.0  # each look lists everything, which loads the services
 
     def __init__(self, clouds: Path, hosts: Sequence[str], segment: int = 0) -> None:
         self.clouds = clouds
@@ -52,7 +52,7 @@ class RealBench(Bench):
         self.identity = KeystoneIdentity(self.sessions, remembered=0)
         self.facts = OpenStackFacts(self.sessions, OFFER.external_network)
         self.hosts = hosts
-        self.segment = segment or random.randrange(500, 900)  # outside of the lab site's own ranges
+        self.segment = segment or random.randrange(500, 900)  # outside the lab site's own ranges
         self.set_pod(str(self.tenant.current_project_id))
         self._strangers: list[str] = []
 
@@ -157,7 +157,7 @@ class RealBench(Bench):
             self._asked("DELETE", f"/traits/{name}")
 
     def _set_traits(self, path: str, change: Callable[[list[str]], list[str]]) -> None:
-        """nova-compute writes its own traits there too: who comes second reads again."""
+        """nova-compute writes its own traits there too, so after a conflict they are read again."""
         while True:
             seen = self._asked("GET", path)
             body = {**seen, "traits": change(seen["traits"])}

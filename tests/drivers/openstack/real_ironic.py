@@ -1,4 +1,4 @@
-"""A real Ironic alone, with the lab's machines and BMC emulator: no Keystone, no database server, no Nova."""
+"""A real Ironic with the lab's machines and BMC emulator: without Keystone, a database server or Nova."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HEADERS = {"X-OpenStack-Ironic-API-Version": "1.78"}
 
 
 class RealIronic:
-    """Its API, as an administrator's."""
+    """Its API, used as an administrator."""
 
     def __init__(self, layout: Layout, node: str) -> None:
         self.layout, self.node = layout, node
@@ -57,21 +57,21 @@ class RealIronic:
         return self.await_state(*states)
 
     def deploy(self) -> None:
-        """As Nova's driver does, in short."""
+        """Deploy as Nova's driver does, in short."""
         change = {"op": "add", "path": "/instance_info", "value": {"image_source": "http://127.0.0.1/image"}}
         instance = {"op": "add", "path": "/instance_uuid", "value": "11111111-1111-1111-1111-111111111111"}
         self.ask("PATCH", f"nodes/{self.node}", [change, instance])
         self.provision("active", "active")
 
     def set_bios(self, **settings: str) -> None:
-        """Past Ironic, at the machine's BMC: as from the machine's own operating system."""
+        """Change a BIOS setting at the machine's BMC, past Ironic, as from the machine's own operating system."""
         name, password = metal.secret_path(self.layout).read_text().split()
         url = f"{self.layout.url('bmc')}/redfish/v1/Systems/{self.node}/BIOS/Settings"
         answer = requests.patch(url, json={"Attributes": settings}, auth=(name, password), timeout=60)
         assert answer.ok, answer.text
 
     def flash(self) -> None:
-        """The same with the BIOS itself: the next version of it."""
+        """Flash the next version of the BIOS, past Ironic."""
         name, password = metal.secret_path(self.layout).read_text().split()
         url = f"{self.layout.url('bmc')}/redfish/v1/UpdateService/Actions/UpdateService.SimpleUpdate"
         body = {"ImageURI": "http://127.0.0.1/bios", "Targets": [f"/redfish/v1/Systems/{self.node}"]}
@@ -85,7 +85,7 @@ class RealIronic:
 
 @contextmanager
 def _switch(layout: Layout, site: Site) -> Iterator[None]:
-    """Open vSwitch with the machine's cable in it."""
+    """An Open vSwitch with the machine's cable in it."""
     environment.install_packages(PACKAGES, print)
     ovs, supervisor = lab_ovs(layout), Supervisor(layout.run)
     try:
@@ -102,11 +102,11 @@ def _switch(layout: Layout, site: Site) -> Iterator[None]:
 def real_ironic(
     folder: Path, more: Sections | None = None, booting: bool = False, count: int = 1
 ) -> Iterator[RealIronic]:
-    """Ready to enroll its machine, or so many.
+    """An Ironic that is ready to enroll its machine, or `count` machines.
 
     Args:
-        more: instead of what its configuration has.
-        booting: the machine boots, cabled to the bridge `mgmt` of an Open vSwitch of its own.
+        more: sections that replace those of its configuration.
+        booting: the machine boots, cabled to the bridge `mgmt` of its own Open vSwitch.
     """
     chosen = settings(nodes=4, computes=1, ipus=0, metal=count, ports=free_ports())
     layout = Layout(folder, default_cache(), chosen.ports)
@@ -118,7 +118,7 @@ def real_ironic(
     sections = metal.ironic(layout, booting)
     del sections["keystone_authtoken"]
     sections["DEFAULT"] |= {"auth_strategy": "noauth", "enabled_network_interfaces": "noop"}
-    # On SQLite a conductor notes its heartbeat only when it starts.
+    # with SQLite a conductor records its heartbeat only when it starts
     sections["conductor"]["heartbeat_timeout"] = 3600
     sections["database"] = {"connection": f"sqlite:///{layout.data}/ironic/ironic.sqlite"}
     managed = "enabled_hardware_types" not in (more or {}).get("DEFAULT", {})
@@ -133,7 +133,7 @@ def real_ironic(
 
 
 def _running(layout: Layout, site: Site, env: Path, managed: bool) -> Iterator[RealIronic]:
-    """Args: managed: the machines have BMCs."""
+    """The running programs; `managed`: the machines have BMCs."""
     folder, conf = layout.state, layout.etc / "ironic" / "ironic.conf"
     _make_schema(env, conf, layout.data / "ironic" / "ironic.sqlite")
     own = {"PYTHONPATH": str(plugin_path(layout)), "WEFTLAB_MACHINES": str(layout.data / "machines")}
@@ -155,11 +155,11 @@ def _running(layout: Layout, site: Site, env: Path, managed: bool) -> Iterator[R
 
 
 _empty: dict[Path, bytes] = {}
-"""Environment -> a database without rows: making one takes Ironic's programs longer than many a test."""
+"""Environment -> a database without rows, since Ironic's programs need longer to make one than many tests run."""
 
 
 def _make_schema(env: Path, conf: Path, database: Path) -> None:
-    """Args: database: the file, unless the configuration has a server's."""
+    """Make the database's tables; `database`: its file, unless the configuration has a server's."""
     ours = str(database) in conf.read_text()
     if ours and env in _empty:
         database.write_bytes(_empty[env])
@@ -172,8 +172,9 @@ def _make_schema(env: Path, conf: Path, database: Path) -> None:
 
 
 def _await_end(process: subprocess.Popen[bytes]) -> None:
-    """Kill what hasn't ended by itself: a conductor finishes its periodic tasks first, which ask its machine's BMC,
-    and that has just been ended, too."""
+    """Kill the process if it doesn't end by itself: a conductor first finishes its periodic tasks, which ask its
+    machine's BMC, and that has ended too.
+    """
     try:
         process.wait(30)
     except subprocess.TimeoutExpired:
@@ -182,7 +183,7 @@ def _await_end(process: subprocess.Popen[bytes]) -> None:
 
 
 def list_of(ironic: RealIronic, **more: object) -> Path:
-    """The lab's hardware list, of machines without networks. `more`: further defaults."""
+    """The lab's hardware list of machines without networks; `more`: further defaults."""
     path = enroll.list_path(ironic.layout)
     listed = yaml.safe_load(path.read_text())
     listed["defaults"] |= {"interfaces": {"network": "noop"}, **more}
@@ -203,6 +204,6 @@ def _await_answer(ironic: RealIronic) -> None:
 
 
 def in_iso(drive: Path, path: str) -> str:
-    """A file of a config drive, as the machine reads it. Raises `CalledProcessError`."""
+    """A file of a config drive, read as the machine does. Raises `CalledProcessError`."""
     command = ["isoinfo", "-J", "-i", str(drive), "-x", path]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout

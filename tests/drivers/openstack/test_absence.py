@@ -1,4 +1,6 @@
-"""What proves that something is absent, and what doesn't: the one place where that is decided, against every lie."""
+"""What proves that something is absent and what doesn't, decided in one place and tried with every kind of false
+answer.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ class Rig:
         return self.driver.find(SCOPE, [wanted], IDS)[wanted.key].status
 
     def network(self, **more: object) -> dict[str, object]:
-        """The pod's network, there as it should be."""
+        """Add the pod's network as it should be, with these changes; its row."""
         row: dict[str, object] = {
             "id": "net-1",
             "name": NETWORK.name,
@@ -88,7 +90,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 
 @pytest.fixture
 def rig(house: Rig) -> Rig:
-    """Empty and honest again."""
+    """A cloud without resources and false answers."""
     house.cloud.reset()
     return house
 
@@ -133,7 +135,7 @@ LIES = {
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_no_false_answer_proves_absence(rig: Rig, wanted: Resource, where: str, lie: str) -> None:
-    """Whatever one of the three answers is instead of what it should be: unknown, for finding and for deleting."""
+    """One of the three answers is false: unknown, for finding and for deleting."""
     rig.cloud.lies = [(where, LIES[lie])]
     with pytest.raises(UnknownError):
         rig.driver.find(SCOPE, [wanted], IDS)
@@ -146,7 +148,7 @@ def test_no_false_answer_proves_absence(rig: Rig, wanted: Resource, where: str, 
 
 @pytest.mark.parametrize("wanted", [NETWORK, SERVER], ids=["network", "server"])
 def test_proof_of_absence_names_what_was_read(rig: Rig, wanted: Resource) -> None:
-    """Listing, GET by id and what was seen beside them stand in the proof, for the receipt."""
+    """The proof for the receipt has the listing, the GET by id, and what else they showed."""
     proof = rig.driver.find(SCOPE, [wanted], IDS)[wanted.key].reason
     assert "404 by its id" in proof and "0 listed" in proof and PROJECT in proof and "seen with it" in proof
     never_made = rig.driver.find(SCOPE, [wanted], {})[wanted.key].reason
@@ -154,7 +156,7 @@ def test_proof_of_absence_names_what_was_read(rig: Rig, wanted: Resource) -> Non
 
 
 def test_empty_list_without_a_role_proves_nothing(rig: Rig) -> None:
-    """Neutron answers [] and 404 to everybody who may not look; then it doesn't show the group `default` either."""
+    """Neutron answers [] and 404 to callers without rights, who don't see the group `default` either."""
     rig.network(hidden=True)
     absent = TinyCloud.absent("network", "net-1")
     rig.cloud.lies = [("GET /network/networks/net-1", absent)]
@@ -167,7 +169,7 @@ def test_empty_list_without_a_role_proves_nothing(rig: Rig) -> None:
 
 
 def test_resource_hidden_from_listings_is_found_by_id(rig: Rig) -> None:
-    """A tag that was taken off, a soft-deleted server, a stale list: a GET by the known id shows what is there."""
+    """A removed tag, a soft-deleted server, a stale list: a GET by the known id finds it."""
     rig.network(hidden=True)
     assert rig.status(NETWORK) is Status.SETTLED
     rig.server(hidden=True, status="SOFT_DELETED")
@@ -177,7 +179,7 @@ def test_resource_hidden_from_listings_is_found_by_id(rig: Rig) -> None:
 
 @pytest.mark.parametrize("description", [STRANGER, "mine", "", None])
 def test_known_id_outweighs_a_tenants_description(rig: Rig, description: str | None) -> None:
-    """Another pod's mark, or none: it is still the pod's, differs, and is deleted."""
+    """With another pod's mark or none it is still the pod's, differs, and is deleted."""
     rig.network(description=description)
     seen = rig.driver.find(SCOPE, [NETWORK], IDS)[NETWORK.key]
     assert [d.field for d in seen.differences] == ["mark"]
@@ -185,15 +187,14 @@ def test_known_id_outweighs_a_tenants_description(rig: Rig, description: str | N
     assert not rig.cloud.things["networks"]
 
 
-def test_mark_alone_does_not_identify_a_resource_by_ids_only(rig: Rig) -> None:
-    """Without an id of ours, a thing that bears another pod's mark is not this pod's."""
+def test_resource_with_another_pods_mark_and_no_known_id_is_not_the_pods(rig: Rig) -> None:
     rig.network(description=STRANGER)
     assert not rig.driver.find(SCOPE, [NETWORK], {})[NETWORK.key].there
 
 
 @pytest.mark.parametrize(("user", "there"), [("u", True), ("colleague", False)])
 def test_marked_server_is_the_pods_if_wefts_user_created_it(rig: Rig, user: str, there: bool) -> None:
-    """A colleague's server that was given the mark is neither found nor deleted, and the audit learns whose it is."""
+    """Another user's server with the mark is neither found nor deleted, and the audit reports its user."""
     rig.server(user_id=user)
     assert rig.driver.find(SCOPE, [SERVER], {})[SERVER.key].there is there
     [marked] = [t for t in rig.driver.marked(SCOPE.site, ()) if t.kind is SERVER.kind]
@@ -203,7 +204,7 @@ def test_marked_server_is_the_pods_if_wefts_user_created_it(rig: Rig, user: str,
     assert deleted is there
 
 
-def test_locked_server_is_unlocked_first(rig: Rig) -> None:
+def test_locked_server_is_unlocked_and_deleted(rig: Rig) -> None:
     """A tenant's lock doesn't keep a node beyond the lease."""
     rig.server(locked=True)
     rig.cloud.lies = [("POST /compute/servers/srv-1/action", Reply(202))]
@@ -213,7 +214,7 @@ def test_locked_server_is_unlocked_first(rig: Rig) -> None:
 
 
 def test_soft_deleted_server_is_deleted_by_force(rig: Rig) -> None:
-    """With reclaim_instance_interval a deleted server waits, and its owner may restore it on a node given away."""
+    """With reclaim_instance_interval its owner could restore it on a node that was released."""
     rig.server(hidden=True, status="SOFT_DELETED")
     rig.cloud.lies = [("POST /compute/servers/srv-1/action", Reply(202))]
     rig.driver.delete(SCOPE, [SERVER], IDS)
@@ -221,7 +222,7 @@ def test_soft_deleted_server_is_deleted_by_force(rig: Rig) -> None:
 
 
 def test_server_whose_cell_is_down_is_unknown(rig: Rig) -> None:
-    """Nova shows only id and status UNKNOWN of such a server (microversion 2.69)."""
+    """Nova shows only its id and the status UNKNOWN (microversion 2.69)."""
     rig.cloud.things["servers"] = [
         {"id": "srv-1", "status": "UNKNOWN", "created": "", "tenant_id": PROJECT, "links": []}
     ]
@@ -231,7 +232,7 @@ def test_server_whose_cell_is_down_is_unknown(rig: Rig) -> None:
 
 @pytest.mark.parametrize("missing", ["id", "provider:segmentation_id", "created_at"])
 def test_malformed_row_is_unknown_or_a_difference(rig: Rig, missing: str) -> None:
-    """A row that lacks what each has is never a traceback, nor fine where it matters."""
+    """A row without a field that each has: no traceback, and not settled if the field matters."""
     row = rig.network()
     del row[missing]
     try:
@@ -243,14 +244,14 @@ def test_malformed_row_is_unknown_or_a_difference(rig: Rig, missing: str) -> Non
 
 
 def test_creation_answered_with_a_page_is_retried(rig: Rig) -> None:
-    """Its outcome is unknown: temporary, and the next reading shows it."""
+    """Its outcome is unknown: a temporary error, and the next reading shows it."""
     rig.cloud.lies = [("POST /network/networks", HTML)]
     outcome = rig.driver.create(SCOPE, [NETWORK], {})[NETWORK.key]
     assert type(outcome.error) is TemporaryError
 
 
 def test_endless_listing_is_unknown(rig: Rig) -> None:
-    """A page that names itself as the next one would be read forever."""
+    """A page that names itself as the next one."""
     again = [{"rel": "next", "href": "http://x/networks?marker=a"}]
     rig.cloud.lies = [("GET /network/networks", Reply(200, {"networks": [], "networks_links": again}))]
     with pytest.raises(UnknownError, match="without an end"):
@@ -266,7 +267,7 @@ def test_oversized_answer_is_unknown(rig: Rig, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_host_hidden_by_nova_is_unknown(rig: Rig) -> None:
-    """The attribute is for administrators: that it is missing doesn't mean that the server has no host."""
+    """Only administrators see the attribute, so without it the server may still have a host."""
     row = rig.server()
     del row["OS-EXT-SRV-ATTR:host"]
     assert "host" not in rig.driver.find(SCOPE, [SERVER], {SERVER.key: "srv-1"})[SERVER.key].facts

@@ -1,4 +1,4 @@
-"""Flavors and images that the site adopts get their previous values back, whatever happened in between."""
+"""Flavors and images that the site adopts get their previous values back, whatever happened meanwhile."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Cloud = tuple[TinyCloud, OpenStackDriver]
 
 
 class Keeping(TinyCloud):
-    """Keeps flavors' extra specs and descriptions; an image takes a JSON patch."""
+    """Stores flavors' extra specs and descriptions; images accept a JSON patch."""
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:
         _, service, collection, *rest = path.split("/")
@@ -82,7 +82,7 @@ LATER = flavor(**{"hw:cpu_policy": "dedicated", "hw:mem_page_size": "1GB", "hw:c
 
 
 def theirs(tiny: TinyCloud, **more: str) -> dict[str, Any]:
-    """A flavor that is there before weft."""
+    """A flavor that existed before weft."""
     specs = {"hw:cpu_policy": "shared", "hw:mem_page_size": "small", **more}
     row: dict[str, Any] = {
         "id": "f-1",
@@ -121,7 +121,7 @@ def seen(driver: OpenStackDriver, wanted: Resource) -> Status:
 def test_flavor_values_are_restored_after_an_interrupted_adoption(
     cloud: Cloud, refused: str, times: int
 ) -> None:
-    """Each visit begins again, and sees what the last one has set."""
+    """Each visit starts from what the previous one set."""
     tiny, driver = cloud
     row = theirs(tiny, **{"hw:cpu_sockets": "2"})
     wanted = flavor(**{"hw:cpu_policy": "dedicated", "hw:cpu_threads": "2", "hw:cpu_sockets": "2"})
@@ -138,7 +138,7 @@ def test_flavor_values_are_restored_after_an_interrupted_adoption(
 
 
 def test_flavor_key_added_to_the_site_later_is_restored(cloud: Cloud) -> None:
-    """Removed from the site file again, and at the site's end; a key that wasn't there goes."""
+    """When it is removed from the site file, and at the site's end; a key that didn't exist is removed."""
     tiny, driver = cloud
     row = theirs(tiny)
     before = dict(row["extra_specs"])
@@ -157,7 +157,7 @@ def test_flavor_key_added_to_the_site_later_is_restored(cloud: Cloud) -> None:
 
 
 def test_long_note_spans_several_extra_specs(cloud: Cloud) -> None:
-    """Nova takes 255 characters; what is noted already stays in its place."""
+    """Nova allows 255 characters each; what is noted already stays where it is."""
     tiny, driver = cloud
     row = theirs(tiny, **{f"hw:key{n}": "x" * 60 for n in range(9)})
     before = dict(row["extra_specs"])
@@ -172,7 +172,7 @@ def test_long_note_spans_several_extra_specs(cloud: Cloud) -> None:
 
 
 def test_adopted_flavor_without_its_note_is_not_reported_restored(cloud: Cloud) -> None:
-    """Nor taken for one that weft has made, and deleted."""
+    """Nor is it deleted as one that weft made."""
     tiny, driver = cloud
     row = theirs(tiny)
     assert updated(driver, DEDICATED) is None
@@ -186,7 +186,7 @@ def test_adopted_flavor_without_its_note_is_not_reported_restored(cloud: Cloud) 
     "refused", ["PUT /compute/flavors/f-1", "DELETE /compute/flavors/f-1/os-extra_specs/weft:before"]
 )
 def test_partly_restored_flavor_is_finished(cloud: Cloud, refused: str) -> None:
-    """While anything of weft's is left on it, the receipt doesn't name it."""
+    """The receipt names it only when nothing of weft's is left on it."""
     tiny, driver = cloud
     row = theirs(tiny)
     before = json.dumps(row, sort_keys=True)
@@ -200,7 +200,7 @@ def test_partly_restored_flavor_is_finished(cloud: Cloud, refused: str) -> None:
 
 
 def test_values_the_cloud_does_not_restore_are_not_signed(cloud: Cloud) -> None:
-    """Nova answers 200, and the flavor is as it was: the note stays."""
+    """Nova answers 200 and doesn't change the flavor, so the note stays."""
     tiny, driver = cloud
     row = theirs(tiny)
     assert updated(driver, DEDICATED) is None
@@ -210,7 +210,7 @@ def test_values_the_cloud_does_not_restore_are_not_signed(cloud: Cloud) -> None:
 
 
 def test_audit_restores_adopted_flavor_and_image(cloud: Cloud) -> None:
-    """Their owner is gone from the database: the notes say what they had."""
+    """Their owner isn't in the database any more; the notes have the previous values."""
     tiny, driver = cloud
     row, golden = theirs(tiny), golden_image(tiny)
     before = dict(row["extra_specs"]), dict(golden)
@@ -236,7 +236,7 @@ def golden_image(tiny: TinyCloud) -> dict[str, Any]:
 
 
 def test_image_key_added_to_the_site_later_is_restored(cloud: Cloud) -> None:
-    """Someone who removes the mark alone doesn't make weft's values the image's own."""
+    """Removing only the mark from outside doesn't make weft's values the image's own."""
     tiny, driver = cloud
     row = golden_image(tiny)
     before, ids = dict(row), {IMAGE: row["id"]}
@@ -251,7 +251,7 @@ def test_image_key_added_to_the_site_later_is_restored(cloud: Cloud) -> None:
 
 
 def test_image_without_its_note_is_not_reported_restored(cloud: Cloud) -> None:
-    """Its values would be noted as what it had before."""
+    """weft's own values must not be noted as the previous ones."""
     tiny, driver = cloud
     row = golden_image(tiny)
     wanted, ids = image(hw_disk_bus="virtio"), {IMAGE: row["id"]}
@@ -262,14 +262,14 @@ def test_image_without_its_note_is_not_reported_restored(cloud: Cloud) -> None:
 
 
 def older(row: dict[str, Any], note: dict[str, str], name: str, version: str) -> None:
-    """As a weft before version 2 of notes left it: with the keys alone that had another value."""
+    """Change the row to what a weft before version 2 of notes left: only keys that had another value."""
     row[name] = json.dumps(note)
     row.pop(version)
 
 
 @pytest.mark.parametrize("repaired", [False, True])
 def test_flavor_with_an_older_wefts_note_keeps_none_of_wefts_keys(cloud: Cloud, repaired: bool) -> None:
-    """Neither in the end nor when the site no longer names them, with a repair in between or without."""
+    """At the site's end, and when the site no longer names them; with and without a repair in between."""
     tiny, driver = cloud
     row = theirs(tiny)
     before = dict(row["extra_specs"])
@@ -293,7 +293,7 @@ def test_flavor_with_an_older_wefts_note_keeps_none_of_wefts_keys(cloud: Cloud, 
 
 @pytest.mark.parametrize("repaired", [False, True])
 def test_image_with_an_older_wefts_note_keeps_none_of_wefts_keys(cloud: Cloud, repaired: bool) -> None:
-    """In the end, with a repair in between or without."""
+    """At the site's end, with and without a repair in between."""
     tiny, driver = cloud
     row = golden_image(tiny)
     before, ids = dict(row), {IMAGE: row["id"]}
@@ -308,7 +308,7 @@ def test_image_with_an_older_wefts_note_keeps_none_of_wefts_keys(cloud: Cloud, r
 
 
 def test_audit_does_not_report_older_notes_as_restored(cloud: Cloud) -> None:
-    """Which keys weft has set, the site file said."""
+    """Only the site file had the keys that weft set."""
     tiny, driver = cloud
     row, golden = theirs(tiny), golden_image(tiny)
     assert updated(driver, LATER) is None
@@ -323,7 +323,7 @@ def test_audit_does_not_report_older_notes_as_restored(cloud: Cloud) -> None:
 
 @pytest.mark.parametrize("by_audit", [False, True])
 def test_partly_created_flavor_is_deleted(cloud: Cloud, by_audit: bool) -> None:
-    """weft was killed between its description and its extra specs. One with anything of a note stays."""
+    """weft was killed between its description and its extra specs. With any part of a note it stays."""
     tiny, driver = cloud
     row = theirs(tiny)
     assert updated(driver, DEDICATED) is None

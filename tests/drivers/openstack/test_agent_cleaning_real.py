@@ -1,4 +1,4 @@
-"""Cleanings by Ironic's agent on a real Ironic: what is in its history, and what weft has seen of them."""
+"""Cleanings by Ironic's agent on a real Ironic: what its history has, and what weft saw of them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ BURN = {"step": "burnin_memory", "priority": 5, "interface": "deploy", "abortabl
 
 
 class Watching(NoCleanings):
-    """weft's looks, five seconds apart by a clock of their own: how fast this machine is doesn't matter."""
+    """weft's looks, five seconds apart on a clock of their own, so that this machine's speed doesn't matter."""
 
     def __init__(self) -> None:
         self.known: WatchedCleaning | None = None
@@ -68,7 +68,7 @@ class Rig:
     watching: Watching
     driver: OpenStackDriver
     blind: OpenStackDriver
-    """Driver of a weft that watches nothing."""
+    """A driver that has watched no cleaning."""
     machine: Resource
 
     def look(self) -> None:
@@ -78,7 +78,7 @@ class Rig:
         self.ironic.ask("PUT", f"nodes/{self.ironic.node}/states/provision", {"target": "provide"})
 
     def until(self, agent: Agent, over: Callable[[], bool], looking: bool = True) -> None:
-        """Heartbeats, and looks between them, until something has happened."""
+        """Send heartbeats, and look between them, until this happened."""
         end = time.monotonic() + PATIENCE
         while not over():
             assert time.monotonic() < end, self.ironic.ask("GET", f"nodes/{self.ironic.node}")
@@ -92,19 +92,24 @@ class Rig:
         return node["provision_state"] in states and not node["reservation"]
 
     def boots(self, *steps: dict[str, Any]) -> Agent:
-        """The machine waits for an agent, and weft has seen it do so."""
+        """Boot an agent once the machine waits for it and weft saw that."""
         self.ironic.await_state("clean wait")
         self.look()
         return self.stand.boot(*steps)
 
     def again(self) -> None:
-        """A person looks after it, and has it cleaned once more."""
+        """Have it cleaned once more, as after an operator's repair."""
         self.ironic.provision("manage", "manageable")
         self.ironic.ask("DELETE", f"nodes/{self.ironic.node}/maintenance")
         self.provide()
 
     def clean(self, *steps: dict[str, Any], then: str = "available", made: object = None) -> None:
-        """To its end, step by step. Args: made: the arrays, as the agent says."""
+        """Clean it to the end, step by step.
+
+        Args:
+            then: provision state at the end.
+            made: arrays that the agent reports.
+        """
         agent = self.boots(*steps)
         for step in steps:
             self.until(agent, lambda step=step: agent.runs == step["step"] and self.is_in("clean wait"))
@@ -118,7 +123,7 @@ class Rig:
         return [str(event["event_type"]) for event in events]
 
     def refusal(self, driver: OpenStackDriver) -> str:
-        """Why the machine isn't taken."""
+        """The error with which the machine isn't taken."""
         outcome = driver.create(SCOPE, [self.machine], {})[self.machine.key]
         assert outcome.error is not None, outcome.id
         return str(outcome.error)
@@ -144,7 +149,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 
 
 def test_machine_cleaned_by_the_agent_is_taken_and_given_back(rig: Rig) -> None:
-    """Ironic's history has no more than the end."""
+    """Ironic's history has only the end of the cleaning."""
     rig.provide()
     rig.clean(ERASE, VERIFY)
     assert rig.events() == ["automated_cleaning_end"]
@@ -158,7 +163,7 @@ def test_machine_cleaned_by_the_agent_is_taken_and_given_back(rig: Rig) -> None:
 
 
 def test_late_reset_does_not_disturb_a_cleaning(rig: Rig) -> None:
-    """Its answer was lost: Ironic refuses it meanwhile, and afterwards it is one of a machine that is clean."""
+    """Its answer was lost: Ironic refuses it during the cleaning, and later it resets a machine that is clean."""
     ids = {rig.machine.key: rig.driver.create(SCOPE, [rig.machine], {})[rig.machine.key].id or ""}
     power = f"nodes/{rig.ironic.node}/states/power"
     rig.again()
@@ -179,7 +184,7 @@ def test_late_reset_does_not_disturb_a_cleaning(rig: Rig) -> None:
 
 
 def test_failed_step_does_not_count_for_the_next_cleaning(rig: Rig) -> None:
-    """The operator leaves it out, and that one ends well."""
+    """The next cleaning is without the step and succeeds."""
     rig.again()
     agent = rig.boots(ERASE)
     rig.until(agent, lambda: agent.runs == "erase_devices" and rig.is_in("clean wait"))
@@ -187,7 +192,7 @@ def test_failed_step_does_not_count_for_the_next_cleaning(rig: Rig) -> None:
     assert rig.watching.known is not None and rig.watching.known.plan == ("deploy.erase_devices",)
     agent.finish("disk sda")
     rig.until(agent, lambda: rig.is_in("clean failed"), looking=False)
-    assert rig.events()[-1] == "cleaning", "an error, and no end"
+    assert rig.events()[-1] == "cleaning", "the history has an error and no end"
     rig.again()
     rig.clean(BURN)
     assert "no step that erases disks (steps: deploy.burnin_memory)" in rig.refusal(rig.driver)
@@ -195,7 +200,7 @@ def test_failed_step_does_not_count_for_the_next_cleaning(rig: Rig) -> None:
 
 
 def test_steps_of_an_aborted_cleaning_do_not_count_for_the_next_one(rig: Rig) -> None:
-    """It leaves no event; weft saw nothing between its steps and the next agent, which has none, and is soon done."""
+    """It leaves no event, and weft didn't look between its steps and the next agent, which has no steps."""
     rig.again()
     agent = rig.boots(ERASE)
     rig.until(agent, lambda: agent.runs == "erase_devices" and rig.is_in("clean wait"))
@@ -215,8 +220,9 @@ def test_steps_of_an_aborted_cleaning_do_not_count_for_the_next_one(rig: Rig) ->
 
 @pytest.mark.nightly(reason="by day on a fake Ironic; cleaning by the real one has other steps")
 def test_arrays_are_created_manually_and_by_each_cleaning(rig: Rig) -> None:
-    """As `weft site enroll` has it, and as a cloud is set up that deletes them first. One that comes out otherwise is
-    neither taken nor given back."""
+    """As by `weft site enroll`, and in a cloud that deletes them first. A machine with other arrays is neither taken
+    nor given back.
+    """
     rig.ironic.ask("PATCH", f"nodes/{rig.ironic.node}", [{"op": "add", "path": "/extra", "value": {}}])
     if not rig.is_in("manageable"):
         rig.ironic.provision("manage", "manageable")

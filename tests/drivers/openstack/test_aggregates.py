@@ -31,7 +31,7 @@ def aggregate(*hosts: str, **metadata: str) -> dict[str, Any]:
 
 @pytest.fixture
 def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """What is found where Nova shows these aggregates, or lies."""
+    """The findings if Nova shows these aggregates, or answers falsely."""
     with tiny_cloud() as (tiny, text):
         (tmp_path / "clouds.yaml").write_text(text)
         monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
@@ -44,7 +44,7 @@ def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def test_hosts_in_an_aggregate_with_the_sites_flavors_are_accepted(checked: Any) -> None:
-    """In one aggregate or several, with others' hosts in it; that the scheduler enforces it is only a note."""
+    """In one aggregate or several, with other hosts too. A note says that the scheduler must enforce it."""
     half = len(hosts()) // 2
     found = checked(
         small_site(),
@@ -57,7 +57,7 @@ def test_hosts_in_an_aggregate_with_the_sites_flavors_are_accepted(checked: Any)
 
 
 def test_hosts_that_take_any_flavor_are_named(checked: Any) -> None:
-    """Hosts in no aggregate, or only in some without the key."""
+    """Hosts in no aggregate, or only in aggregates without the key."""
     free, *kept = hosts()
     found = checked(
         small_site(), aggregate(*kept, instance_type=BOTH), aggregate(free, availability_zone="gpu")
@@ -69,7 +69,7 @@ def test_hosts_that_take_any_flavor_are_named(checked: Any) -> None:
 
 
 def test_aggregate_flavors_are_compared_with_the_site(checked: Any) -> None:
-    """One that the site has and no host takes; one that hosts take and the site doesn't describe."""
+    """A flavor of the site that no host accepts, and one that hosts accept and the site doesn't have."""
     found = checked(small_site(), aggregate(*hosts(), instance_type="h100.8,m1.tiny"))
     [problem] = found.problems
     assert "no server of flavor h100.4 can be scheduled on " in problem
@@ -98,7 +98,7 @@ def test_site_with_other_host_protection_is_not_checked(checked: Any) -> None:
 
 
 def test_live_check_without_a_profile_names_what_it_skips() -> None:
-    """Host aggregates only where the site has weft make them."""
+    """Host aggregates only if weft makes them for the site."""
     site = small_site()
     assert unread_notes(site) == (
         "host aggregates of cloud main and the roles of weft's user aren't read without --cloud-profile",

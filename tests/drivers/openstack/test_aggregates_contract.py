@@ -1,5 +1,6 @@
 """Host aggregates that keep pods' hosts free: what the driver and the fake cloud both do. On a real Nova:
-`tests/e2e/test_nova_things.py`."""
+`tests/e2e/test_nova_things.py`.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ def test_aggregate_is_created_extended_reduced_and_deleted(stand: Stand) -> None
 
 
 def test_host_unknown_to_nova_delays_no_other(stand: Stand) -> None:
-    """It is a reason to wait, in words; the next look finds the aggregate by its mark."""
+    """It is a reason to wait; the next look finds the aggregate by its mark."""
     wanted = aggregate("gpu01", "gpu09")
     error = stand.done("create", wanted).error
     assert isinstance(error, TemporaryError) and "gpu09" in str(error)
@@ -75,7 +76,7 @@ def test_host_unknown_to_nova_delays_no_other(stand: Stand) -> None:
 
 
 def test_others_hosts_are_left_and_keep_the_aggregate(stand: Stand) -> None:
-    """They are reported next to the differences; in the end nothing of weft's is left on the aggregate."""
+    """They are reported next to the differences; at the end nothing of weft's is left on the aggregate."""
     stand.done("create", TWO)
     stand.put(NAME, "gpu03")
     found = stand.driver.find(SITE, [TWO], stand.ids)[KEY]
@@ -90,7 +91,7 @@ def test_others_hosts_are_left_and_keep_the_aggregate(stand: Stand) -> None:
 def test_adopted_aggregate_gets_its_flavors_back_and_keeps_its_hosts(
     stand: Stand, flavors: str | None
 ) -> None:
-    """Under the site's name, whatever it names; it keeps what was in it before weft."""
+    """An aggregate of the same name; it also keeps its other properties."""
     stand.make(NAME, flavors, "gpu01", "gpu03")
     [found] = stand.existing.alike([TWO], {})[KEY]
     assert found.same and found.own and found.mark is None
@@ -105,7 +106,7 @@ def test_adopted_aggregate_gets_its_flavors_back_and_keeps_its_hosts(
 
 
 def test_aggregate_restricting_the_same_hosts_is_reported_as_alike(stand: Stand) -> None:
-    """Others aren't: of an availability zone, or for other hosts."""
+    """Not one of an availability zone, or for other hosts."""
     stand.make("weft-pods", "gpu8", "gpu02")
     stand.make("zone", None, "gpu01", "gpu02")
     stand.make("others", "m1.tiny", "gpu03")
@@ -115,7 +116,7 @@ def test_aggregate_restricting_the_same_hosts_is_reported_as_alike(stand: Stand)
 
 
 def test_audit_finds_and_removes_a_marked_aggregate(stand: Stand) -> None:
-    """Its owner is gone from the database: what weft has put there is noted on it."""
+    """Its owner isn't in the database any more; what weft added is noted on it."""
     stand.done("create", TWO)
     stand.put(NAME, "gpu03")
     [thing] = [t for t in stand.driver.marked("lab", []) if t.owner == SITE.owner]
@@ -128,7 +129,7 @@ def test_audit_finds_and_removes_a_marked_aggregate(stand: Stand) -> None:
 
 @pytest.mark.parametrize("number", range(6))
 def test_partly_created_aggregate_is_finished(nova: NovaStand, number: int) -> None:
-    """weft was cut off before one of its requests: its mark is the name until metadata has it."""
+    """weft ended before one of its requests: the name is the mark until the metadata has it."""
     nova.nova.refuse_at = number
     assert isinstance(nova.done("create", TWO).error, TemporaryError)
     nova.nova.refuse_at = None
@@ -146,7 +147,7 @@ def test_partly_created_aggregate_is_finished(nova: NovaStand, number: int) -> N
 
 @pytest.mark.parametrize("number", range(6))
 def test_partly_adopted_or_restored_aggregate_is_fully_restored(nova: NovaStand, number: int) -> None:
-    """Whichever request is the first to fail, on the way there and back."""
+    """Whichever request fails first, when adopting or restoring."""
     nova.make(NAME, "gpu8", "gpu01")
     nova.row(NAME)["metadata"]["availability_zone"] = "pods"
     before = {**nova.row(NAME), "metadata": dict(nova.row(NAME)["metadata"]), "hosts": ["gpu01"]}
@@ -174,7 +175,7 @@ def test_availability_zone_of_a_host_is_named(nova: NovaStand) -> None:
 
 
 def test_reused_aggregate_number_is_another_aggregate(nova: NovaStand) -> None:
-    """By its UUID: a database without aggregates begins to count where it was."""
+    """By its UUID: a database without aggregates reuses numbers."""
     nova.done("create", TWO)
     nova.nova.things["aggregates"] = []
     nova.make("theirs", None, "gpu01")
@@ -184,7 +185,7 @@ def test_reused_aggregate_number_is_another_aggregate(nova: NovaStand) -> None:
     assert nova.done("delete", TWO, LEAVING).error is None and nova.shown() == {"theirs": (None, ("gpu01",))}
 
 
-def test_removed_note_is_not_invented(nova: NovaStand) -> None:
+def test_aggregate_whose_note_was_removed_is_not_restored_from_a_guess(nova: NovaStand) -> None:
     nova.make(NAME, "gpu8", "gpu01")
     nova.ids[KEY] = nova.existing.alike([TWO], {})[KEY][0].id
     assert nova.done("update", TWO).error is None
@@ -205,7 +206,7 @@ def test_aggregate_for_two_machine_types_is_not_adopted(nova: NovaStand) -> None
 
 
 def test_long_list_of_hosts_is_recorded_in_parts(nova: NovaStand) -> None:
-    """Nova takes 255 characters; the stand refuses more."""
+    """Nova allows 255 characters, and so does the stand."""
     hosts = [f"gpu{n:03}.rack.example" for n in range(40)]
     nova.done("create", TWO)
     nova.row(NAME)["hosts"] += hosts
@@ -217,7 +218,7 @@ def test_long_list_of_hosts_is_recorded_in_parts(nova: NovaStand) -> None:
 
 
 def test_hidden_aggregates_do_not_end_the_audit(nova: NovaStand) -> None:
-    """Sites of before the policy: the rest is listed, and what isn't is said."""
+    """A site from before the policy: the rest is listed, and what isn't is reported."""
     denied = {
         "forbidden": {"code": 403, "message": "Policy doesn't allow os_compute_api:os-aggregates:index"}
     }

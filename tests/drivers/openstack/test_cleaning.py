@@ -1,4 +1,4 @@
-"""What Ironic's history and what weft has watched prove about a machine's cleaning."""
+"""What Ironic's history and what weft watched prove about a machine's cleaning."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WATCHED = WatchedCleaning(
     "2026-11-22T21:30:01",
 )
 AGENTS = cleaned(AT)[1:]
-"""By Ironic's agent: the event of its beginning is missing."""
+"""The history of a cleaning by Ironic's agent, without the event of its start."""
 METADATA = [{"interface": "deploy", "step": "erase_devices_metadata", "priority": 10}]
 
 
@@ -46,14 +46,14 @@ def test_cleaning_by_the_agent_has_the_steps_that_weft_saw() -> None:
         ("agent", ("raid.delete_configuration", "deploy.erase_devices_metadata", "deploy.burnin_disk"), True),
         ("agent", ("deploy.erase_devices", "raid.delete_configuration"), False),
         ("agent", ("deploy.erase_devices_express",), False),
-        # It deletes what the RAID controller has.
+        # this interface deletes the RAID controller's arrays
         ("redfish", ("raid.delete_configuration", "deploy.erase_devices"), False),
     ],
 )
 def test_raid_members_count_as_unerased_unless_the_array_was_deleted(
     raid: str, steps: tuple[str, ...], whole: bool
 ) -> None:
-    """A tenant with root makes of its disks what it likes. A site that demands the step gets no machine without it."""
+    """A tenant with root can build arrays of its disks. A site that demands the step takes no machine without it."""
     node, watched = {**NODE, "raid_interface": raid}, replace(WATCHED, plan=steps)
     found = last_cleaning(AGENTS, node, watched)
     assert isinstance(found, Cleaning) and (MEMBERS in found.text()) is not whole
@@ -88,7 +88,7 @@ def test_watched_steps_without_their_end_prove_nothing() -> None:
 
 
 def logged(ended: str, *between: dict[str, Any], steps: list[dict[str, Any]] = STEPS) -> list[dict[str, Any]]:
-    """Begun without an agent at 21:00, and something ended."""
+    """A history with a cleaning without an agent that started at 21:00, further events, and an end."""
     return [cleaned("2026-11-22T21:00:00+00:00", steps)[0], *between, cleaned(ended)[1]]
 
 
@@ -107,7 +107,7 @@ SPANNING = {
 
 @pytest.mark.parametrize("history", SPANNING.values(), ids=SPANNING.keys())
 def test_start_is_not_paired_with_another_cleanings_end(history: list[dict[str, Any]]) -> None:
-    """The second one booted an agent, without the step that had failed, and ended well with none."""
+    """The second cleaning booted an agent, without the step that failed, and succeeded."""
     node = {"provision_updated_at": history[-1]["created_at"]}
     assert last_cleaning(history, node) == UNSEEN
 
@@ -119,11 +119,11 @@ def test_only_steps_both_logged_and_watched_count() -> None:
     assert "no step that erases disks (steps: none)" in said(last_cleaning(history, node, watched))
     assert "as Ironic logged them" in said(last_cleaning(history, node))
     long = last_cleaning(logged(AT, steps=METADATA), NODE, WATCHED)
-    assert isinstance(long, Cleaning) and long.steps == WATCHED.plan, "the start may be another one's"
+    assert isinstance(long, Cleaning) and long.steps == WATCHED.plan, "the start may be another cleaning's"
 
 
 def test_disks_the_agent_was_configured_to_skip_are_not_reported_erased() -> None:
-    """`skip_block_devices` of every erasure; a shred that writes nothing; what can't be written, by wish or always."""
+    """`skip_block_devices` of any erasure, a shred that writes nothing, and disks that can't be written."""
     sparing = {**NODE, "properties": {"skip_block_devices": [{"name": "/dev/sdb"}]}}
     assert "left disks as they are (properties/skip_block_devices: [{'name': '/dev/sdb'}])" in said(
         last_cleaning(AGENTS, sparing, WATCHED)

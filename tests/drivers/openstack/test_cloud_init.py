@@ -1,4 +1,4 @@
-"""What cloud-init makes of the networks in a config drive, by its own reader: addresses of IPoIB, and no DHCP there."""
+"""What cloud-init's own reader makes of the networks in a config drive: addresses of IPoIB without DHCP."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ NETWORKS: dict[str, Any] = {"m": {"mtu": 1500}, "r": {"mtu": 2044}}
 
 
 def drive(*rails: tuple[str, str]) -> Any:
-    """A machine's with one adapter in the management network. Args: rails: MAC address and IP address of each."""
+    """A machine's config drive with one adapter in the management network; `rails`: MAC address and IP address of
+    each.
+    """
     first = {"mac": MANAGEMENT, "network": "m", "subnet": "management", "ip": "10.60.0.7"}
     more = [{"mac": mac, "network": "r", "subnet": "rdma", "ip": ip} for mac, ip in rails]
     ports = [
@@ -54,7 +56,7 @@ def drive(*rails: tuple[str, str]) -> Any:
 
 
 def test_each_infiniband_adapter_has_its_static_address_and_no_dhcp(tmp_path: Path) -> None:
-    """Found by the 48 bits of its MAC address in Neutron, among the 20 bytes that the kernel has of it."""
+    """It is found by the 48 bits of Neutron's MAC address in the kernel's 20 bytes."""
     rails = {"ib0": (PHYSICAL, "10.64.0.9"), "ib1": (OTHER, "10.64.1.9")}
     document = drive(*((mac_of_guid(IPoIBAddress.parse(long).guid), ip) for long, ip in rails.values()))
     hardware = {"eno1": MANAGEMENT, **{name: long for name, (long, _) in rails.items()}}
@@ -73,14 +75,14 @@ def test_each_infiniband_adapter_has_its_static_address_and_no_dhcp(tmp_path: Pa
 
 
 def test_missing_adapter_stops_cloud_init(tmp_path: Path) -> None:
-    """As with an image whose IPoIB interfaces come after cloud-init: it configures nothing at all, then."""
+    """As with an image whose IPoIB interfaces appear after cloud-init, which then configures nothing."""
     document = drive((mac_of_guid(IPoIBAddress.parse(PHYSICAL).guid), "10.64.0.9"))
     with pytest.raises(AssertionError, match="Unable to find a system nic"):
         read_by_cloud_init(document, {"eno1": MANAGEMENT}, tmp_path)
 
 
 def test_adapter_with_a_similar_guid_is_not_confused(tmp_path: Path) -> None:
-    """The GUIDs of an adapter's two ports differ in their last byte."""
+    """The GUIDs of an adapter's two ports differ in the last byte."""
     document = drive((mac_of_guid(IPoIBAddress.parse(PHYSICAL).guid), "10.64.0.9"))
     second = PHYSICAL[:-2] + "53"
     read = read_by_cloud_init(document, {"eno1": MANAGEMENT, "ib0": second, "ib1": PHYSICAL}, tmp_path)
@@ -93,13 +95,14 @@ system_info:
   default_user: {name: ubuntu}
   network: {renderers: [netplan, eni, sysconfig]}
 """
-"""What matters here of the cloud.cfg of Ubuntu's package."""
+"""The part of Ubuntu's cloud.cfg that matters here."""
 
 
 @pytest.mark.parametrize("with_element", [False, True])
 def test_infiniband_gets_its_address_with_netplan(tmp_path: Path, with_element: bool) -> None:
-    """netplan's renderer leaves it out without a word; with the image element's file, systemd-networkd's is chosen, and
-    the rest of the image's configuration stays."""
+    """netplan's renderer leaves it out without an error; with the image element's file systemd-networkd's renderer
+    is chosen and the rest of the image's configuration stays.
+    """
     (tmp_path / "cloud.cfg.d").mkdir()
     (tmp_path / "cloud.cfg").write_text(UBUNTU)
     if with_element:

@@ -27,7 +27,7 @@ REAL_AT_NIGHT = pytest.mark.parametrize(
 
 @pytest.fixture(params=["fake", pytest.param("real", marks=REAL)])
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
-    """A cloud with two free hosts, and a pod's graph for them; whatever is left is taken away after."""
+    """A cloud with two free hosts and a pod's graph for them; everything left is removed afterwards."""
     made = fake_bench() if request.param == "fake" else real_bench(request)
     try:
         yield made
@@ -36,9 +36,9 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
 
 
 def test_pod_is_created_settled_and_deleted(bench: Bench) -> None:
-    """Everything of a graph is created, seen settled without differences, deleted, and seen to be absent.
+    """Everything of a graph is created, settled without differences, deleted, and absent.
 
-    Meanwhile each host has its server on it and nothing else, by Nova and by Placement, and in the end nothing.
+    Meanwhile each host has its server and nothing else, by Nova and by Placement; at the end it has nothing.
     """
     assert bench.find() == {}
     assert not any(one.occupants or one.unknown for one in bench.facts.on_hosts(bench.hosts).values())
@@ -84,7 +84,7 @@ def test_pod_is_created_settled_and_deleted(bench: Bench) -> None:
 
 
 def test_host_that_nova_does_not_list_is_unknown(bench: Bench) -> None:
-    """It is not free: perhaps its cell doesn't answer. Nor has a server ended that Nova has no record of."""
+    """It isn't free, since its cell may not answer; and a server without a record in Nova hasn't ended."""
     seen = bench.facts.on_hosts(["no-such-host", bench.hosts[0]])
     assert seen["no-such-host"].unknown and not seen[bench.hosts[0]].unknown
     assert "no-such-host" not in bench.facts.servers_on_hosts()
@@ -93,7 +93,7 @@ def test_host_that_nova_does_not_list_is_unknown(bench: Bench) -> None:
 
 
 def test_create_is_idempotent(bench: Bench) -> None:
-    """A creation that is repeated because its answer was lost doesn't make a second set of things."""
+    """A creation that is repeated after a lost answer makes nothing twice."""
     wanted = bench.of(Kind.NETWORK, Kind.KEY_PAIR)
     first = bench.create(wanted)
     second = bench.create(wanted)
@@ -103,7 +103,7 @@ def test_create_is_idempotent(bench: Bench) -> None:
 
 
 def test_oldest_of_two_resources_with_one_mark_counts(bench: Bench) -> None:
-    """Two security groups with one name and mark: the first made is the one that is found, the audit sees both."""
+    """Of two security groups with the same name and mark the older one is found; the audit lists both."""
     wanted = bench.of(Kind.SECURITY_GROUP)
     first = bench.create(wanted)["security_group"].id
     second = bench.duplicate_security_group(wanted[0])
@@ -113,7 +113,7 @@ def test_oldest_of_two_resources_with_one_mark_counts(bench: Bench) -> None:
 
 
 def test_delete_removes_duplicates_too(bench: Bench) -> None:
-    """Delete removes whatever carries the mark, also what was made twice."""
+    """Delete removes every resource with the mark."""
     wanted = bench.of(Kind.SECURITY_GROUP)
     bench.create(wanted)
     bench.duplicate_security_group(wanted[0])
@@ -123,7 +123,7 @@ def test_delete_removes_duplicates_too(bench: Bench) -> None:
 
 
 def test_resource_without_the_mark_is_not_wefts(bench: Bench) -> None:
-    """A thing with our name and a stranger's description is neither found nor deleted."""
+    """One with weft's name and another description is neither found nor deleted."""
     wanted = bench.of(Kind.SECURITY_GROUP)
     stranger = bench.stranger_security_group(wanted[0].name)
     assert bench.find(wanted) == {}
@@ -133,13 +133,13 @@ def test_resource_without_the_mark_is_not_wefts(bench: Bench) -> None:
 
 
 def test_delete_of_an_absent_resource_succeeds(bench: Bench) -> None:
-    """Deleting twice, or before anything was made, is no error."""
+    """After a deletion, or before anything was created."""
     for _ in range(2):
         assert [o.error for o in bench.delete(bench.graph.resources).values() if o.error] == []
 
 
 def test_others_port_in_a_group_is_named_and_removed_from_it(bench: Bench) -> None:
-    """It keeps the group from being deleted; on a pod's network it is named as well, and stays."""
+    """It keeps the group from being deleted. On a pod's network it is named too, and stays."""
     wanted = bench.of(Kind.SECURITY_GROUP, Kind.NETWORK, Kind.SUBNET)
     ids = {key: str(o.id) for key, o in bench.create(wanted).items()}
     group, network, project = ids["security_group"], ids["network/management"], bench.scope.project_id
@@ -156,7 +156,7 @@ def test_others_port_in_a_group_is_named_and_removed_from_it(bench: Bench) -> No
 
 
 def test_trunk_of_a_port_is_named_and_deleted(bench: Bench) -> None:
-    """Neutron refuses to delete its parent."""
+    """Neutron doesn't delete its parent port before."""
     wanted = bench.of(Kind.SECURITY_GROUP, Kind.NETWORK, Kind.SUBNET, Kind.PORT)
     ids = {key: str(o.id) for key, o in bench.create(wanted).items()}
     key, project = f"port/{bench.hosts[0]}/management", bench.scope.project_id
@@ -171,7 +171,7 @@ def test_trunk_of_a_port_is_named_and_deleted(bench: Bench) -> None:
 
 
 def test_changed_security_group_is_detected_and_repaired(bench: Bench) -> None:
-    """Rules that differ are a difference of `ssh_from`; update makes them exact."""
+    """Other rules are a difference of `ssh_from`, and update makes them exact."""
     wanted = bench.of(Kind.SECURITY_GROUP)
     bench.create(wanted)
     changed = [
@@ -185,7 +185,7 @@ def test_changed_security_group_is_detected_and_repaired(bench: Bench) -> None:
 
 
 def test_changed_subnet_is_detected_and_repaired(bench: Bench) -> None:
-    """DHCP that someone switched is a difference and switched back."""
+    """DHCP that was switched from outside is a difference, and is switched back."""
     wanted = bench.of(Kind.NETWORK, Kind.SUBNET)
     bench.create(wanted)
     subnet = next(r for r in wanted if r.key == "subnet/management")
@@ -197,7 +197,7 @@ def test_changed_subnet_is_detected_and_repaired(bench: Bench) -> None:
 
 
 def test_network_has_the_desired_mtu(bench: Bench) -> None:
-    """Its owner may lower it at any time: then it differs, and is put right."""
+    """Its owner may change it at any time, which is a difference that is repaired."""
     network = next(r for r in bench.of(Kind.NETWORK) if r.key == "network/rdma")
 
     def with_mtu(mtu: int) -> Resource:
@@ -212,7 +212,7 @@ def test_network_has_the_desired_mtu(bench: Bench) -> None:
 
 
 def test_unrepairable_difference_is_a_permanent_error(bench: Bench) -> None:
-    """A network on another segment can't be changed in place: a person or a new graph must."""
+    """A network's segment can't be changed in place: a person must act, or the graph must change."""
     wanted = bench.of(Kind.NETWORK)
     bench.create(wanted)
     changed = [
@@ -226,9 +226,9 @@ def test_unrepairable_difference_is_a_permanent_error(bench: Bench) -> None:
 
 @REAL_AT_NIGHT
 def test_self_service_network_has_the_segment_the_cloud_picks(bench: Bench) -> None:
-    """No number is asked for: type and number are facts, nothing differs, and servers are on it as on any other.
+    """No number is asked for: type and number are facts without a difference, and servers are on it as on any other.
 
-    Two pods have two of them, and neither is in the way of the numbers that weft gives out.
+    Two pods have one each, and neither blocks numbers that weft assigns.
     """
     bench.on_one_host()
     bench.graph = self_service(bench.graph)
@@ -249,7 +249,7 @@ def test_self_service_network_has_the_segment_the_cloud_picks(bench: Bench) -> N
 
 
 def self_service(graph: Graph) -> Graph:
-    """The graph with a management network that the cloud picks."""
+    """The graph with a management network whose segment the cloud picks."""
     spec = NetworkSpec(port_security=True)
     return Graph(
         resources=tuple(
@@ -260,7 +260,7 @@ def self_service(graph: Graph) -> Graph:
 
 
 def test_taken_segment_is_refused_with_the_reason(bench: Bench) -> None:
-    """Another pod's network on the same segment gives a permanent outcome that names the segment."""
+    """Another pod's network on the same segment gives a permanent error that names the segment."""
     bench.create(bench.of(Kind.NETWORK))
     other = bench.other_pod()
     outcome = other.create(other.of(Kind.NETWORK))["network/rdma"]
@@ -269,7 +269,7 @@ def test_taken_segment_is_refused_with_the_reason(bench: Bench) -> None:
 
 
 def test_refused_port_of_a_batch_has_its_own_outcome(bench: Bench) -> None:
-    """An address that is taken refuses its own port and none of the others."""
+    """A taken address refuses only its own port."""
     bench.create(bench.of(Kind.NETWORK, Kind.SUBNET, Kind.SECURITY_GROUP))
     ports = bench.of(Kind.PORT)
     bench.create(ports[:1])
@@ -282,7 +282,7 @@ def test_refused_port_of_a_batch_has_its_own_outcome(bench: Bench) -> None:
 
 
 def test_server_on_a_missing_host_is_refused(bench: Bench) -> None:
-    """A host that Nova doesn't know is refused at creation, or the server is broken with Nova's sentence."""
+    """At creation, or the server is broken with Nova's sentence."""
     bench.on_one_host()
     bench.create([r for r in bench.graph.resources if r.kind is not Kind.SERVER])
     server = bench.of(Kind.SERVER)[0]
@@ -294,7 +294,7 @@ def test_server_on_a_missing_host_is_refused(bench: Bench) -> None:
 
 @REAL_AT_NIGHT
 def test_server_without_capacity_is_broken_with_the_reason(bench: Bench) -> None:
-    """A second pod on a host whose adapters are taken becomes broken, and says why in Nova's words."""
+    """A second pod on a host whose adapters are in use is broken with Nova's sentence."""
     bench.on_one_host()
     bench.create_all()
     bench.wait_settled()
@@ -310,8 +310,7 @@ def test_server_without_capacity_is_broken_with_the_reason(bench: Bench) -> None
 
 
 def test_marked_resources_of_every_kind_are_listed_and_removed(bench: Bench) -> None:
-    """The audit sees everything that carries the mark, of this pod, under its kind, in its project; it is removed by
-    repeating: what is still in use says so and is worth another try."""
+    """The audit lists them by kind and project. Removal is repeated, since what is in use gives a temporary error."""
     bench.on_one_host()
     bench.create_all()
     bench.wait_settled()
@@ -325,7 +324,7 @@ def test_marked_resources_of_every_kind_are_listed_and_removed(bench: Bench) -> 
 
 
 def test_remove_marked_leaves_unmarked_resources(bench: Bench) -> None:
-    """The mark is checked again at removal: a thing that doesn't bear it any more stays."""
+    """The mark is checked again at removal."""
     wanted = bench.of(Kind.SECURITY_GROUP)
     bench.create(wanted)
     found = bench.marked()
@@ -336,7 +335,7 @@ def test_remove_marked_leaves_unmarked_resources(bench: Bench) -> None:
 
 
 def test_removed_mark_is_restored(bench: Bench) -> None:
-    """What the cloud gave us the id of stays ours without its mark: a difference, which update repairs."""
+    """A resource whose id is known is weft's without its mark: a difference that update repairs."""
     wanted = bench.of(Kind.SECURITY_GROUP)
     ids = {"security_group": str(bench.create(wanted)["security_group"].id)}
     bench.unmark_security_group(ids["security_group"])
@@ -348,7 +347,7 @@ def test_removed_mark_is_restored(bench: Bench) -> None:
 
 
 def test_resource_without_its_mark_is_still_deleted_by_id(bench: Bench) -> None:
-    """A tenant can't keep a thing of a released pod by taking its mark off."""
+    """A tenant can't keep a resource of a released pod by removing its mark."""
     wanted = bench.of(Kind.SECURITY_GROUP)
     ids = {"security_group": str(bench.create(wanted)["security_group"].id)}
     bench.unmark_security_group(ids["security_group"])
@@ -395,7 +394,7 @@ def test_image_requiring_a_trait_fits_only_hosts_with_it(bench: Bench) -> None:
         unfit = bench.facts.unfit(project, image, bench.flavor)
         assert good not in unfit and trait in unfit[bad]
         assert set(unfit) <= set(bench.facts.hosts())
-        # The server of the host that won't do, and what it needs, is enough: each boot takes a cloud seconds.
+        # only the unfit host's server and what it needs, since each boot takes a cloud seconds
         (server,) = [r for r in bench.of(Kind.SERVER) if r.key == f"server/{bad}"]
         others = bench.of(Kind.NETWORK, Kind.SUBNET, Kind.SECURITY_GROUP, Kind.KEY_PAIR, Kind.PORT)
         booted = server.model_copy(update={"spec": server.spec.model_copy(update={"image": image})})
@@ -407,7 +406,7 @@ def test_image_requiring_a_trait_fits_only_hosts_with_it(bench: Bench) -> None:
 
 
 def test_hosts_are_filtered_by_forbidden_traits_and_architecture(bench: Bench) -> None:
-    """A trait that the flavor forbids, one that no host has, and a processor that no host has."""
+    """A forbidden trait, a required trait that no host has, and a processor architecture that no host has."""
     project, (first, second) = bench.scope.project_id, bench.hosts
     with bench.trait(first) as trait, bench.another_flavor(**{f"trait__{trait}": "forbidden"}) as flavor:
         unfit = bench.facts.unfit(project, bench.image, flavor)
@@ -422,7 +421,7 @@ def test_hosts_are_filtered_by_forbidden_traits_and_architecture(bench: Bench) -
 
 
 def test_image_too_large_for_the_flavor_is_refused(bench: Bench) -> None:
-    """What Nova would answer with 400 is reported at the order."""
+    """At the order; Nova would answer 400."""
     order = Order(name="train", nodes=NodesOrder(count=1, flavor=bench.flavor, image=bench.image))
     with bench.another_image(min_ram=1 << 30) as image:
         large = order.model_copy(update={"nodes": order.nodes.model_copy(update={"image": image})})
@@ -433,13 +432,13 @@ def test_image_too_large_for_the_flavor_is_refused(bench: Bench) -> None:
 
 
 def test_users_key_pair_is_read(bench: Bench) -> None:
-    """The text of the ordering user's own key pair is what goes into the order."""
+    """The text of the ordering user's own key pair."""
     user_id, name, text = bench.users_key_pair()
     assert bench.facts.public_key(user_id, name).split()[:2] == text.split()[:2]
 
 
 def test_quotas_have_the_exact_numbers(bench: Bench) -> None:
-    """A quota one too small is reported with limit, use and need; a wide one isn't."""
+    """A quota that is too small by one is reported with limit, use and need; a larger one isn't."""
     assert bench.facts.exceeded_quotas(bench.scope.project_id, bench.graph, bench.flavor) == []
     with bench.quota("ports", 4):
         rows = bench.facts.exceeded_quotas(bench.scope.project_id, bench.graph, bench.flavor)
@@ -448,7 +447,7 @@ def test_quotas_have_the_exact_numbers(bench: Bench) -> None:
 
 
 def test_served_projects_are_listed(bench: Bench) -> None:
-    """The pod's own is among them, by id and name; an unknown project isn't."""
+    """The pod's own project is among them with id and name; an unknown one isn't."""
     caller = bench.identity.check(bench.token())
     projects = bench.facts.projects()
     assert caller.project_id is not None
@@ -457,16 +456,16 @@ def test_served_projects_are_listed(bench: Bench) -> None:
 
 
 def test_hosts_are_reported_up(bench: Bench) -> None:
-    """Every host of the bench is up, and an unknown host isn't listed."""
+    """Every host of the bench; an unknown host isn't listed."""
     hosts = bench.facts.hosts()
     assert {hosts[h] for h in bench.hosts} == {"up"}
     assert "no-such-host" not in hosts
 
 
-def test_contract_graph_equals_a_pods_graph(bench: Bench) -> None:
-    """The bench's graph has every kind that the driver serves, so that no kind goes untested; machines and storage
-    aren't Nova's or Neutron's (`test_machines`, `test_storage_contract`), flavors, images and aggregates are the site's
-    alone (`tests/e2e/test_nova_things.py`)."""
+def test_contract_graph_has_every_kind_of_a_pods_graph(bench: Bench) -> None:
+    """So that no kind is untested. Machines and storage aren't Nova's or Neutron's (`test_machines`,
+    `test_storage_contract`); flavors, images and aggregates are only the site's (`tests/e2e/test_nova_things.py`).
+    """
     others = {Kind.MACHINE, Kind.SHARE, Kind.SHARE_ACCESS, Kind.VOLUME, Kind.VOLUME_ATTACHMENT}
     others |= {Kind.FLAVOR, Kind.IMAGE_PROPERTIES, Kind.AGGREGATE}
     assert {r.kind for r in bench.graph.resources} == bench.driver.kinds - others

@@ -1,4 +1,4 @@
-"""Images that a real Ironic has its agent write to a disk: whole disks and partitions, as weft has checked them."""
+"""Images that a real Ironic has its agent write to a disk, whole disks and partitions, are those that weft checked."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ROOT = Partition(MIB, (LOCAL_GB - 1) * 1024 * MIB)
 
 @contextmanager
 def web_server(folder: Path) -> Iterator[str]:
-    """From which agents have images."""
+    """A web server from which agents get images."""
     folder.mkdir(parents=True, exist_ok=True)
     handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -65,7 +65,7 @@ class Rig(Imaged):
     disk: Path
 
     def heartbeats(self, agent: Agent, over: Callable[[], bool]) -> None:
-        """Until something has happened."""
+        """Send heartbeats until this happened."""
         end = time.monotonic() + PATIENCE
         while not over():
             assert time.monotonic() < end, self.node
@@ -77,7 +77,7 @@ class Rig(Imaged):
         return node["provision_state"] in states and not node["reservation"]
 
     def written(self) -> dict[str, Any]:
-        """The agent boots, and writes what Ironic tells it to; returns that."""
+        """Boot the agent, which writes what Ironic names; the image's information."""
         state = self.ironic.await_state("wait call-back", "deploy failed")
         assert state["provision_state"] == "wait call-back", state["last_error"]
         agent = self.stand.boot(WRITE)
@@ -90,7 +90,7 @@ class Rig(Imaged):
         return info
 
     def drive(self, path: str) -> Any:
-        """A file of the config drive on the disk."""
+        """A file in the config drive on the disk."""
         iso = self.disk.with_name("drive.iso")
         iso.write_bytes(read(self.disk, partitions(self.disk)[-1]))
         return json.loads(in_iso(iso, path))
@@ -121,7 +121,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 
 @pytest.fixture
 def rig(house: Rig) -> Rig:
-    """A disk with nothing on it."""
+    """With an empty disk."""
     house.forget_images(PART, STOLEN)
     house.disk.unlink(missing_ok=True)
     with house.disk.open("wb") as file:
@@ -130,7 +130,7 @@ def rig(house: Rig) -> Rig:
 
 
 def deployed(rig: Rig, name: str, image: dict[str, object], **late: str) -> tuple[str, dict[str, Any]]:
-    """The server, and what the agent was given. Args: late: as for `Imaged.create`."""
+    """The server, and what the agent was given; `late`: as for `Imaged.create`."""
     server = rig.create(name, image, **late)
     written = rig.written()
     seen = rig.see(server)
@@ -139,7 +139,7 @@ def deployed(rig: Rig, name: str, image: dict[str, object], **late: str) -> tupl
 
 
 def whole_disk() -> bytes:
-    """With one partition."""
+    """An image of a whole disk with one partition."""
     return table(FIRST) + bytes(FIRST.start - 512) + SYSTEM + bytes(FIRST.size - len(SYSTEM))
 
 
@@ -155,7 +155,7 @@ def test_whole_disk_image_cannot_be_turned_into_a_partition_meanwhile(rig: Rig) 
 
 
 def test_partition_image_cannot_be_turned_into_a_whole_disk_meanwhile(rig: Rig) -> None:
-    """Nor have another's kernel read."""
+    """Nor does Ironic read another tenant's kernel."""
     image = rig.cloud.image(PARTED, "part", SYSTEM, img_type="partition", kernel_id=PART, ramdisk_id=PART)
     server, written = deployed(rig, "part", image, img_type="whole-disk", **LATE)
     assert (written["image_type"], written["kernel"], written["ramdisk"]) == ("partition", PART, PART)
@@ -168,7 +168,7 @@ def test_partition_image_cannot_be_turned_into_a_whole_disk_meanwhile(rig: Rig) 
 
 @pytest.mark.nightly(reason="a deployment; by day on the fake")
 def test_tenant_rescues_its_machine_with_the_password_shown_once(rig: Rig) -> None:
-    """Ironic's agent gets no more than its hash, and nothing of it stays in Ironic."""
+    """Ironic's agent gets only its hash, and Ironic keeps nothing of it."""
     server, _ = deployed(rig, "rescued", rig.cloud.image(RESCUED, "rescued", whole_disk()))
     password = rig.facts.act(PROJECT, server, Action.RESCUE, unfenced)
     assert password

@@ -1,4 +1,4 @@
-"""How deleted servers ended, read from what Nova's record says of each nova-compute that ever had them."""
+"""How deleted servers ended, by Nova's record of each nova-compute that ever had them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SERVER = "5f0c4a4e-0000-4000-8000-000000000001"
 MACHINE = "5c435abb-55d9-5c17-8131-5edcbcd52777"
 ADMIN = "ad" * 16
 Step = tuple[str, tuple[tuple[str, str, str], ...], str]
-"""Action, its events (name, host, result), and the project that asked for it."""
+"""Action, its events (name, host, result), and the project that requested it."""
 
 
 def step(action: str, *events: tuple[str, str, str], project: str = PROJECT) -> Step:
@@ -110,7 +110,7 @@ def rig(made: tuple[TinyCloud, Sessions], request: pytest.FixtureRequest) -> Rig
     ],
 )
 def test_server_has_ended_once_every_host_removed_it(rig: Rig, steps: tuple[Step, ...]) -> None:
-    """However it moved from one to the other, and whose request that was."""
+    """However it moved between them, and whichever project requested that."""
     found = rig.ending(*steps)
     assert (found.how, found.hosts) == (Ended.DESTROYED, ()), found
     assert found.at is not None
@@ -135,19 +135,19 @@ def test_server_has_ended_once_every_host_removed_it(rig: Rig, steps: tuple[Step
 def test_host_that_never_removed_a_server_may_still_run_it(
     rig: Rig, steps: tuple[Step, ...], hosts: tuple[str, ...]
 ) -> None:
-    """However successfully another one has removed it; a resize confirmed after the end is none that was cleaned up."""
+    """Even if another host removed it. A resize that is confirmed after the end removes nothing."""
     found = rig.ending(*steps)
     assert (found.how, found.hosts) == (Ended.LEFT_BEHIND, hosts), found
 
 
 def test_resize_within_a_host_removes_nothing_from_it(rig: Rig) -> None:
-    """Nova deleted it from its database afterwards, while the host was down."""
+    """Nova deleted the server from its database later, while the host was down."""
     found = rig.ending(BUILT, RESIZED_IN_PLACE, CONFIRMED, step("delete"))
     assert (found.how, found.hosts) == (Ended.NOT_DESTROYED, ("a",))
 
 
 def test_unfinished_removal_is_unknown(rig: Rig) -> None:
-    """Its nova-compute was killed meanwhile: the event is never ended."""
+    """nova-compute was killed meanwhile, so the event never ends."""
     found = rig.ending(BUILT, step("delete", ("terminate_instance", "a", "")))
     assert (found.how, found.hosts) == (Ended.UNKNOWN, ("a",))
     assert "hasn't ended yet on a" in found.text
@@ -182,7 +182,7 @@ def test_removal_that_ended_outweighs_an_event_that_never_did(rig: Rig) -> None:
 
 
 def test_host_no_longer_listed_is_named_by_its_hash(rig: Rig) -> None:
-    """It never counts as another one's, which did remove it."""
+    """Another host's removal doesn't count for it."""
     rig.cloud.things["hypervisors"] = [
         r for r in rig.cloud.things["hypervisors"] if r["service"]["host"] == "b"
     ]
@@ -192,7 +192,7 @@ def test_host_no_longer_listed_is_named_by_its_hash(rig: Rig) -> None:
 
 
 def test_machine_is_removed_by_any_nova_compute(rig: Rig) -> None:
-    """Ironic has the machine; which nova-compute speaks for it changes."""
+    """Ironic has the machine, and which nova-compute serves it changes."""
     rig.cloud.lies.append(machine("cleaning"))
     assert rig.ending(BUILT, ENDED_ON_B, whole=True).how is Ended.DESTROYED
 
@@ -212,7 +212,7 @@ def test_machine_is_removed_by_any_nova_compute(rig: Rig) -> None:
 def test_machine_that_ironic_could_not_tear_down_may_run_what_nova_terminated(
     rig: Rig, state: str, instance: str | None, how: Ended
 ) -> None:
-    """As on the lab: its BMC is dead, Ironic takes the instance off all the same, and Nova notes a success."""
+    """As on the lab: its BMC is dead, Ironic removes the instance anyway, and Nova records a success."""
     rig.cloud.lies.append(machine(state, instance))
     found = rig.ending(BUILT, ENDED_ON_B, whole=True)
     assert found.how is how, found
@@ -225,7 +225,7 @@ def machine(state: str, instance: str | None = None) -> tuple[str, Reply]:
 
 
 def test_every_page_of_a_record_is_read(rig: Rig) -> None:
-    """A tenant that restarts its server a thousand times hides no evacuation, and spoils no proof."""
+    """A tenant that restarts its server a thousand times hides no evacuation and invalidates no proof."""
     rig.cloud.page = 50
     reboots = [step("reboot", ("reboot_instance", "b", "Success"))] * 120
     assert rig.ending(BUILT, EVACUATED, *reboots, ENDED_ON_B).how is Ended.LEFT_BEHIND
@@ -242,7 +242,7 @@ def test_every_page_of_a_record_is_read(rig: Rig) -> None:
 
 @pytest.mark.parametrize("action", ["lock", "rebuild"])
 def test_harmless_actions_do_not_make_a_record_too_long(rig: Rig, action: str) -> None:
-    """Any member of a project can have them by the thousand, on many pages."""
+    """Any member of a project can cause thousands of them, on many pages."""
     rig.cloud.page = 10
     host = (("rebuild_instance", "b", "Success"),) if action == "rebuild" else ()
     many = [step(action, *host)] * (MOST_READ + 60)
@@ -255,7 +255,7 @@ def test_harmless_actions_do_not_make_a_record_too_long(rig: Rig, action: str) -
 
 
 def test_slowly_read_record_is_unknown(rig: Rig, made: tuple[TinyCloud, Sessions]) -> None:
-    """Not the pages of it that were read in time."""
+    """The pages that were read in time don't count alone."""
     rig.cloud.page = 10
     rig.ending(BUILT, *[step("lock")] * 20, ENDED_ON_A)
     project = made[1].project(PROJECT)
@@ -271,19 +271,19 @@ SHELVED_AND_BACK = (
 
 
 def test_overlong_record_is_unknown(rig: Rig) -> None:
-    """Not the part of it that was read: it says so, and that the guest may run on."""
+    """It is reported as too long, and that the guest may still run."""
     found = rig.ending(BUILT, *[EVACUATED] * MOST_READ, ENDED_ON_B)
     assert (found.how, found.cut) == (Ended.UNKNOWN, True)
     assert f"more than {MOST_READ} actions that may have moved it" in found.text
     assert len([a for a in rig.cloud.asked if f"os-instance-actions/req-{SERVER}" in a]) == NEWEST
     more = rig.ending(step("reboot", ("reboot_instance", "c", "")))
     assert (more.how, more.hosts) == (Ended.LEFT_BEHIND, ("c",)), (
-        "what the newest say is true whatever was before"
+        "the newest actions count whatever was before"
     )
 
 
 def test_shelving_hundreds_of_times_hides_nothing(rig: Rig) -> None:
-    """Any member can do so with its server; an evacuation before that is found."""
+    """Any member can do so with its server; an earlier evacuation is still found."""
     many = SHELVED_AND_BACK * 130
     assert rig.ending(BUILT, *many, ENDED_ON_A).how is Ended.DESTROYED
     rig.cloud.actions.clear()
@@ -295,7 +295,7 @@ def test_shelving_hundreds_of_times_hides_nothing(rig: Rig) -> None:
 
 
 def test_slowly_read_events_are_unknown(rig: Rig, made: tuple[TinyCloud, Sessions]) -> None:
-    """What was read of it in time is the newest."""
+    """The newest are read first."""
     rig.ending(BUILT, *SHELVED_AND_BACK * 5, ENDED_ON_A)
     found = ending(made[1].project(PROJECT), PROJECT, SERVER, False, lambda _: ("a",), patience=0.0)
     assert (found.how, found.cut) == (Ended.UNKNOWN, True) and "were read in time" in found.text
@@ -312,13 +312,13 @@ def test_slowly_read_events_are_unknown(rig: Rig, made: tuple[TinyCloud, Session
     ],
 )
 def test_unreadable_record_is_unknown(rig: Rig, answer: Reply) -> None:
-    """Whatever a proxy says in Nova's place."""
+    """Whatever a proxy answers in Nova's place."""
     rig.cloud.lies = [(f"GET /compute/servers/{SERVER}/os-instance-actions", answer)]
     assert rig.ending(BUILT, ENDED_ON_A).how is Ended.UNKNOWN
 
 
 def test_servers_of_different_projects_are_distinguished(rig: Rig) -> None:
-    """By Nova's answer for each id; a missing server is no project's, and an unreadable one is unknown."""
+    """By Nova's answer for each id; a missing server has no project, and an unreadable one is unknown."""
     row = {"name": "x", "created": "2026-11-23T01:00:00Z", "status": "ACTIVE"}
     rig.cloud.things["servers"] = [
         {"id": "mine", "tenant_id": PROJECT, **row},

@@ -1,4 +1,4 @@
-"""`weft site enroll`: what is sent to Ironic, when it is asked to continue, and what is reported instead."""
+"""`weft site enroll`: what is sent to Ironic, when it goes on, and what is reported instead."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Rig:
     lldp: list[str] = field(default_factory=list[str])
 
     def enroll(self, again: bool = False, dry: bool = False, patience: float = 60.0) -> Enrolled:
-        """Time goes by only in its pauses."""
+        """Enroll the list; time passes only in the pauses."""
         self.now = 0.0
 
         def pause(seconds: float) -> None:
@@ -48,7 +48,7 @@ class Rig:
         return enroller.run(patience, pause, lambda: self.now)
 
     def only(self, found: Enrolled) -> tuple[str, str]:
-        """State and differences of the first machine; the other is fine."""
+        """State and differences of the first machine, if the other is fine."""
         first, second = found.machines
         assert second.good, second
         return first.state, "; ".join(first.differences)
@@ -108,6 +108,7 @@ def test_machines_are_enrolled_inspected_and_made_available_idempotently(rig: Ri
 
 
 def test_pods_machine_is_reported_as_correct(rig: Rig) -> None:
+    """And not changed."""
     assert rig.enroll().good
     rig.ironic.nodes[rig.ids[0]] |= {"provision_state": "active", "extra": {"weft": "a pod's mark"}}
     rig.ironic.asked.clear()
@@ -115,8 +116,7 @@ def test_pods_machine_is_reported_as_correct(rig: Rig) -> None:
 
 
 def test_removed_machine_with_a_pods_mark_is_not_enrolled(rig: Rig) -> None:
-    """Its cleaning failed, and an operator examines it: nothing cleans it, boots it, or assigns it to pods
-    meanwhile."""
+    """Its cleaning failed and an operator examines it: it is neither cleaned nor booted nor assigned."""
     assert rig.enroll().good
     rig.ironic.nodes[rig.ids[0]] |= {"provision_state": "manageable", "extra": {"weft": "a pod's mark"}}
     rig.ironic.asked.clear()
@@ -140,7 +140,7 @@ def test_exchanged_board_has_a_missing_and_an_unlisted_port(rig: Rig) -> None:
 
 
 def test_accelerators_without_listed_pci_ids_are_a_difference(rig: Rig) -> None:
-    """A type that the list doesn't tell by its PCI ids: any card would pass."""
+    """Otherwise any card would be accepted as this type."""
     document = yaml.safe_load(rig.list.read_text())
     rig.list.write_text(yaml.safe_dump(document | {"accelerators": {}}))
     for machine in rig.enroll().machines:
@@ -150,7 +150,7 @@ def test_accelerators_without_listed_pci_ids_are_a_difference(rig: Rig) -> None:
 
 @pytest.mark.parametrize("inspected", [True, False])
 def test_machine_with_an_instance_is_neither_booted_nor_erased(rig: Rig, inspected: bool) -> None:
-    """Someone prepares its adoption: what it runs is to stay."""
+    """It is being adopted, and what it runs must stay."""
     assert rig.enroll().good
     rig.ironic.nodes[rig.ids[0]] |= {"provision_state": "manageable", "instance_uuid": "srv-1"}
     if not inspected:
@@ -162,7 +162,7 @@ def test_machine_with_an_instance_is_neither_booted_nor_erased(rig: Rig, inspect
 
 @pytest.mark.parametrize("field", ["owner", "lessee"])
 def test_machine_with_foreign_owner_is_not_made_available(rig: Rig, field: str) -> None:
-    """Ironic makes a project the owner of what its administrators enroll: of operators' own the site says so."""
+    """Ironic makes a project the owner of what its administrators enroll; the site lists operators' own projects."""
     rig.enroll()
     rig.ironic.nodes[rig.ids[0]] |= {"provision_state": "manageable", field: "f00d"}
     state, text = rig.only(rig.enroll())
@@ -182,7 +182,7 @@ def test_unbounded_patience_is_refused(rig: Rig, patience: str, capsys: pytest.C
 
 
 def test_lost_answer_creates_no_duplicate(rig: Rig) -> None:
-    """What was asked for is there, and the answer said that the service is busy."""
+    """The node was created, and the answer said that the service is busy."""
     rig.enroll()
     made = copy.deepcopy((rig.ironic.nodes, rig.ironic.ports))
     node = rig.ironic.nodes.pop(rig.ids[0])
@@ -303,7 +303,7 @@ def test_locked_machine_is_waited_for(rig: Rig) -> None:
 
 
 def test_enrollment_uses_a_system_scoped_token(rig: Rig) -> None:
-    """The role `admin` in a project may not enroll machines."""
+    """A project's role `admin` may not enroll machines."""
     file = rig.layout.site.parent / "clouds.yaml"
     text = file.read_text().replace("project_name: service, ", "system_scope: all, ")
     file.write_text(
@@ -337,7 +337,7 @@ def test_malformed_answer_makes_nothing_available(rig: Rig, lie: Reply, what: st
 
 @pytest.mark.parametrize("line", ["POST /baremetal/v1/nodes", "GET /baremetal/v1/nodes/.*"])
 def test_missing_rights_are_reported_at_once(rig: Rig, line: str) -> None:
-    """Asking again for an hour wouldn't grant a role."""
+    """Repeating the request wouldn't grant a role."""
     rig.ironic.lies = [(line, LIES["forbidden"])]
     text = rig.enroll(patience=3600.0)
     assert [m.state for m in text.machines] == ["", ""]
@@ -399,7 +399,7 @@ def test_boot_settings_and_traits_are_enrolled_and_compared(rig: Rig) -> None:
         "cpu_arch": "x86_64",
     }
     rig.ironic.asked.clear()
-    assert rig.enroll().good and not changes(rig), "what an inspection adds is no difference"
+    assert rig.enroll().good and not changes(rig), "traits that an inspection adds are no difference"
     node["properties"] = {"root_device": {"wwn": "0x1"}, "capabilities": "boot_mode:bios"}
     node["traits"] = ["CUSTOM_NVME"]
     _, text = rig.only(rig.enroll())
@@ -427,7 +427,7 @@ def test_traits_of_a_machine_in_use_are_compared_and_not_set(rig: Rig) -> None:
 
 
 def test_bmc_address_in_a_pod_network_is_refused_before_any_request(rig: Rig) -> None:
-    rig.edit(bmc="https://10.66.0.9")  # the lab has 10.64.0.0/12 for pods' management networks
+    rig.edit(bmc="https://10.66.0.9")  # pods' management networks in the lab are in 10.64.0.0/12
     with pytest.raises(InputError, match=r"machines\.bm01\.bmc.*which is for pods"):
         rig.enroll()
     assert not rig.ironic.asked
@@ -451,7 +451,7 @@ RAID = [MIRROR, {"level": "0"}]
 
 
 def test_arrays_are_made_before_a_machine_is_available(rig: Rig) -> None:
-    """By a cleaning by hand, of what was inspected and is as it should be; once made, they stay."""
+    """By a manual cleaning, if the inspection found what the list says; existing arrays stay."""
     rig.edit(raid=RAID)
     assert rig.enroll().good
     node = rig.ironic.nodes[rig.ids[0]]
@@ -469,7 +469,7 @@ def test_arrays_are_made_before_a_machine_is_available(rig: Rig) -> None:
         ["delete_configuration", "erase_devices_metadata", "create_configuration"]
     ]
     verbs = [b["target"] for b in rig.ironic.provisioned]
-    assert verbs.index("clean") > verbs.index("inspect"), "who isn't what the list says loses nothing"
+    assert verbs.index("clean") > verbs.index("inspect"), "a machine unlike the list isn't cleaned"
     disks = rig.ironic.findings[rig.ids[0]]["inventory"]["disks"]
     disks += [{"name": "/dev/md0", "size": 1}, {"name": "/dev/md1", "size": 2}]
     rig.ironic.asked.clear()
@@ -478,8 +478,7 @@ def test_arrays_are_made_before_a_machine_is_available(rig: Rig) -> None:
 
 @pytest.mark.parametrize("made", [True, False])
 def test_machine_without_its_arrays_is_not_made_available(rig: Rig, made: bool) -> None:
-    """The agent created none, or an operator had other ones created since. A machine in use is reported and
-    left alone."""
+    """The agent created none, or an operator created other ones since. A machine in use is reported and not changed."""
     rig.edit(raid=RAID)
     rig.ironic.arrays = made
     found = rig.enroll()
@@ -496,7 +495,7 @@ def test_machine_without_its_arrays_is_not_made_available(rig: Rig, made: bool) 
 
 
 def test_machine_with_another_target_raid_is_not_changed(rig: Rig) -> None:
-    """Someone gave it one by hand, for data that is there: neither is made, and it stays where it is."""
+    """It was set by hand for existing data: no array is made, and its state stays."""
     rig.edit(raid=[MIRROR])
     rig.ironic.arrays = False
     assert rig.only(rig.enroll())[0] == "manageable"
@@ -504,7 +503,7 @@ def test_machine_with_another_target_raid_is_not_changed(rig: Rig) -> None:
     rig.ironic.provisioned.clear()
     state, text = rig.only(rig.enroll())
     assert (state, text) == ("manageable", "Ironic has another target RAID than the list")
-    assert not rig.ironic.provisioned, "not even a cleaning by hand"
+    assert not rig.ironic.provisioned, "no manual cleaning is started"
 
 
 @pytest.mark.parametrize(
@@ -531,7 +530,7 @@ def test_cable_is_recognized_by_every_name_of_its_switch(rig: Rig, said: dict[st
     ],
 )
 def test_port_description_is_ignored_if_the_id_is_a_name(rig: Rig, said: dict[str, str], text: str) -> None:
-    """An administrator writes anything there, another port's name included."""
+    """An administrator may write anything there, also another port's name."""
     lldp(rig)["eno1"] |= said
     assert rig.only(rig.enroll()) == (
         "manageable",
@@ -540,7 +539,7 @@ def test_port_description_is_ignored_if_the_id_is_a_name(rig: Rig, said: dict[st
 
 
 def switch_heard(rig: Rig, port: str, mac: str) -> str:
-    """A file of what the switch heard of an adapter's firmware, which has no system name."""
+    """A file with what the switch heard from an adapter's firmware, which has no system name."""
     heard = {"id": [{"type": "mac", "value": mac}]}
     file = rig.layout.site_path.parent / "mgmt.dc.example.json"
     row = {"name": port, "via": "LLDP", "chassis": [heard], "port": [heard]}
@@ -549,8 +548,7 @@ def switch_heard(rig: Rig, port: str, mac: str) -> str:
 
 
 def test_cable_known_only_from_its_switch_is_compared(rig: Rig) -> None:
-    """Firmware keeps LLDP frames to itself: the switch's side of the cable counts, and what it says isn't taken for
-    another adapter's."""
+    """Firmware doesn't pass LLDP frames on, so the switch's report counts, for this adapter only."""
     lldp(rig).clear()
     state, text = rig.only(rig.enroll())
     assert state == "manageable" and "the adapter's firmware keeps LLDP frames to itself" in text
@@ -568,7 +566,7 @@ USB = {"name": "enx0200000000ff", "mac_address": "02:00:00:00:00:FF"}
 
 
 def test_interface_common_to_all_machines_can_be_ignored_by_the_list(rig: Rig) -> None:
-    """The BMC's, with one MAC address everywhere: no port is made of it, and it is said that it is there."""
+    """Such as a BMC's with the same MAC address everywhere: no port is made for it, and it is noted."""
     for seen in rig.ironic.findings.values():
         seen["inventory"]["interfaces"].append(dict(USB))
     assert not rig.enroll().good
@@ -589,7 +587,7 @@ def test_interface_common_to_all_machines_can_be_ignored_by_the_list(rig: Rig) -
     ],
 )
 def test_duplicate_mac_address_is_refused(rig: Rig, fields: dict[str, Any], what: str) -> None:
-    """Ironic would refuse the second port each time, and a server's interface may get the first."""
+    """Ironic would refuse the second port each time, and a server's interface might get the first."""
     rig.edit(**fields)
     with pytest.raises(InputError, match=re.escape(what)):
         rig.enroll()
@@ -614,7 +612,7 @@ def test_bmc_is_compared_by_its_ipv6_address(rig: Rig, seen: dict[str, str], tex
 
 
 def test_out_of_band_inspection_reports_no_adapters(rig: Rig) -> None:
-    """Redfish's has no more than names and MAC addresses: nothing is missing, nothing was looked at."""
+    """Redfish has only names and MAC addresses: nothing is missing, since nothing was inspected."""
     rig.found["inventory"]["interfaces"] = [
         {"name": "NIC.1", "mac_address": "02:00:00:00:b0:01", "speed_mbps": 25000}
     ]

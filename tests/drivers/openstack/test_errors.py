@@ -1,4 +1,4 @@
-"""What OpenStack answers, and what weft makes of it."""
+"""OpenStack's answers and the errors that weft makes of them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def neutron(kind: str, message: str) -> dict[str, object]:
 def test_every_answer_maps_to_a_weft_error(
     status: int, body: dict[str, object], reading: bool, expected: type[Exception]
 ) -> None:
-    """Passing troubles are temporary (unknown for a reading), everything else needs a person."""
+    """Passing problems are temporary (unknown for a reading); all others need a person."""
     error = error_of_answer("create port p", NEUTRON, answer(status, body), reading)
     assert type(error) is expected
 
@@ -62,7 +62,7 @@ def test_every_answer_maps_to_a_weft_error(
 @pytest.mark.parametrize("reading", [False, True])
 @pytest.mark.parametrize("status", [401, 403])
 def test_denied_access_is_reported_and_retried(status: int, reading: bool) -> None:
-    """Roles are taken away and given back: no reason to give a pod up, but one for an alarm."""
+    """Roles are removed and granted again, so it is an alarm and doesn't fail the pod."""
     error = error_of_answer(
         "create port p", NEUTRON, answer(status, {"forbidden": {"message": "no"}}), reading
     )
@@ -85,14 +85,14 @@ def test_denied_access_is_reported_and_retried(status: int, reading: bool) -> No
     ],
 )
 def test_blocking_user_of_a_resource_is_named_and_waited_for(kind: str) -> None:
-    """A trunk, a route, a floating IP or a VPN service keeps a port, router or subnet until it is removed."""
+    """A trunk, route, floating IP or VPN service keeps a port, router or subnet until it is removed."""
     body = neutron(kind, "Port 7 is currently a parent port for trunk 8")
     error = error_of_answer("delete port 7", NEUTRON, answer(409, body), False)
     assert isinstance(error, TemporaryError) and "trunk 8" in str(error)
 
 
 def test_storage_quota_needs_a_person_and_a_rate_limit_does_not() -> None:
-    """Cinder and Manila answer with 413 what Nova and Neutron do with 403 and 409."""
+    """Cinder and Manila answer 413 where Nova and Neutron answer 403 and 409."""
     body = {"overLimit": {"code": 413, "message": "VolumeSizeExceedsAvailableQuota: exceeds quota"}}
     full = CloudAnswer(413, body, "", "req-1", retry_after="0")
     error = error_of_answer("create volume v", "volume", full, False)
@@ -107,7 +107,7 @@ def test_too_old_service_error_names_the_needed_version() -> None:
 
 
 def test_error_names_request_service_answer_id_and_remedy() -> None:
-    """One sentence has what was asked, of whom, the service's words, its request id and what to do."""
+    """In one sentence: request, service, the service's words, request id, and what to do."""
     body = neutron("OverQuota", "Quota exceeded for resources: ['port'].")
     text = str(error_of_answer("create port weft-1-port", NEUTRON, answer(409, body), False))
     assert text == (
@@ -117,7 +117,7 @@ def test_error_names_request_service_answer_id_and_remedy() -> None:
 
 
 def test_html_page_is_cut_to_a_sentence() -> None:
-    """A proxy's page instead of JSON is shown in short, on one line."""
+    """A proxy's page instead of JSON is quoted in short, on one line."""
     page = "<html>\n<body>\n" + "Bad Gateway " * 100
     text = str(error_of_answer("list ports", NEUTRON, answer(502, {}, text=page), True))
     assert "Bad Gateway" in text
@@ -137,8 +137,7 @@ def test_html_page_is_cut_to_a_sentence() -> None:
     ],
 )
 def test_retry_after_is_kept(header: str | None, delay: float) -> None:
-    """A rate limit's Retry-After in seconds is the delay, up to five minutes; without one, or with what is no number
-    of seconds, ten."""
+    """In seconds up to five minutes; ten without one, or with text that isn't a number of seconds."""
     limited = CloudAnswer(429, {}, "", "", header)
     error = error_of_answer("create server s", "compute", limited, False)
     assert isinstance(error, TemporaryError)
@@ -146,7 +145,7 @@ def test_retry_after_is_kept(header: str | None, delay: float) -> None:
 
 
 @pytest.fixture
-def nobody_there(tmp_path: Path) -> Path:
+def unreachable_keystone(tmp_path: Path) -> Path:
     """A clouds.yaml whose Keystone is a port without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -161,9 +160,9 @@ def nobody_there(tmp_path: Path) -> Path:
     return file
 
 
-def test_unreachable_keystone_is_unknown_and_named(nobody_there: Path) -> None:
-    """Without Keystone nothing is known: `UnknownError` with the address that did not answer."""
-    sessions = Sessions("weft", [nobody_there])
+def test_unreachable_keystone_is_unknown_and_named(unreachable_keystone: Path) -> None:
+    """`UnknownError` with the address that didn't answer."""
+    sessions = Sessions("weft", [unreachable_keystone])
     with pytest.raises(UnknownError) as error:
         sessions.project("a" * 32).network.listing("list networks", "/networks", "networks")
     assert "keystone at http://127.0.0.1:" in str(error.value)
@@ -172,7 +171,7 @@ def test_unreachable_keystone_is_unknown_and_named(nobody_there: Path) -> None:
 
 
 def test_deleted_application_credential_of_weft_is_named() -> None:
-    """Keystone's answer is 404, no refusal: it is no matter of roles."""
+    """Keystone answers 404 and not 401, and roles have nothing to do with it."""
     answer = NotFound("Could not find Application Credential: 40b366fc13f8449793d2232ed4088395. (HTTP 404)")
     error = error_of_exception("list networks", "network", answer, True)
     assert isinstance(error, UnknownError) and error.alarming
@@ -181,22 +180,24 @@ def test_deleted_application_credential_of_weft_is_named() -> None:
     )
 
 
-def test_change_prevented_by_keystone_is_temporary(nobody_there: Path) -> None:
-    """The same for a change is worth another try, and says nothing about what is there."""
+def test_change_prevented_by_keystone_is_temporary(unreachable_keystone: Path) -> None:
+    """A change may be tried again; nothing is known about its resource."""
     with pytest.raises(TemporaryError) as error:
-        Sessions("weft", [nobody_there]).own().network.ask("create network n", "POST", "/networks", json={})
+        Sessions("weft", [unreachable_keystone]).own().network.ask(
+            "create network n", "POST", "/networks", json={}
+        )
     assert type(error.value) is TemporaryError
 
 
-def test_missing_profile_is_reported(nobody_there: Path) -> None:
-    """A wrong profile is the caller's error and names those that are there."""
+def test_missing_profile_is_reported(unreachable_keystone: Path) -> None:
+    """The error names the profiles that exist."""
     with pytest.raises(InputError) as error:
-        Sessions("wefft", [nobody_there])
+        Sessions("wefft", [unreachable_keystone])
     assert "weft" in str(error.value)
 
 
 @pytest.mark.parametrize("token", ["", "with\nnewline", "ünïcode"])
-def test_impossible_token_is_refused_without_a_request(nobody_there: Path, token: str) -> None:
-    """Text that can't be a header is no token; Keystone, which is down here, isn't asked."""
+def test_impossible_token_is_refused_without_a_request(unreachable_keystone: Path, token: str) -> None:
+    """Text that can't be a header; Keystone, which is unreachable here, isn't asked."""
     with pytest.raises(UnauthenticatedError):
-        KeystoneIdentity(Sessions("weft", [nobody_there])).check(token)
+        KeystoneIdentity(Sessions("weft", [unreachable_keystone])).check(token)

@@ -1,4 +1,4 @@
-"""Who a token belongs to, by Keystone's own words, and a user's key pair, with a stand-in for Keystone and Nova."""
+"""Who a token belongs to, by Keystone, and a user's key pair, with stand-ins for Keystone and Nova."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIG"
 
 
 class FakeNova:
-    """Tells each key pair of each user, and Glance's images; remembers what it was asked, to the byte."""
+    """Serves key pairs of each user, and Glance's images; records its requests byte by byte."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -84,7 +84,7 @@ def sessions(tmp_path: Path, nova: FakeNova, keystone: FakeKeystone) -> Iterator
 
 
 def test_domains_reach_the_policy(sessions: Sessions) -> None:
-    """A project called admin of a customer's domain stays a project of that domain, all the way to the rules."""
+    """A project called admin in a customer's domain stays in that domain in the rules."""
     identity, policy = KeystoneIdentity(sessions), Policy()
     mallory, olga, sam = (identity.check(t) for t in ("another-domains-admin", "operator", "system-admin"))
     assert (mallory.project_name, mallory.project_domain_id, mallory.user_domain_id) == (
@@ -100,7 +100,9 @@ def test_domains_reach_the_policy(sessions: Sessions) -> None:
 def test_access_rules_of_a_credential_are_part_of_the_caller(
     sessions: Sessions, keystone: FakeKeystone
 ) -> None:
-    """Keystone calls such a token unknown unless the service says that it knows rules; an empty list allows nothing."""
+    """Keystone calls such a token unknown unless the service says that it supports rules; an empty list allows
+    nothing.
+    """
     rule, member = AccessRule("accelerator-pod", "GET", "/v1/pods"), keystone.identity.tokens["operator"]
     for rules in ((rule,), ()):
         keystone.identity.tokens["credential"] = replace(member, access_rules=rules)
@@ -123,14 +125,14 @@ def test_access_rules_of_a_credential_are_part_of_the_caller(
 def test_malformed_token_document_leaves_the_caller_unknown(
     sessions: Sessions, keystone: FakeKeystone, answer: Response
 ) -> None:
-    """A proxy's page with status 200 is no caller: the answer is unknown, and it is not a defect of weft."""
+    """Such as a proxy's page with status 200; it isn't a defect of weft."""
     keystone.answer = answer
     with pytest.raises(UnknownError):
         KeystoneIdentity(sessions).check("operator")
 
 
 def test_oversized_token_is_refused_without_a_request(sessions: Sessions) -> None:
-    """70 kB in a header would be refused by whatever is before Keystone, and look like a failure there."""
+    """A proxy would refuse a header of 70 kB, which would look like Keystone's failure."""
     with pytest.raises(UnauthenticatedError):
         KeystoneIdentity(sessions).check("g" * 70_000)
     assert sessions.counter.take() == {}
@@ -154,7 +156,7 @@ def test_oversized_token_is_refused_without_a_request(sessions: Sessions) -> Non
     ],
 )
 def test_key_pair_name_cannot_change_the_request_path(sessions: Sessions, nova: FakeNova, name: str) -> None:
-    """A name that would change the requested address is refused without a request."""
+    """Such a name is refused without a request."""
     with pytest.raises(InputError) as error:
         OpenStackFacts(sessions).public_key("me", name)
     assert error.value.field == "access.key_pair"
@@ -162,7 +164,7 @@ def test_key_pair_name_cannot_change_the_request_path(sessions: Sessions, nova: 
 
 
 def test_key_pair_belongs_to_the_ordering_user(sessions: Sessions, nova: FakeNova) -> None:
-    """This user's, by this name; an answer about another one doesn't count."""
+    """By this name; an answer about another user's doesn't count."""
     assert OpenStackFacts(sessions).public_key("me", "my-key.1@home") == KEY
     assert nova.asked == ["/os-keypairs/my-key.1%40home?user_id=me"]
     nova.instead = "someone-else"
@@ -171,7 +173,7 @@ def test_key_pair_belongs_to_the_ordering_user(sessions: Sessions, nova: FakeNov
 
 
 def test_image_is_found_on_any_page(sessions: Sessions, nova: FakeNova) -> None:
-    """The newest first; the next page is asked with the filters of the first."""
+    """The newest first; the next page is requested with the same filters."""
     nova.images = [{"id": "1", "name": "b", "status": "active"}]
     nova.next_images = [{"id": i, "name": "a", "status": "active"} for i in ("2", "3")]
     found = Lookups().image(sessions.own(), "a")
@@ -181,7 +183,7 @@ def test_image_is_found_on_any_page(sessions: Sessions, nova: FakeNova) -> None:
 
 @pytest.mark.parametrize("name", ["../flavors", "x?limit=1", "in:a,b", "a/b"])
 def test_image_name_cannot_change_the_request_path(sessions: Sessions, nova: FakeNova, name: str) -> None:
-    """It is looked for as a name, exactly; only a UUID is asked for by its path."""
+    """Only a UUID is requested by its path; any other text is looked up as an exact name."""
     nova.images = [{"id": "1", "name": "a", "status": "active"}]
     assert Lookups().image(sessions.own(), name) is None
     assert all(asked.startswith("/images?") for asked in nova.asked)
@@ -191,7 +193,7 @@ def test_image_name_cannot_change_the_request_path(sessions: Sessions, nova: Fak
 def test_missing_role_and_its_command_are_shown_to_operators_only(
     sessions: Sessions, keystone: FakeKeystone, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Callers read that operators are alarmed; log and metric do that, until Keystone answers otherwise."""
+    """Callers read that operators are alarmed, which log and metric do until Keystone answers otherwise."""
     identity = KeystoneIdentity(sessions)
     collect = AccountCollector(lambda: identity.lacks_role).collect
     denied = {"error": {"code": 403, "title": "Forbidden", "message": "You are not authorized"}}
@@ -214,7 +216,7 @@ def test_missing_role_and_its_command_are_shown_to_operators_only(
 
 
 def test_missing_roles_are_found(sessions: Sessions, keystone: FakeKeystone) -> None:
-    """In its own project, and where there is no project that it serves."""
+    """In weft's own project, and if it serves no project."""
     missing, nowhere = account_problems(sessions)
     assert "lacks the role weft in its project service" in missing and missing.endswith(
         "--project service weft"
@@ -230,8 +232,9 @@ def test_missing_roles_are_found(sessions: Sessions, keystone: FakeKeystone) -> 
 def test_answer_about_another_token_makes_no_caller(
     sessions: Sessions, keystone: FakeKeystone, about: str
 ) -> None:
-    """To a cache in front of Keystone all of weft's questions look alike: `Vary` names weft's own token alone. The
-    next caller would have the roles of the one before."""
+    """A cache in front of Keystone may confuse weft's requests, since `Vary` names only weft's own token: the next
+    caller would get the previous one's roles.
+    """
     true = KeystoneIdentity(sessions).check("operator")
     document = {"token": keystone._token(true)}  # pyright: ignore[reportPrivateUsage] - as it shows it
     keystone.answer = JSONResponse(document, 200, {"X-Subject-Token": about} if about else {})

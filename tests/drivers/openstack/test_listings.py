@@ -1,4 +1,4 @@
-"""A listing is all that was asked for, or unknown: dropped filters, cut pages, URLs that are too long."""
+"""A listing is complete or unknown: dropped filters, cut pages, URLs that are too long."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from weft.model.errors import UnknownError
 
 
 class Paging(TinyCloud):
-    """Manila: cuts at `most`, pages by offset, and gives a link only to who sends a limit."""
+    """Manila: pages of up to `most` rows by offset, with a link only if the caller sends a limit."""
 
     most = 1000
     deaf = False
-    """Ignores offsets."""
+    """Whether it ignores offsets."""
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:
         QUERIES.append(query)
@@ -37,7 +37,7 @@ class Paging(TinyCloud):
         return Reply(200, {"shares": page, **links})
 
     def _networks(self, path: str, query: dict[str, list[str]]) -> Reply:
-        """Neutron: everything up to its own limit, and a link only to who sends a limit."""
+        """Neutron: pages of up to its own limit, with a link only if the caller sends a limit."""
         ids = [row["id"] for row in self.things["networks"]]
         at = ids.index(query["marker"][0]) + 1 if "marker" in query else 0
         limit = min(self.most, int(query.get("limit", [str(self.most)])[0]))
@@ -74,7 +74,7 @@ def shares(count: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("most", [1000, 400])
 @pytest.mark.parametrize("count", [0, 999, 1000, 1001, 2300])
 def test_all_of_a_projects_shares_are_listed(cloud: Cloud, count: int, most: int) -> None:
-    """Beyond 1,000, and beyond a smaller limit of the site's."""
+    """Beyond 1,000, and beyond a smaller limit of the site."""
     tiny, own, _ = cloud
     tiny.most, tiny.things["shares"] = most, shares(count)
     rows = own.share.listing("list shares", "/shares/detail", "shares")
@@ -82,7 +82,7 @@ def test_all_of_a_projects_shares_are_listed(cloud: Cloud, count: int, most: int
 
 
 def test_share_listing_that_ignores_the_offset_is_unknown(cloud: Cloud) -> None:
-    """What is behind the first page can't be seen."""
+    """What is after the first page can't be read."""
     tiny, own, _ = cloud
     tiny.deaf, tiny.things["shares"] = True, shares(1500)
     with pytest.raises(UnknownError):
@@ -91,7 +91,7 @@ def test_share_listing_that_ignores_the_offset_is_unknown(cloud: Cloud) -> None:
 
 @pytest.mark.parametrize(("count", "most"), [(1000, 9999), (2000, 9999), (1000, 1000), (2300, 1000)])
 def test_round_listing_is_complete_if_its_links_end(cloud: Cloud, count: int, most: int) -> None:
-    """Neutron without a limit of its own, or with one that it doesn't link beyond."""
+    """A round number of rows from a Neutron without a limit of its own, or with one."""
     tiny, own, _ = cloud
     tiny.most, tiny.things["networks"] = most, shares(count)
     rows = own.network.listing("list networks", "/networks", "networks", {"fields": ("id",)})
@@ -99,7 +99,7 @@ def test_round_listing_is_complete_if_its_links_end(cloud: Cloud, count: int, mo
 
 
 def test_round_listing_without_links_despite_a_limit_is_unknown(cloud: Cloud) -> None:
-    """Nothing shows whether there is more."""
+    """There may be more rows."""
     tiny, own, _ = cloud
     tiny.deaf, tiny.things["networks"] = True, shares(1500)
     with pytest.raises(UnknownError, match="cut at 1000"):
@@ -107,7 +107,7 @@ def test_round_listing_without_links_despite_a_limit_is_unknown(cloud: Cloud) ->
 
 
 def test_unpaged_listing_of_1000_services_is_complete(cloud: Cloud) -> None:
-    """Nova has no pages of them."""
+    """Nova doesn't page services."""
     tiny, own, _ = cloud
     tiny.lies = [("GET /compute/os-services", Reply(200, {"services": shares(1000)}))]
     assert len(own.compute.listing("list services", "/os-services", "services")) == 1000
@@ -115,7 +115,7 @@ def test_unpaged_listing_of_1000_services_is_complete(cloud: Cloud) -> None:
 
 @pytest.mark.parametrize("answer", [{"volumes": shares(1000)}, {"volumes": shares(3), "truncated": True}])
 def test_possibly_truncated_listing_is_unknown(cloud: Cloud, answer: object) -> None:
-    """At a round limit without a link, or as Keystone says it."""
+    """A round number of rows without a link, or `truncated` as Keystone has it."""
     tiny, own, _ = cloud
     tiny.lies = [("GET /volume/volumes/detail", Reply(200, answer))]
     with pytest.raises(UnknownError, match="cut at"):
@@ -126,7 +126,7 @@ def test_possibly_truncated_listing_is_unknown(cloud: Cloud, answer: object) -> 
     "row", [{"id": "p2", "network_id": "another"}, {"id": "p2"}, {"id": "p2", "network_id": None}]
 )
 def test_rows_despite_a_dropped_filter_are_rejected(cloud: Cloud, row: dict[str, Any]) -> None:
-    """Another value, or none, beside a row that is as asked for."""
+    """A row with another value of the filtered field, or none."""
     tiny, own, _ = cloud
     first = {"id": "p1", "network_id": "mine"}
     tiny.lies = [("GET /network/ports", Reply(200, {"ports": [first, row]}))]
@@ -141,7 +141,7 @@ def test_rows_despite_a_dropped_filter_are_rejected(cloud: Cloud, row: dict[str,
 
 
 def test_ports_in_other_groups_are_rejected(cloud: Cloud) -> None:
-    """Fields with several values, and with addresses, are filtered by one of them."""
+    """Fields with several values, and addresses, are filtered by one of them."""
     tiny, own, _ = cloud
     fixed = [{"subnet_id": "a", "ip_address": "10.0.0.1"}]
     port = {"id": "p1", "security_groups": ["x", "y"], "fixed_ips": fixed}
@@ -154,7 +154,7 @@ def test_ports_in_other_groups_are_rejected(cloud: Cloud) -> None:
 
 
 def test_filter_without_values_gives_nothing_and_makes_no_request(cloud: Cloud) -> None:
-    """A filter without a value is none, and everything would be listed."""
+    """Without the filter everything would be listed."""
     tiny, own, _ = cloud
     tiny.things["ports"] = [{"id": "p1", "network_id": "mine"}]
     assert own.network.listing("list ports", "/ports", "ports", only={"network_id": []}) == []
@@ -162,7 +162,7 @@ def test_filter_without_values_gives_nothing_and_makes_no_request(cloud: Cloud) 
 
 
 def test_users_of_a_pods_networks_are_unknown_if_foreign_rows_are_listed(cloud: Cloud) -> None:
-    """An operator's repair removes what is listed there."""
+    """An operator's repair removes what is listed here."""
     tiny, _, sessions = cloud
     port = {
         "id": "p1",
@@ -178,7 +178,7 @@ def test_users_of_a_pods_networks_are_unknown_if_foreign_rows_are_listed(cloud: 
 
 
 def test_long_filter_is_split_over_several_urls() -> None:
-    """Each fits into uWSGI's 4,096 bytes beside a long token; each value is in one."""
+    """Each fits uWSGI's 4,096 bytes with a long token, and each value is in one of them."""
     ids = [f"{n:036}" for n in range(200)]
     parts = list(in_urls({"network_id": ids, "project_id": PROJECT}))
     assert [i for part in parts for i in part["network_id"]] == ids

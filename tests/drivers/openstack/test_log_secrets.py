@@ -1,4 +1,4 @@
-"""What weft's processes write to their log, at the most talkative level: no key and no password."""
+"""weft's processes write no key and no password to their log, at any level."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from weft.model.errors import OutsideError
 def test_bodies_of_requests_and_answers_are_not_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A pod's keys in user data, Nova's password of a server, that of a rescue: none. Weft's own lines are there."""
+    """Keys in user data, Nova's password of a server, a rescue's password. weft's own lines are there."""
     start_log(ServeSettings(state=tmp_path, log_level="DEBUG"))
     caplog.set_level(logging.DEBUG)
     with tiny_cloud() as (tiny, text):
@@ -48,7 +48,7 @@ def test_bodies_of_requests_and_answers_are_not_logged(
 def test_secret_quoted_by_a_service_is_not_repeated(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, field: str, cut: bool
 ) -> None:
-    """Nova's schema quotes the value that it refuses, whole or its beginning; a debug page quotes the token too."""
+    """Nova's schema quotes the refused value, or its beginning; a debug page also quotes the token."""
     caplog.set_level(logging.DEBUG, logger="weft")
     secret = base64.b64encode(b"a key of the pod's controller that only its machine has" * 9).decode()
     with tiny_cloud() as (tiny, text):
@@ -57,7 +57,7 @@ def test_secret_quoted_by_a_service_is_not_repeated(
         sessions = Sessions("weft", [file])
         own = sessions.own()
         own.compute.ask("list servers", "GET", "/servers")
-        token = own.compute.signed_in_project()  # which is tiny's token
+        token = own.compute.signed_in_project()  # the tiny cloud's token
         said = f"Invalid input for field/attribute {field}. Value: {secret[: 300 if cut else None]}. Token {token}."
         for reply in (Reply(400, {"badRequest": {"code": 400, "message": said}}), Reply(500, said)):
             tiny.lies = [("POST /compute/servers", reply)]

@@ -35,7 +35,7 @@ def networks(wired: Wired) -> list[Resource]:
 
 
 def ports(wired: Wired, count: int) -> tuple[list[Resource], dict[str, str]]:
-    """Ports that are still to be made, and the ids of the network and subnet that they need."""
+    """Ports that don't exist yet, and the ids of the network and subnet that they need."""
     network = networks(wired)[0]
     ids = {network.key: str(wired.driver.create(wired.scope, [network], {})[network.key].id)}
     spec = SubnetSpec(network="network/rdma", cidr="10.78.0.0/24", gateway=False, dhcp=False)
@@ -59,7 +59,7 @@ def ports(wired: Wired, count: int) -> tuple[list[Resource], dict[str, str]]:
 
 
 def test_networks_whose_answer_was_lost_are_found_again(wired: Wired) -> None:
-    """The bulk creation raises, `find` sees both, and a second creation takes them instead of failing."""
+    """The bulk creation raises, `find` finds both, and a second creation succeeds with them."""
     wired.neutron.lose("POST", "/networks")
     with pytest.raises(TemporaryError):
         wired.driver.create(wired.scope, networks(wired), {})
@@ -70,7 +70,7 @@ def test_networks_whose_answer_was_lost_are_found_again(wired: Wired) -> None:
 
 
 def test_ports_whose_answer_was_lost_are_found_and_the_rest_created(wired: Wired) -> None:
-    """Three of five ports were made by a request whose answer was lost: creating all five makes two, in bulk."""
+    """A request for three of five ports lost its answer: creating all five makes only two, in bulk."""
     wanted, ids = ports(wired, 5)
     wired.neutron.lose("POST", "/ports")
     with pytest.raises(TemporaryError):
@@ -85,8 +85,9 @@ def test_ports_whose_answer_was_lost_are_found_and_the_rest_created(wired: Wired
 def test_one_lost_answer_of_several_bulk_requests_is_recovered(
     wired: Wired, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other requests' ports are known; those without an answer are found the next time: nothing is
-    created twice."""
+    """Ports of the other requests are known; those without an answer are found the next time, and none is created
+    twice.
+    """
     monkeypatch.setattr(neutron, "BATCH", 3)
     wanted, ids = ports(wired, 8)
     wired.neutron.lose("POST", "/ports")
@@ -100,8 +101,7 @@ def test_one_lost_answer_of_several_bulk_requests_is_recovered(
 
 
 def test_repeated_deletion_after_a_lost_answer_succeeds(wired: Wired) -> None:
-    """The deletion was done without an answer: the loop sees that it is gone, and asking again is no
-    error."""
+    """The loop finds the resource absent, and deleting again is no error."""
     wanted = networks(wired)
     wired.driver.create(wired.scope, wanted, {})
     for network in wired.driver.find(wired.scope, wanted, {}).values():
@@ -113,7 +113,7 @@ def test_repeated_deletion_after_a_lost_answer_succeeds(wired: Wired) -> None:
 
 
 def test_listing_that_fails_is_unknown_not_absent(wired: Wired) -> None:
-    """A 503 or a cut connection in `find` raises: it must not be mistaken for an empty cloud."""
+    """A 503 or a broken connection in `find` raises."""
     wired.neutron.lose("GET", "/networks")
     with pytest.raises(UnknownError):
         wired.driver.find(wired.scope, networks(wired), {})
@@ -124,7 +124,7 @@ def test_listing_that_fails_is_unknown_not_absent(wired: Wired) -> None:
 
 
 def test_mark_removed_by_the_tenant_is_restored(wired: Wired) -> None:
-    """What the cloud gave us the id of stays ours: the lost mark is a difference, update repairs it, delete removes."""
+    """A resource with a known id is weft's: the missing mark is a difference, update repairs it, delete removes it."""
     wanted = networks(wired)[:1]
     made = str(wired.driver.create(wired.scope, wanted, {})["network/rdma"].id)
     ids = {"network/rdma": made}
@@ -140,7 +140,7 @@ def test_mark_removed_by_the_tenant_is_restored(wired: Wired) -> None:
 
 
 def test_externally_added_rules_are_removed(wired: Wired) -> None:
-    """A rule of the tenant's own in the pod's group is a difference, and update makes the rules exact."""
+    """A tenant's rule in the pod's group is a difference, and update makes the rules exact."""
     wanted = [resource(wired, "security_group", SecurityGroupSpec(ssh_from=("192.0.2.0/24",)))]
     made = str(wired.driver.create(wired.scope, wanted, {})["security_group"].id)
     wired.tenant.network.create_security_group_rule(
@@ -154,7 +154,7 @@ def test_externally_added_rules_are_removed(wired: Wired) -> None:
 
 
 def test_hindrance_to_a_deletion_is_named(wired: Wired) -> None:
-    """A tenant's own port on the pod's network stays, and the error names it and its owner."""
+    """A tenant's own port on the pod's network stays; the error names it and its owner."""
     wanted, ids = ports(wired, 1)
     foreign = wired.tenant.network.create_port(
         network_id=ids["network/rdma"], name="my-own", device_owner="me:too"
@@ -168,15 +168,15 @@ def test_hindrance_to_a_deletion_is_named(wired: Wired) -> None:
 
 
 def test_listing_reads_all_pages(lab: Lab) -> None:
-    """A listing of one row a page has the same rows as one that fits on a page."""
+    """With one row on a page the listing has the same rows."""
     own = Sessions("weft", [lab.clouds_yaml]).own()
     whole = own.compute.listing("list flavors", "/flavors", "flavors")
     assert len(whole) > 1
     assert own.compute.listing("list flavors", "/flavors", "flavors", {"limit": 1}) == whole
 
 
-def test_another_project_is_never_touched(wired: Wired, lab: Lab) -> None:
-    """The same pod asked for in another project finds nothing there and removes nothing here."""
+def test_resources_in_another_project_are_neither_found_nor_removed(wired: Wired, lab: Lab) -> None:
+    """The same pod in another project finds nothing there and removes nothing here."""
     wanted = networks(wired)
     wired.driver.create(wired.scope, wanted, {})
     other = replace(wired.scope, project_id=str(connect(lab.clouds_yaml, "team-b").current_project_id))
@@ -186,7 +186,7 @@ def test_another_project_is_never_touched(wired: Wired, lab: Lab) -> None:
 
 
 def test_threads_share_one_token_per_project(lab: Lab) -> None:
-    """Sixteen calls at once sign in once: the token is one a project."""
+    """Sixteen calls at once sign in once."""
     sessions = Sessions("weft", [lab.clouds_yaml])
     project = str(connect_project(lab))
 
@@ -204,8 +204,7 @@ def connect_project(lab: Lab) -> str:
 
 
 def test_validated_token_is_cached_for_a_limited_time(lab: Lab) -> None:
-    """The second check of a token makes no request; one after the time asks again; a revoked one is refused
-    then."""
+    """A second check makes no request; one after the time does; a revoked token is refused then."""
     sessions = Sessions("weft", [lab.clouds_yaml])
     now = datetime.now(UTC)
     clock = [now]
@@ -219,7 +218,7 @@ def test_validated_token_is_cached_for_a_limited_time(lab: Lab) -> None:
 
 
 def test_every_role_of_the_lab_is_distinguished(lab: Lab) -> None:
-    """Member, reader and operator come out of Keystone with their own roles and projects."""
+    """Member, reader and operator have their own roles and projects."""
     identity = KeystoneIdentity(Sessions("weft", [lab.clouds_yaml]))
     found = {
         name: identity.check(str(connect(lab.clouds_yaml, name).auth_token))
@@ -232,5 +231,5 @@ def test_every_role_of_the_lab_is_distinguished(lab: Lab) -> None:
 
 
 def test_driver_serves_every_kind(wired: Wired) -> None:
-    """The driver serves every kind of the model but the fabric's partition and what is V-IPU's."""
+    """Except the fabric's partition and the kinds of V-IPU."""
     assert wired.driver.kinds == kinds_at(Home.CLOUD)

@@ -1,4 +1,4 @@
-"""Servers on machines: asked for once Nova can find them, and known to be gone by what Nova did last."""
+"""Servers on machines: requested once Nova can find the machine, and gone by Nova's last action."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Rig:
         return self.driver.create(SCOPE, [server(bare_metal, image)], {})["server/bm01"]
 
     def deployed(self, *lies: tuple[str, Reply], **node: Any) -> OnHost:
-        """What is on the machine, with a server of Nova's that has been deployed."""
+        """What is on the machine after Nova deployed a server on it."""
         node_row = {"uuid": NODE, "provision_state": "active", "instance_uuid": SERVER, **node}
         self.cloud.lies = [
             *lies,
@@ -110,7 +110,7 @@ NOT_YET = {
 
 @pytest.mark.parametrize("reply", NOT_YET.values(), ids=NOT_YET.keys())
 def test_new_machine_is_waited_for_in_placement(rig: Rig, reply: Reply) -> None:
-    """Asked now, its scheduler finds no valid host, and the server is broken."""
+    """If it were requested now the scheduler would find no valid host, and the server would be broken."""
     offer(rig, reply)
     outcome = rig.create()
     assert isinstance(outcome.error, NotYetError) and "Placement doesn't have it" in str(outcome.error)
@@ -141,7 +141,7 @@ def test_virtual_machine_hosts_are_left_to_the_scheduler(rig: Rig) -> None:
 
 
 def test_servers_on_a_machine_are_those_in_placement(rig: Rig) -> None:
-    """Nova lists with each machine the servers of all machines of its nova-compute."""
+    """For each machine Nova lists the servers of all machines of its nova-compute."""
     ids = {NODE: "hyper-1", OTHER: "hyper-2"}
     on = {"hyper-1": {SERVER: {}}, "hyper-2": {"srv-2": {}, "claim-3": {}}}
     every = [{"uuid": SERVER, "name": "one"}, {"uuid": "srv-2", "name": "two"}]
@@ -181,9 +181,9 @@ GONE = Reply(404, {"error_message": f"Node {NODE} could not be found."})
 
 @pytest.mark.parametrize(("lie", "why"), [(Reply(503, {}), "503"), (GONE, "not in Ironic")])
 def test_machine_whose_use_ironic_omits_is_unknown(rig: Rig, lie: Reply, why: str) -> None:
-    """Its adapters stay as they are; nothing says that its server runs on it, nor that it doesn't.
+    """Its adapters stay as they are, and whether its server runs isn't known.
 
-    Ironic answers 404 for what a user may not see, too, as when its rights were taken away by mistake.
+    Ironic also answers 404 for what a user may not see, as after a mistake in its rights.
     """
     seen = rig.deployed((AT, lie))
     assert [o.id for o in seen.occupants] == [SERVER] and why in seen.unknown and not seen.busy
@@ -202,7 +202,7 @@ def test_use_of_a_machine_is_known_while_nova_is_silent(rig: Rig, down: str, kno
     rig.facts._ids = {NODE: ("hyper-1",)} if known else {}
     seen = rig.deployed((down, Reply(503, {})), provision_state="rescuing")
     assert seen.busy == "Ironic has it in state rescuing"
-    assert bool(seen.unknown) is not (known and down == DOWN[0]), "else it isn't asked for"
+    assert bool(seen.unknown) is not (known and down == DOWN[0]), "Nova isn't asked about others"
     quiet = rig.deployed((down, Reply(503, {})), (AT, Reply(503, {})), provision_state="rescuing")
     assert quiet.unknown and not quiet.busy
 
@@ -212,7 +212,7 @@ GOING_BY_PROPERTIES = ["ramdisk", "site-ramdisk", "anaconda", "autodetect"]
 
 @pytest.mark.parametrize("interface", GOING_BY_PROPERTIES)
 def test_image_with_tenant_controlled_boot_properties_is_refused(rig: Rig, interface: str) -> None:
-    """Nova's driver gives Ironic an image's id, and Ironic reads its kernel_id with the rights of Nova's user."""
+    """Nova's driver gives Ironic only the image's id, and Ironic reads its kernel_id with the rights of Nova's user."""
     image = {
         "id": IMAGE,
         "name": f"mine-{interface}",
@@ -247,7 +247,7 @@ DEPLOYED: dict[str, tuple[dict[str, str], bool]] = {
 def test_deployed_image_is_checked_after_any_deployment(
     rig: Rig, image: dict[str, str], settled: bool, source: str
 ) -> None:
-    """A tenant rebuilds its server with an image of its own, which was never checked."""
+    """A tenant may rebuild its server with an image that was never checked."""
     rig.cloud.lies = []
     read = (f"GET /image/images/{IMAGE}", Reply(200, {"id": IMAGE, "status": "active", **image}))
     info = {source: IMAGE, "project_id": TENANT}
@@ -256,16 +256,20 @@ def test_deployed_image_is_checked_after_any_deployment(
     assert (seen.busy, seen.unknown) == ("" if settled else said, "")
     switched = {**info, "deploy_interface": "ramdisk"}
     assert rig.deployed(read, deploy_interface="direct", instance_info=switched).busy == seen.busy
-    assert not rig.deployed(read, deploy_interface="direct", instance_info=info).busy, "its disk was written"
+    assert not rig.deployed(read, deploy_interface="direct", instance_info=info).busy, (
+        "the image was written to its disk"
+    )
 
 
 def test_server_with_a_no_longer_visible_image_is_not_settled(rig: Rig) -> None:
-    """Else its tenant would delete it once the machine has booted."""
+    """Else its tenant could hide the image once the machine has booted."""
     gone = (f"GET /image/images/{IMAGE}", Reply(404, f"No image found with ID {IMAGE}"))
     info = {"original_image_source": IMAGE, "project_id": TENANT}
     seen = rig.deployed(gone, deploy_interface="ramdisk", instance_info=info)
     assert IMAGE in seen.busy and not seen.unknown
-    assert rig.deployed(deploy_interface="ramdisk", instance_info={}).busy, "nor one that Ironic doesn't tell"
+    assert rig.deployed(deploy_interface="ramdisk", instance_info={}).busy, (
+        "nor with an image that Ironic doesn't show"
+    )
 
 
 @pytest.mark.parametrize(
@@ -279,7 +283,7 @@ def test_unreadable_image_makes_the_machine_unknown(rig: Rig, lie: Reply) -> Non
 
 
 def test_allocation_of_a_device_alone_is_on_the_host(rig: Rig) -> None:
-    """PCI devices and bandwidths may be resource providers of their own, below the host's."""
+    """PCI devices and bandwidths may be resource providers of their own below the host's."""
     row = {
         "id": "root-9",
         "hypervisor_hostname": "gpu09",
@@ -301,18 +305,22 @@ def test_allocation_of_a_device_alone_is_on_the_host(rig: Rig) -> None:
     assert not seen.unknown
     rig.cloud.asked.clear()
     rig.facts.on_hosts(["gpu09"])
-    assert of not in rig.cloud.asked, "which they are is known for a while"
+    assert of not in rig.cloud.asked, "the host's devices are cached for a while"
     rig.cloud.lies[-1] = (f"{of}/pci-9/allocations", Reply(404, {"errors": [{"status": 404}]}))
-    assert rig.facts.on_hosts(["gpu09"])["gpu09"].unknown, "a device that is gone says nothing"
+    assert rig.facts.on_hosts(["gpu09"])["gpu09"].unknown, "a device that is gone proves nothing"
     rig.cloud.children = {}
-    assert not rig.facts.on_hosts(["gpu09"])["gpu09"].unknown, "and is read again"
+    assert not rig.facts.on_hosts(["gpu09"])["gpu09"].unknown, "the devices are read again"
     rig.cloud.lies.append((of, Reply(200, {"resource_providers": []})))
     rig.facts._consumers.forget(["root-9"])
     assert "doesn't list root-9" in rig.facts.on_hosts(["gpu09"])["gpu09"].unknown
 
 
 def ended(rig: Rig, *events: tuple[str, str, str]) -> Ended:
-    """Args: events: name, result, end of each, oldest first, each of an action of its own."""
+    """How the server ended.
+
+    Args:
+        events: name, result and end of each, oldest first, each of an action of its own.
+    """
     path = f"GET /compute/servers/{SERVER}/os-instance-actions"
     about = {"instance_uuid": SERVER}
     actions = [{**about, "request_id": f"req-{n}", "start_time": at} for n, (_, _, at) in enumerate(events)]
@@ -325,7 +333,7 @@ def ended(rig: Rig, *events: tuple[str, str, str]) -> Ended:
 
 
 def test_power_notice_after_the_end_does_not_show_a_server_alive(rig: Rig) -> None:
-    """As seen in the lab: the machine is switched on for its cleaning after its server was terminated."""
+    """As on the lab: the machine is switched on for its cleaning after its server was terminated."""
     made = ("compute__do_build_and_run_instance", "Success", "2026-11-23T01:00:30.000000")
     over = ("compute_terminate_instance", "Success", "2026-11-23T01:03:00.000000")
     power = ("compute_power_update", "Success", "2026-11-23T01:03:02.000000")
@@ -336,8 +344,8 @@ def test_power_notice_after_the_end_does_not_show_a_server_alive(rig: Rig) -> No
 
 
 @pytest.mark.parametrize(("state", "instance"), [("available", None), ("active", OTHER)])
-def test_server_unknown_to_ironic_does_not_run(rig: Rig, state: str, instance: str | None) -> None:
-    """Its database was restored from a backup: the machine may be deployed for someone else at any moment."""
+def test_server_unknown_to_ironic_has_not_ended(rig: Rig, state: str, instance: str | None) -> None:
+    """Ironic's database was restored from a backup, so the machine may be deployed for another server at any moment."""
     assert rig.deployed().busy == ""
     seen = rig.deployed(provision_state=state, instance_uuid=instance)
     assert seen.busy == f"Ironic has instance {instance or 'none'} on it, and Nova server {SERVER}"

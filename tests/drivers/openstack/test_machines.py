@@ -1,4 +1,4 @@
-"""Machines in Ironic: taken free, given back clean, even if others write their marks."""
+"""Machines in Ironic: taken when free, given back when clean, even if others write their marks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_machine_is_taken_used_cleaned_and_given_back_with_its_record(rig: Rig) 
     assert rig.see(taken).status is Status.SETTLED
     rig.use()
     assert rig.see(taken).status is Status.SETTLED
-    assert isinstance(rig.give_back(taken), NotYetError)  # it has its server still
+    assert isinstance(rig.give_back(taken), NotYetError)  # it still has its server
     rig.empty("cleaning")
     assert rig.see(taken).status is Status.PENDING
     assert isinstance(rig.give_back(taken), NotYetError)
@@ -69,8 +69,7 @@ def test_machine_that_is_not_free_is_not_taken(rig: Rig, change: dict[str, objec
 
 @pytest.mark.parametrize("lasting", [True, False])
 def test_ironic_lock_is_not_reported_as_an_error(rig: Rig, lasting: bool) -> None:
-    """Ironic locks a node briefly, such as for its power state: the request is repeated, and no failure is
-    reported."""
+    """Ironic locks a node briefly, as for its power state; the request is repeated."""
     locked = Reply(409, {"error_message": f"Node {NODE} is locked by host ironic1, please retry"})
     rig.node["reservation"] = "ironic1" if lasting else None
     rig.ironic.lies = [] if lasting else [(f"PATCH /baremetal/v1/nodes/{NODE}", locked)]
@@ -111,7 +110,7 @@ def test_ironic_states_map_to_statuses(rig: Rig, change: dict[str, object], stat
 def test_temporary_hindrance_is_waited_for_with_an_alarm(
     rig: Rig, change: dict[str, object], why: str
 ) -> None:
-    """Nothing is wrong with what was asked: the pod doesn't fail by it, and its server isn't replaced."""
+    """The pod doesn't fail because of it, and its server isn't replaced."""
     before = dict(rig.node)
     rig.node.update(change)
     with pytest.raises(TemporaryError, match=why) as caught:
@@ -137,7 +136,7 @@ def test_temporary_hindrance_is_waited_for_with_an_alarm(
 
 def test_machine_with_another_sites_mark_is_not_offered(rig: Rig) -> None:
     rig.take()
-    assert rig.facts.hosts()[NODE] == "up", "it is this site's pod's, whatever it does"
+    assert rig.facts.hosts()[NODE] == "up", "a machine of this site's pod stays listed"
     rig.node.update(extra={"weft": replace(SCOPE, site="elsewhere").mark(MACHINE.key).text()})
     assert rig.facts.hosts()[NODE] == "marked as site elsewhere's"
 
@@ -156,7 +155,7 @@ def test_worker_that_lost_its_pod_while_reading_takes_nothing(rig: Rig) -> None:
 
 
 def test_late_worker_leaves_the_next_pods_mark(rig: Rig) -> None:
-    """While it reads, another worker gives the machine back, and the next pod takes it."""
+    """While it reads, another worker gives the machine back and the next pod takes it."""
     taken = rig.take()
     theirs = {"weft": OTHER.mark(MACHINE.key).text()}
     rig.ironic.asides = [(f"GET /baremetal/v1/nodes/{NODE}/history", lambda: rig.node.update(extra=theirs))]
@@ -173,11 +172,11 @@ def test_next_pods_machine_is_not_touched_by_the_first_pod(rig: Rig) -> None:
     assert rig.give_back(first) is None
     assert rig.see(second, OTHER).status is Status.SETTLED
     rig.use()
-    assert rig.see(first).there, "it is in use: who gave it back doesn't look any more"
+    assert rig.see(first).there, "it is in use, so the first pod has given it back"
 
 
 def test_mark_written_by_the_tenant_is_corrected_and_proves_nothing(rig: Rig) -> None:
-    """A lessee's members may write `extra`: the machine is the pod's by its id until it is free and clean."""
+    """A lessee's members may write `extra`; by its id the machine is the pod's until it is free and clean."""
     taken = rig.take()
     rig.use()
     theirs = {"weft": OTHER.mark(MACHINE.key).text()}
@@ -197,11 +196,11 @@ def test_mark_written_by_the_tenant_is_corrected_and_proves_nothing(rig: Rig) ->
     seen = rig.see(taken)
     assert seen.status is Status.ABSENT
     assert "with another mark; cleaned from 2026-11-22T21:30:00" in seen.reason
-    assert rig.node["extra"] == theirs, "it may be the next pod's by now"
+    assert rig.node["extra"] == theirs, "it may belong to the next pod by now"
 
 
 def test_mark_written_during_the_proof_of_absence_is_detected(rig: Rig) -> None:
-    """A lost worker wrote it: its request arrives after the machine was read without a mark."""
+    """By a lost worker, whose request arrives after the machine was read without a mark."""
     ours = {"weft": SCOPE.mark(MACHINE.key).text()}
     rig.ironic.asides = [("GET /baremetal/v1/conductors", lambda: rig.node.update(extra=ours))]
     with pytest.raises(UnknownError, match="a moment ago"):
@@ -222,7 +221,7 @@ def test_audit_finds_marked_machines_and_gives_back_only_clean_ones(rig: Rig) ->
 
 
 def test_machine_in_rescue_is_neither_broken_nor_given_back(rig: Rig) -> None:
-    """Its tenant asked for it, and ends it: no one has to act."""
+    """Its tenant started the rescue and ends it, so no operator must act."""
     taken = rig.take()
     rig.use()
     rig.node.update(provision_state="rescue")
@@ -240,14 +239,15 @@ THEIRS = "77777777777777777777777777777777"
     ("field", "said"), [("owner", "owned by project 7777"), ("lessee", "leased to project 7777")]
 )
 def test_machine_others_may_act_on_is_not_free(rig: Rig, field: str, said: str) -> None:
-    """By Ironic's default policy an owner's members rescue it, read its console and write its BMC's address, and a
-    lessee's switch it off, whichever pod it is in."""
+    """By Ironic's default policy an owner's members may rescue it, read its console and change its BMC's address,
+    and a lessee's may switch it off, whichever pod it belongs to.
+    """
     rig.node[field] = THEIRS
     with pytest.raises(TemporaryError, match=said) as refused:
         rig.take()
     assert refused.value.alarming and said in rig.facts.hosts()[NODE]
     assert said in rig.facts.seen_machines()[NODE].others
-    rig.node[field] = PROJECT  # weft's own, in this cloud
+    rig.node[field] = PROJECT  # weft's own project in this cloud
     assert rig.facts.seen_machines()[NODE].others == ""
     taken = rig.take()
     rig.node[field] = THEIRS
@@ -258,13 +258,13 @@ def test_machine_others_may_act_on_is_not_free(rig: Rig, field: str, said: str) 
 
 
 def test_pod_reports_that_others_may_act_on_its_machine(rig: Rig) -> None:
-    """Its own tenant may be the lessee, as Ironic makes it by default while it has the machine, but never the owner."""
+    """Its tenant may be the lessee, as Ironic makes it by default while it has the machine, but not the owner."""
     scope = replace(SCOPE, project_id=THEIRS)
     taken = rig.take(scope)
     rig.use()
     rig.node["lessee"] = THEIRS
     assert rig.see(taken, scope).status is Status.SETTLED
-    assert "leased" in rig.facts.seen_machines()[NODE].others, "the audit tells it all the same"
+    assert "leased" in rig.facts.seen_machines()[NODE].others, "the audit still reports it"
     for node in ({"lessee": "8" * 32, "owner": None}, {"lessee": None, "owner": THEIRS}):
         rig.node.update(node)
         seen = rig.see(taken, scope)
@@ -273,7 +273,7 @@ def test_pod_reports_that_others_may_act_on_its_machine(rig: Rig) -> None:
 
 
 def test_operators_projects_may_own_machines(rig: Rig, tmp_path: Path) -> None:
-    """What a project's administrator enrolls is that project's: so the site lists those of operators alone."""
+    """A machine belongs to the project whose administrator enrolled it, so the site lists only operators' projects."""
     rig.node["owner"] = THEIRS
     with strictly(rig, tmp_path, Demands(owners=frozenset({THEIRS}))) as listed:
         taken = listed.take()

@@ -39,7 +39,7 @@ from weftlab.switches.labsite import lab_ovs
 pytestmark = pytest.mark.cloud
 VLAN, ADDRESS, SUBNET = 1234, "10.9.0.7", IPv4Network("10.9.0.0/24")
 DOOR_ADDRESS = str(SUBNET[-2])
-"""Address of the machine that is let into the VLAN (`Door.into`)."""
+"""Address of the machine that is put in the VLAN (`Door.into`)."""
 RESCUING: Sections = {
     "DEFAULT": {"enabled_rescue_interfaces": "agent"},
     "agent": {"require_tls": False},
@@ -63,7 +63,7 @@ def ironic() -> Generator[RealIronic]:
 
 
 def enrolled(ironic: RealIronic) -> None:
-    """Its node, cleaned once; Neutron isn't there, so this test is who sets its switch port."""
+    """Enroll and clean the node once. Without Neutron the test sets its switch port."""
     name, password = secret_path(ironic.layout).read_text().split()
     bmc = {"address": ironic.layout.url("bmc"), "system_id": f"/redfish/v1/Systems/{ironic.node}"}
     bmc |= {"username": name, "password": password, "verify_ca": "false"}
@@ -95,7 +95,7 @@ def deployed(ironic: RealIronic, key: Path) -> None:
 
 
 def networks() -> dict[str, Any]:
-    """As Neutron would have them."""
+    """The networks as Neutron would describe them."""
     fixed = [{"subnet_id": "s", "ip_address": ADDRESS}]
     subnet = {"ip_version": 4, "enable_dhcp": False, "cidr": str(SUBNET), "gateway_ip": None}
     return network_data(
@@ -112,7 +112,7 @@ def running(ironic: RealIronic) -> list[int]:
 
 
 def with_console(ironic: RealIronic) -> tuple[str, int]:
-    """Where its serial console is."""
+    """The address of its serial console, once it is on."""
     path = f"nodes/{ironic.node}/states/console"
     ironic.ask("PUT", path, {"enabled": True})
     console = wait_for(lambda: ironic.ask("GET", path)["console_info"], "its console is on")
@@ -156,7 +156,7 @@ def test_machine_boots_accepts_a_login_resets_and_is_cleaned(ironic: RealIronic,
 
 
 def login(ironic: RealIronic, folder: Path, password: str, command: str) -> subprocess.CompletedProcess[str]:
-    """As `rescue`, with a password, from the tenant's VLAN."""
+    """Log in as `rescue` with a password, from the tenant's VLAN."""
     asked = folder / "password"
     asked.write_text(f"#!/bin/sh\necho '{password}'\n")
     asked.chmod(0o700)
@@ -180,7 +180,7 @@ def login(ironic: RealIronic, folder: Path, password: str, command: str) -> subp
 def test_tenant_logs_in_to_the_rescue_system_with_the_shown_password(
     ironic: RealIronic, tmp_path: Path
 ) -> None:
-    """It finds its disk as it left it, no one else gets in, and its own system comes back after that."""
+    """It finds its disk unchanged, no one else can log in, and its own system boots afterwards."""
     ovs, key, server = lab_ovs(ironic.layout), make_key(tmp_path), f"{INSTANCE}@{ironic.node}"
     enrolled(ironic)
     deployed(ironic, key.with_suffix(".pub"))
@@ -193,7 +193,7 @@ def test_tenant_logs_in_to_the_rescue_system_with_the_shown_password(
         undo.enter_context(door.into(Guests(VLAN, SUBNET, {})))
         door.awaited(ADDRESS, f"echo {SECRET.decode()} > /dev/vda; sync", PATIENCE)
         assert login(ironic, tmp_path, "", "true").returncode == 255
-        # Neutron's would be that of Ironic's network for rescues, which this machine has none of.
+        # with Neutron it would be in Ironic's network for rescues, which this machine doesn't have
         change = {"op": "add", "path": "/network_data", "value": networks()}
         ironic.ask("PATCH", f"nodes/{ironic.node}", [change])
         with agent_route(ovs.space(DOOR), DOOR_ADDRESS, ADDRESS, ironic.url):
@@ -208,7 +208,7 @@ def test_tenant_logs_in_to_the_rescue_system_with_the_shown_password(
             )
         assert login(ironic, tmp_path, password, "head -c 22 /dev/vda").stdout.encode() == SECRET
         assert login(ironic, tmp_path, f"{password}x", "true").returncode == 255
-        assert door.run(ADDRESS, "true").returncode == 255, "its key is the server's"
+        assert door.run(ADDRESS, "true").returncode == 255, "it has the server's own host key"
         assert facts.act(PROJECT, server, Action.UNRESCUE, unfenced) is None
         ironic.await_state("active")
         assert door.awaited(ADDRESS, "hostname", PATIENCE) == "train-bm01"

@@ -1,4 +1,4 @@
-"""Machines come back only with the record of a cleaning, and with the site's firmware."""
+"""Machines are given back only with the record of a cleaning, and with the site's firmware."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ def test_machine_without_a_whole_cleaning_since_its_use_is_kept(
     assert isinstance(error, TemporaryError) and not isinstance(error, NotYetError)
     assert rig.see(taken).there
     del rig.node["extra"]
-    assert rig.see(taken).there, "taking its mark off by hand makes nothing clean"
+    assert rig.see(taken).there, "removing its mark by hand doesn't make it clean"
 
 
 def test_cleaning_from_before_the_pod_does_not_count_even_without_recorded_steps(rig: Rig) -> None:
-    """`record_step_flows_in_history` was turned off: the machine is used and, perhaps, cleaned without a word."""
+    """`record_step_flows_in_history` was switched off, so later use and cleaning leave no record."""
     taken = rig.take()
     rig.node.update(provision_state="active", instance_uuid="srv-1", power_state="power on")
     rig.empty()
@@ -83,7 +83,7 @@ def test_cleaning_from_before_the_pod_does_not_count_even_without_recorded_steps
 
 
 def test_ironic_restored_from_a_backup_proves_nothing_about_later_use(rig: Rig, tmp_path: Path) -> None:
-    """It shows the machine as it was: free, and cleaned, by a record that was true then."""
+    """It shows the machine as it was: free and cleaned, with a record that was true then."""
     memory = Remembered()
     with strictly(rig, tmp_path, Demands(), memory) as one:
         backup = copy.deepcopy((one.node, one.ironic.history[NODE]))
@@ -113,8 +113,9 @@ def test_taken_but_unused_machine_is_still_clean(rig: Rig, tmp_path: Path) -> No
 
 
 def test_cleaning_without_a_demanded_step_does_not_count(rig: Rig, tmp_path: Path) -> None:
-    """Metadata is wiped and the disks aren't, or the BIOS wasn't reset: it is kept until a cleaning did all
-    of it."""
+    """Metadata was erased and the disks weren't, or the BIOS wasn't reset: it is kept until a cleaning did all
+    steps.
+    """
     taken = rig.take()
     rig.use()
     rig.empty()
@@ -146,7 +147,7 @@ def test_cleaning_without_a_demanded_step_does_not_count(rig: Rig, tmp_path: Pat
 def test_machine_without_its_target_arrays_is_neither_taken_nor_given_back(
     rig: Rig,
 ) -> None:
-    """They were deleted in a cleaning that didn't make them again. What a RAID controller has is another's affair."""
+    """A cleaning deleted them and didn't create them again. Arrays of a RAID controller aren't checked here."""
     array = {"raid_level": "1", "size_gb": 200, "controller": "software"}
     taken = rig.take()
     rig.use()
@@ -192,7 +193,7 @@ BIOS = [{"name": "SriovGlobalEnable", "value": "Enabled"}, {"name": "BootMode", 
 def test_machine_with_disallowed_firmware_is_kept(
     rig: Rig, tmp_path: Path, hardware: dict[str, list[dict[str, object]]], why: str
 ) -> None:
-    """A tenant with root has flashed it: erased disks don't help."""
+    """A tenant with root can flash it, and erasing disks doesn't help."""
     taken = rig.take()
     rig.use()
     rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
@@ -238,7 +239,7 @@ NIC = {"component": "nic:NIC.Slot.1", "initial_version": "28.39.1002"}
     ("now", "flashed", "why"),
     [
         ("28.39.1002", None, ""),
-        # Ironic records any change that it reads there, no matter who flashed it.
+        # Ironic records every change that it reads there, whatever flashed it
         ("66.6.6666", "66.6.6666", "firmware of nic:NIC.Slot.1 is 66.6.6666"),
         ("66.6.6666", None, "firmware of nic:NIC.Slot.1 is 66.6.6666; it was 28.39.1002 at the enrolment"),
         ("66.6.6666", "28.43.2566", "firmware of nic:NIC.Slot.1 is 66.6.6666"),
@@ -248,7 +249,7 @@ NIC = {"component": "nic:NIC.Slot.1", "initial_version": "28.39.1002"}
 def test_unlisted_firmware_must_equal_that_of_the_enrolment(
     rig: Rig, tmp_path: Path, now: str | None, flashed: str | None, why: str
 ) -> None:
-    """What is listed may be any listed version."""
+    """A listed component may have any of its listed versions."""
     taken = rig.take()
     rig.use()
     rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
@@ -263,7 +264,7 @@ def test_unlisted_firmware_must_equal_that_of_the_enrolment(
 
 
 def test_unread_firmware_does_not_count_as_unchanged(rig: Rig, tmp_path: Path) -> None:
-    """A node with `no-firmware`, or a BMC without an inventory of it."""
+    """A node with `no-firmware`, or a BMC without a firmware inventory."""
     taken = rig.take()
     rig.use()
     rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
@@ -296,9 +297,9 @@ def test_cleaning_steps_are_watched_while_it_runs(rig: Rig) -> None:
     )
     assert seen.changed == rig.node["provision_updated_at"]
     rig.node.update(target_provision_state="manageable")
-    assert not rig.facts.seen_machines()[NODE].automated, "an operator's own cleaning"
+    assert not rig.facts.seen_machines()[NODE].automated, "a cleaning by an operator"
     for hidden in ({"clean_steps": None}, {"content": "** Redacted **"}, None, {"clean_steps": [{}]}):
         rig.node.update(driver_internal_info=hidden)
         assert rig.facts.seen_machines()[NODE].plan is None
     rig.node.update(driver_internal_info={"clean_steps": [{**STEPS[0], "execute_on_child_nodes": True}]})
-    assert rig.facts.seen_machines()[NODE].plan == (), "another machine's disks"
+    assert rig.facts.seen_machines()[NODE].plan == (), "disks of another machine"

@@ -1,4 +1,4 @@
-"""Whatever Ironic answers of machines: late, lost, empty, in pages, in another shape, without conductors."""
+"""Ironic's answers about machines: late, lost, empty, in pages, in another shape, without conductors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_machine_deleted_by_hand_is_never_clean(rig: Rig) -> None:
 
 
 def test_without_a_live_conductor_nothing_is_absent(rig: Rig) -> None:
-    """What the API shows is then as old as the last one."""
+    """The API then shows what the last conductor wrote."""
     taken = rig.take()
     assert rig.give_back(taken) is None
     rig.ironic.conductors[0]["alive"] = False
@@ -97,7 +97,7 @@ def test_use_of_a_machine_is_the_same_in_both_listings(rig: Rig, state: str) -> 
 
 
 def test_last_changed_machines_are_read_in_one_answer(rig: Rig) -> None:
-    """A rebuild of the machine that was enrolled last, and deployed first, of three hundred."""
+    """Of three hundred machines, a rebuild of the one that was enrolled last and deployed first."""
     rig.use()
     ids = [f"{n:08x}-0000-4000-8000-000000000001" for n in range(300)]
     for n, id_ in enumerate(ids):
@@ -129,7 +129,7 @@ def test_answer_without_nodes_makes_the_use_of_all_machines_unknown(rig: Rig) ->
 
 
 def test_unlisted_machine_is_read_individually(rig: Rig) -> None:
-    """A node that was deleted, or that weft's user may no longer see: its server may run or not."""
+    """The node was deleted or weft may not see it any more, so its server may run or not."""
     rig.use()
     rig.ironic.lies = [("GET /baremetal/v1/nodes", Reply(200, {"nodes": [{"uuid": "another"}]}))]
     assert rig.facts.seen_machines()[NODE] == SeenMachine(use="Ironic doesn't list it")
@@ -137,7 +137,7 @@ def test_unlisted_machine_is_read_individually(rig: Rig) -> None:
 
 @pytest.mark.parametrize("missing", ["instance_uuid", "maintenance", "console_enabled", "owner", "lessee"])
 def test_node_with_missing_fields_is_neither_given_back_nor_taken(rig: Rig, missing: str) -> None:
-    """Without the field it would look as if there were no server, no console, or no other owner."""
+    """Without the field it would look as if there were no server, console or other owner."""
     taken = rig.take()
     part = {name: value for name, value in rig.node.items() if name != missing}
     rig.ironic.lies = [(f"GET /baremetal/v1/nodes/{NODE}", Reply(200, part))]
@@ -165,7 +165,7 @@ def test_node_with_missing_fields_is_neither_given_back_nor_taken(rig: Rig, miss
     ],
 )
 def test_malformed_node_is_unfit_without_affecting_others(rig: Rig, missing: str) -> None:
-    """Orders of all others, servers of Nova included, go on."""
+    """Orders of other machines, and of Nova's hosts, continue."""
     odd = {k: v for k, v in rig.node.items() if k != missing} | {"traits": 7, "properties": "none"}
     rig.ironic.nodes["odd"] = {**odd, "uuid": "odd"} if missing != "uuid" else odd
     hosts = OpenStackFacts(rig.facts._sessions, machines=[NODE, "odd"], site="lab").hosts()
@@ -175,7 +175,7 @@ def test_malformed_node_is_unfit_without_affecting_others(rig: Rig, missing: str
 
 
 def test_conductor_of_another_group_does_not_count(rig: Rig) -> None:
-    """It is alive, and what Ironic says of the machine is what it was."""
+    """It is alive, but what Ironic says of the machine is old."""
     taken = rig.take()
     assert rig.give_back(taken) is None
     rig.node["conductor_group"] = "hall2"

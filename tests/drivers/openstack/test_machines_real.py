@@ -1,4 +1,4 @@
-"""The driver of machines against a real Ironic, whose history and states it relies on."""
+"""The driver of machines against a real Ironic, on whose history and states it relies."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Rig:
     machine: Resource
     enrollment: Enrollment
     stricter: OpenStackDriver
-    """Driver of a site that demands another version of the BIOS."""
+    """A driver with a site that demands another version of the BIOS."""
     jealous: OpenStackDriver
-    """Driver of a site that demands the firmware of the enrolment."""
+    """A driver with a site that demands the firmware of the enrolment."""
 
     def enroll(self, again: bool = False, dry: bool = False) -> Inspected:
         given = read_input(self.ironic.layout.site_path, list_of(self.ironic))
@@ -78,12 +78,12 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 
 @pytest.fixture(scope="module")
 def enrolled(rig: Rig) -> None:
-    """Pods can have its machine, whichever tests have run before."""
+    """Enroll its machine, so that pods can have it, whichever tests ran before."""
     assert rig.enroll().state == "available"
 
 
 def test_machine_unlike_the_site_is_not_fully_enrolled(rig: Rig) -> None:
-    """From a wrong GUID, corrected in the site, to a machine that pods can have; once more changes nothing."""
+    """From a wrong GUID, corrected in the site, to an available machine; repeating it changes nothing."""
     assert rig.enroll(dry=True).differences == ("Ironic doesn't have it",)
     found = rig.ironic.layout.data / "inspections" / f"{rig.ironic.node}.json"
     right = found.read_text()
@@ -149,7 +149,7 @@ def test_failed_cleaning_keeps_the_machine_until_one_succeeds(rig: Rig) -> None:
 @pytest.mark.usefixtures("enrolled")
 @pytest.mark.nightly(reason="a minute each; by day on a fake Ironic")
 def test_changed_bios_keeps_the_machine_until_it_is_restored(rig: Rig) -> None:
-    """Ironic reads it from the BMC at the end of the cleaning, which itself changes no setting."""
+    """Ironic reads it from the BMC at the end of the cleaning, which changes no setting."""
     taken = rig.take()
     rig.ironic.deploy()
     rig.ironic.set_bios(SecureBootStatus="Disabled")
@@ -172,7 +172,7 @@ def test_changed_bios_keeps_the_machine_until_it_is_restored(rig: Rig) -> None:
 @pytest.mark.usefixtures("enrolled")
 @pytest.mark.nightly(reason="a minute each; by day on a fake Ironic")
 def test_skipped_cleaning_does_not_count_and_flashed_firmware_is_found(rig: Rig) -> None:
-    """Ironic reads versions from the BMC at the end of each cleaning, and remembers those of the enrolment."""
+    """Ironic reads versions from the BMC at the end of each cleaning, and keeps those of the enrolment."""
     taken = rig.take()
     rig.ironic.ask(
         "PATCH",

@@ -1,4 +1,4 @@
-"""Answers with one field of another shape: what a cloud says may be unknown, and is never an exception of Python's."""
+"""Answers with one field of another shape: weft may call them unknown, and never raises an exception of Python's."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ DAMAGES = (GONE, "x")
 
 
 def places(value: object, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The way to each field, and to each list's first entry."""
+    """The path of each field, and of each list's first entry."""
     parts: Any = (
         value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
     )
@@ -116,7 +116,7 @@ def damaged(body: Any, place: tuple[Any, ...], damage: object) -> Any:
 def cloud(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[OpenStackFacts, OpenStackDriver, Callable[[], None]]]:
-    """And what restores its things."""
+    """Facts and driver of a cloud, and a function that restores its contents."""
     with tiny_cloud() as (tiny, text):
         file = tmp_path_factory.mktemp("tiny") / "clouds.yaml"
         file.write_text(text)
@@ -128,12 +128,12 @@ def cloud(
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_damaged_answer_is_an_error_of_wefts(
+def test_damaged_answer_raises_only_errors_of_weft(
     cloud: tuple[OpenStackFacts, OpenStackDriver, Callable[[], None]],
     name: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Otherwise it would be a defect in the middle of a visit, and a release that nothing ends."""
+    """Any other exception would be a defect in the middle of a visit, and could keep a release from ending."""
     facts, driver, restore = cloud
     honest, call = service._answer, CALLS[name]  # pyright: ignore[reportPrivateUsage] - between both
     heard: list[Any] = []
@@ -145,7 +145,7 @@ def test_damaged_answer_is_an_error_of_wefts(
         return replace(found, body=lie[0][1]) if lie and lie[0][0] == len(heard) - 1 else found
 
     monkeypatch.setattr(service, "_answer", answer)
-    for _ in range(2):  # the second one without what is asked once
+    for _ in range(2):  # record the second call, which doesn't ask what is asked only once
         restore()
         heard.clear()
         call(facts, driver)

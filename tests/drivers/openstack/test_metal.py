@@ -1,5 +1,6 @@
-"""Servers straight through Ironic: one instance on one machine, whatever is lost, late, duplicated, or
-someone else's."""
+"""Servers through Ironic without Nova: one instance on one machine, whatever is lost, late, duplicated or
+another's.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ def test_machine_is_assigned_connected_deployed_and_torn_down(rig: Rig) -> None:
         f"PUT {AT}/states/provision",
     ]
     info = rig.node["instance_info"]
-    assert info["image_source"] == "image-1" and "project_id" not in info, "the tenant becomes no lessee"
+    assert info["image_source"] == "image-1" and "project_id" not in info, (
+        "the tenant doesn't become the lessee"
+    )
     (sent,) = rig.ironic.provisioned
     assert sent["target"] == "active"
     drive = sent["configdrive"]
@@ -56,7 +59,7 @@ def test_machine_is_assigned_connected_deployed_and_torn_down(rig: Rig) -> None:
     assert (seen.status, seen.differences, seen.facts["status"]) == (Status.SETTLED, (), "ACTIVE")
     assert rig.delete(server) is None
     assert rig.see(server).status is Status.PENDING
-    assert rig.delete(server) is None, "twice is once"
+    assert rig.delete(server) is None, "a second deletion changes nothing"
     rig.ironic.torn_down(NODE)
     proof = rig.see(server)
     assert proof.status is Status.ABSENT
@@ -66,7 +69,7 @@ def test_machine_is_assigned_connected_deployed_and_torn_down(rig: Rig) -> None:
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("lost", ["before", "after"])
 def test_any_lost_answer_leaves_one_instance_deployed_once(rig: Rig, step: str, lost: str) -> None:
-    """`before`: the request never arrived. `after`: it took effect. Either way the loop asks again."""
+    """`before`: the request didn't arrive; `after`: it took effect. In both cases the loop asks again."""
     rig.take()
     pattern = STEPS[step]
     if lost == "before":
@@ -115,7 +118,7 @@ def test_undeployed_instance_is_removed(rig: Rig) -> None:
 
 
 def test_quicker_competitor_keeps_the_machine(rig: Rig) -> None:
-    """Someone's Nova takes the node between weft's look and its change: Ironic answers 409."""
+    """Another Nova takes the node between weft's look and its change, so Ironic answers 409."""
     rig.take()
     theirs = "77777777-0000-4000-8000-000000000000"
 
@@ -168,7 +171,9 @@ def test_ports_left_by_another_are_detached_before_it_is_deployed(rig: Rig) -> N
 
 
 def test_port_without_an_adapter_of_its_own_takes_no_rails(rig: Rig) -> None:
-    """Management and rails may be on one physical network: Ironic takes the first that is free for a port without."""
+    """If management and rails are on one physical network, Ironic uses the first free port for a port without an
+    adapter.
+    """
     rig.take()
     rail, boot = rig.ironic.ports[1], {"uuid": "nic-boot", "node_uuid": NODE, "address": "02:00:00:00:b0:09"}
     rig.ironic.ports = [rail, boot]
@@ -193,7 +198,7 @@ def test_failed_deployment_is_broken_with_ironics_reason_and_removable(rig: Rig)
 
 @pytest.mark.parametrize("state", ["wait call-back", "rescue wait", "service wait"])
 def test_server_whose_agent_never_boots_is_deleted(rig: Rig, state: str) -> None:
-    """Such as of a rescue that its tenant asked for right before the lease ended: Ironic's patience is half an hour."""
+    """As after a rescue right before the lease's end: Ironic waits half an hour for the agent."""
     rig.take()
     server = rig.create().id
     rig.node.update(provision_state=state)
@@ -211,7 +216,7 @@ def test_ironic_lock_is_waited_for(rig: Rig) -> None:
 
 @pytest.mark.parametrize("state", ["clean failed", "manageable", "error"])
 def test_machine_broken_before_its_deployment_is_an_alarm(rig: Rig, state: str) -> None:
-    """Waiting helps nothing: a person must look at it."""
+    """Waiting doesn't help, a person must act."""
     rig.take()
     rig.ironic.asides = [(STEPS["the machine given"], lambda: rig.node.update(provision_state=state))]
     rig.ironic.lies = [(STEPS["the machine given"], Reply(409, {"error_message": "no"}))]
@@ -231,7 +236,9 @@ def test_deletion_waits_while_ironic_works_on_the_node(rig: Rig) -> None:
 
 @pytest.mark.parametrize("attached", [["port-1", "port-2"], []])
 def test_late_worker_leaves_the_next_pods_instance(rig: Rig, attached: list[str]) -> None:
-    """It stalls while it reads what is attached, or after the first port: the machine is given to the next pod."""
+    """It is delayed while it reads the attached ports, or after the first port; the machine is given to the next
+    pod.
+    """
     rig.take()
     rig.ironic.lies = [(STEPS["the deployment"], Reply(500, "{}", own=False))]
     assert rig.create().error is not None
@@ -275,7 +282,7 @@ def test_worker_that_lost_its_pod_while_reading_removes_nothing(rig: Rig, state:
     def lose() -> None:
         rig.ironic.asides = [(f"GET {AT}", lambda: lost.append(True))]
 
-    rig.ironic.asides = [(f"GET {AT}", lose)]  # the second reading is the last before the request
+    rig.ironic.asides = [(f"GET {AT}", lose)]  # the second reading is the last one before the request
     rig.ironic.asked.clear()
     with pytest.raises(RuntimeError, match="another worker"):
         rig.delete(scope=replace(SCOPE, fence=fence))
@@ -316,7 +323,7 @@ def test_config_drive_has_routes_and_names_for_subnets_without_dhcp() -> None:
 
 
 def test_machines_port_is_freed_before_it_is_deleted(rig: Rig) -> None:
-    """Neutron forbids projects to delete ports of machines, and Ironic's teardown leaves their user on them."""
+    """Projects may not delete ports of machines in Neutron, and Ironic's teardown leaves `device_owner` set."""
     mark = SCOPE.mark("port/bm01/mlx5_0").text()
     common = {"project_id": PROJECT, "description": mark, "created_at": "2026-11-22T20:00:00Z"}
     port = next(p for p in rig.ironic.things["ports"] if p["id"] == "port-2")
@@ -329,7 +336,7 @@ def test_machines_port_is_freed_before_it_is_deleted(rig: Rig) -> None:
 
 
 def test_tenant_sees_a_machines_request_and_state(rig: Rig) -> None:
-    """For a server through Ironic as for one through Nova: which server, and what Ironic does with it."""
+    """As for a server through Nova: which server, and what Ironic is doing with it."""
     rig.take()
     rig.ironic.lies = [(STEPS["the machine given"], Reply(503, {"error_message": "down"}))]
     error = rig.create().error

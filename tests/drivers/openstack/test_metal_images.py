@@ -17,7 +17,7 @@ from weft.model.order import NodesOrder, Order
 from weft.model.resources import Status
 
 OWN, KERNEL = "11111111-2222-3333-4444-555555555555", "99999999-2222-3333-4444-555555555555"
-"""Images: the tenant's, and what is a part of it."""
+"""Images: the tenant's, and a part of it."""
 STOLEN = "66666666-2222-3333-4444-555555555555"
 """Another tenant's image, which is shared with weft's project."""
 
@@ -56,7 +56,7 @@ def test_image_properties_select_the_deployment(
 
 
 LATE = {"kernel_id": STOLEN, "ramdisk_id": STOLEN, "boot_iso_id": STOLEN, "img_type": "partition"}
-"""What a tenant writes into its image after weft has checked it."""
+"""What a tenant writes to its image after weft checked it."""
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ LATE = {"kernel_id": STOLEN, "ramdisk_id": STOLEN, "boot_iso_id": STOLEN, "img_t
 def test_later_changes_of_an_image_are_not_booted(
     rig: Rig, image: dict[str, str], interface: str, booted: dict[str, str]
 ) -> None:
-    """Ironic reads the properties itself when it deploys, with weft's rights."""
+    """Ironic reads the properties when it deploys, with weft's rights."""
     row = with_image(rig, interface, image)
     rig.ironic.asides = [(STEPS["the deployment"], lambda: row.update(LATE))]
     made = rig.create()
@@ -110,7 +110,7 @@ def test_server_booting_an_unchecked_image_is_broken(rig: Rig) -> None:
     "image", [{}, {"kernel_id": KERNEL}, {"img_type": "whole-disk", "ramdisk_id": KERNEL}]
 )
 def test_ramdisk_machine_refuses_an_image_without_a_ramdisk(rig: Rig, image: dict[str, str]) -> None:
-    """Ironic would take what the image has by the time that it deploys."""
+    """Ironic would use what the image has when it deploys."""
     with_image(rig, "ramdisk", image)
     error = rig.create().error
     assert isinstance(error, PermanentError) and "no kernel_id and ramdisk_id" in str(error)
@@ -129,7 +129,7 @@ def test_property_driven_interface_accepts_only_wefts_images(rig: Rig, interface
 
 
 def with_image(rig: Rig, interface: str, image: dict[str, str]) -> dict[str, Any]:
-    """The pod's machine has this deploy interface, and the image these properties. Returns the image."""
+    """Give the pod's machine this deploy interface and an image these properties; the image."""
     row = {"id": OWN, "name": "tiny", "status": "active", **image}
     rig.ironic.things["images"], rig.ironic.readers = [row], {KERNEL: {PROJECT}}
     rig.take()
@@ -179,7 +179,7 @@ READERS = {
 def test_image_gives_no_access_to_an_image_its_tenant_cannot_read(
     rig: Rig, name: str, readers: set[str]
 ) -> None:
-    """Ironic follows an image's properties with weft's rights, and their tenant writes what it likes into them."""
+    """Ironic follows an image's properties with weft's rights, and their tenant may write anything there."""
     rig.ironic.served, rig.ironic.readers = {"p2"}, {KERNEL: readers, OWN: {PROJECT, "p2"}}
     rig.ironic.things["images"] = [{"id": OWN, "name": "mine", "status": "active", name: KERNEL}]
     nodes = NodesOrder(kind="bare_metal", count=1, flavor="m", image="mine")
@@ -190,7 +190,7 @@ def test_image_gives_no_access_to_an_image_its_tenant_cannot_read(
     rig.ironic.things["images"][0]["name"] = "tiny"
     error = rig.create(replace(SCOPE, project_id="p2")).error
     assert isinstance(error, PermanentError) and f"{name} {KERNEL}" in str(error)
-    assert rig.node["instance_uuid"] is None, "no machine is taken for it"
+    assert rig.node["instance_uuid"] is None, "no machine is taken for such an image"
     rig.ironic.readers[KERNEL] = {PROJECT, "p2"}
     rig.ironic.things["images"][0]["name"] = "mine"
     new_facts(rig, NODE).check_order("p2", Order(name="train", nodes=nodes), "m")
@@ -198,7 +198,7 @@ def test_image_gives_no_access_to_an_image_its_tenant_cannot_read(
 
 @pytest.mark.parametrize("part", ["file:///etc/ironic/ironic.conf", "http://10.0.0.1/", "other", ["x"]])
 def test_image_part_that_is_not_an_image_is_refused(rig: Rig, part: object) -> None:
-    """Ironic would fetch it, from inside of the cloud."""
+    """Ironic would fetch it as a URL, from inside the cloud."""
     rig.ironic.readers = {OWN: {PROJECT}}
     image = {"id": OWN, "name": "mine", "status": "active", "kernel_id": part}
     rig.ironic.things["images"] = [image]

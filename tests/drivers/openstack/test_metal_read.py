@@ -1,4 +1,4 @@
-"""What Ironic says of machines that it deploys without Nova, whatever it answers: servers, their ends, machines."""
+"""Ironic's answers about machines that it deploys without Nova: servers, their ends, machines."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_ending_of_a_server_is_read_from_its_machine(
     ],
 )
 def test_server_is_destroyed_in_states_only_a_teardown_reaches(rig: Rig, state: str, how: Ended) -> None:
-    """Its id may have been taken off by hand, or the node been enrolled again, while it ran."""
+    """In other states its id may have been removed by hand, or the node enrolled again, while it ran."""
     server = rig.running()
     rig.node.update(instance_uuid=None, provision_state=state)
     assert rig.facts.endings(PROJECT, [server])[server].how is how
@@ -139,7 +139,7 @@ def test_malformed_node_alone_is_unknown(rig: Rig) -> None:
 def test_image_needs_of_virtual_machine_hosts_are_known_while_ironic_is_away(
     rig: Rig,
 ) -> None:
-    """A flavor that only the site has is for machines: nothing is known then."""
+    """A flavor that only the site has is for machines, of which nothing is known then."""
     rig.ironic.things["images"] = [
         {"id": "image-t", "name": "picky", "status": "active", "trait:CUSTOM_NVME": "required"}
     ]
@@ -173,7 +173,7 @@ def test_machine_missing_in_ironic_is_unknown(rig: Rig) -> None:
 
 def test_audit_finds_and_removes_a_marked_server(rig: Rig) -> None:
     server = rig.running()
-    rig.ironic.things["keypairs"] = []  # Nova lists them in another shape than it shows one
+    rig.ironic.things["keypairs"] = []  # the list has another shape than a single key pair
     found = [m for m in rig.driver.marked("lab", []) if m.kind == "server"]
     assert [(m.id, m.owner, m.facts["key"]) for m in found] == [(server, SCOPE.owner, SERVER.key)]
     assert rig.driver.remove_marked(found)[server].error is None
@@ -190,18 +190,18 @@ def test_booted_servers_are_read_from_ironic(rig: Rig) -> None:
     assert built(early) == {server} and built(late) == set()
     rig.node["provision_state"] = "deploy failed"
     assert built(early) == {server}
-    for state in ("deploying", "rescue", "available"):  # the last: given to it, and not deployed yet
+    for state in ("deploying", "rescue", "available"):  # the last: assigned and not deployed yet
         rig.node["provision_state"] = state
         assert built(early) == set()
     rig.node.update(provision_state="active", provision_updated_at=None)
-    assert built(early) == set(), "it would be asked for every second"
+    assert built(early) == set(), "else it would be read every second"
     rig.node.update(instance_uuid="another", provision_updated_at="2026-11-22T20:00:01+00:00")
     assert built(early) == set()
 
 
 @pytest.mark.parametrize(("others", "more"), [(50, []), (150, [f"GET {AT}"])])
 def test_boots_are_read_only_for_awaited_machines(rig: Rig, others: int, more: list[str]) -> None:
-    """In one short answer, unless more than are in it have changed since."""
+    """In one short answer, unless more machines have changed since than it holds."""
     server = rig.running()
     later = {"provision_updated_at": "2026-11-22T21:00:01+00:00"}
     names = [f"other-{i}" for i in range(others)]

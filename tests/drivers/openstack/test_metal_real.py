@@ -1,4 +1,6 @@
-"""Servers straight through a real Ironic: given, deployed, torn down; taken first by another; cut off anywhere."""
+"""Servers through a real Ironic without Nova: assigned, deployed, torn down; taken by another first; interrupted
+anywhere.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ IMAGES: dict[str, tuple[dict[str, str], str]] = {
     "booted": ({"kernel_id": PART, "ramdisk_id": PART}, "partition"),
     "declared": ({"img_type": "whole-disk", "kernel_id": PART, "ramdisk_id": PART}, "whole-disk"),
 }
-"""Image -> its properties, and what Ironic takes it for."""
+"""Image -> its properties, and the kind that Ironic sees in it."""
 THEIRS = "77777777-0000-4000-8000-000000000000"
 
 
@@ -83,7 +85,7 @@ class Rig:
         return seen
 
     def leave(self, server: str | None = None) -> None:
-        """Until the machine is everybody's again."""
+        """Delete the server and wait until the machine is free."""
         end = time.monotonic() + PATIENCE
         while self.see(server).there and (error := self.delete(server)):
             assert isinstance(error, NotYetError) and time.monotonic() < end, error
@@ -154,7 +156,7 @@ def test_free_machine_becomes_a_server_and_is_free_again(rig: Rig) -> None:
     rig.take()
     server = rig.create()
     assert isinstance(server, str) and server.endswith(f"@{rig.ironic.node}")
-    assert rig.create() == server, "asked twice"
+    assert rig.create() == server, "a second creation makes nothing"
     node = rig.node
     assert (node["traits"], node["instance_info"]["traits"]) == (["CUSTOM_NVME"], ["CUSTOM_NVME"])
     seen = rig.wait(server, Status.SETTLED)
@@ -182,7 +184,7 @@ PORTS = {
     "port/bm01/management": ("m", "02:00:00:00:b0:01", "10.60.0.7"),
     "port/bm01/mlx5_0": ("r", "00:02:c9:50:00:01", "10.64.0.9"),
 }
-"""Key -> network, MAC address and address of a port of the machine."""
+"""Network, MAC address and IP address of each port of the machine, by key."""
 SUBNETS: dict[str, tuple[int, bool, str]] = {
     "m": (1500, True, "10.60.0.0/24"),
     "r": (2044, False, "10.64.0.0/22"),
@@ -191,7 +193,7 @@ IPOIB = "80:00:00:28:fe:80:00:00:00:00:00:00:00:02:c9:03:00:50:00:01"
 
 
 def neutron(cloud: TinyCloud) -> dict[str, str]:
-    """Its networks with DHCP and without, and the server's ports. Returns key -> id."""
+    """Create networks with and without DHCP, and the server's ports; their ids by key."""
     cloud.things["networks"] = [{"id": name, "mtu": mtu} for name, (mtu, _, _) in SUBNETS.items()]
     cloud.things["subnets"] = [
         {
@@ -234,7 +236,7 @@ def test_cloud_init_reads_the_addresses_from_ironics_config_drive(rig: Rig, tmp_
 
 
 def test_image_with_a_trait_that_the_machine_lacks_is_not_deployed(rig: Rig) -> None:
-    """Ironic compares them, too: the machine is given, and stays free of it."""
+    """Ironic compares them too: the machine is assigned and stays undeployed."""
     rig.take()
     spec = rig.server.spec.model_copy(update={"image": "picky"})
     picky = rig.server.model_copy(update={"spec": spec})
@@ -259,7 +261,7 @@ def test_image_with_a_trait_that_the_machine_lacks_is_not_deployed(rig: Rig) -> 
     ],
 )
 def test_partition_image_has_a_root_size_and_whole_disk_none(rig: Rig, name: str) -> None:
-    """Ironic asks Glance what an image is, and refuses to deploy a partition without a size."""
+    """Ironic asks Glance for the image's kind, and refuses to deploy a partition without a size."""
     rig.take()
     spec = rig.server.spec.model_copy(update={"image": name})
     server = rig.driver.create(SCOPE, [rig.server.model_copy(update={"spec": spec})], {})[rig.server.key]
@@ -272,14 +274,14 @@ def test_partition_image_has_a_root_size_and_whole_disk_none(rig: Rig, name: str
 
 
 def test_quicker_competitor_gets_the_machine(rig: Rig) -> None:
-    """Right before weft's change another's is made: the real 409 of Ironic is what stands between them."""
+    """Another's request is made right before weft's change: the real Ironic's 409 refuses weft's."""
     rig.take()
     asked = 0
 
     def another() -> None:
         nonlocal asked
         asked += 1
-        if asked == 2:  # the first is at the begin of the attempt
+        if asked == 2:  # the first is at the start of the attempt
             change = {"op": "add", "path": "/instance_uuid", "value": THEIRS}
             rig.ironic.ask("PATCH", f"nodes/{rig.ironic.node}", [change])
 
@@ -295,7 +297,7 @@ def test_quicker_competitor_gets_the_machine(rig: Rig) -> None:
 
 @dataclass(slots=True)
 class WithGlance(TinyCloud):
-    """Its images are also where Ironic looks for them."""
+    """A cloud in whose images Ironic looks for its own."""
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:
         if path == f"/image/images/{PART}":
@@ -310,7 +312,7 @@ class WithGlance(TinyCloud):
 
 
 class DiedError(TemporaryError):
-    """A worker's end, between two requests."""
+    """A worker ended between two requests."""
 
 
 def dies_at(number: int) -> Callable[[], None]:
@@ -332,7 +334,7 @@ def test_interruption_between_any_two_changes_can_be_completed_or_removed(rig: R
     assert isinstance(rig.create(replace(SCOPE, fence=dies_at(3))), DiedError)
     given = rig.see()
     assert given.id is not None and [d.field for d in given.differences] == ["deployed"]
-    assert rig.delete(given.id) is None, "taken off again without a deployment"
+    assert rig.delete(given.id) is None, "removed again without a deployment"
     assert rig.see(given.id).status is Status.ABSENT and rig.node["instance_info"] == {}
     assert isinstance(rig.create(replace(SCOPE, fence=dies_at(3))), DiedError)
     again = rig.see().id

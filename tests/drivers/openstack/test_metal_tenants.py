@@ -1,4 +1,4 @@
-"""What tenants do with machines that Ironic deploys without Nova: power, rescue, consoles."""
+"""Tenants' actions on machines that Ironic deploys without Nova: power, rescue, consoles."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_actions_reach_a_machine_only_while_it_has_the_tenants_server(rig: Rig) 
         assert text.startswith(f"the cloud refuses to {action} server {server.split('@')[0]} now"), text
     with pytest.raises(ConflictError, match="another instance or none") as refused:
         rig.facts.console(PROJECT, server, serial=True, fence=unfenced)
-    assert NODE not in tenanttext.conflict(refused.value.message), "no tenant learns which machine it is"
+    assert NODE not in tenanttext.conflict(refused.value.message), "the error doesn't name the machine"
     assert rig.changes() == []
 
 
@@ -77,8 +77,9 @@ NOT_ITS_OWN = [
 
 @pytest.mark.parametrize("state", NOT_ITS_OWN)
 def test_console_and_power_are_refused_while_another_system_runs(rig: Rig, state: str) -> None:
-    """Who types at the boot loader of Ironic's agent is root in the network in which all machines are deployed; who
-    switches a machine off while its firmware is written has broken it."""
+    """At the boot loader of Ironic's agent a tenant would be root in the network where machines are deployed, and
+    switching off during a firmware update would break the machine.
+    """
     server = rig.running()
     rig.node["provision_state"] = state
     rig.ironic.asked.clear()
@@ -116,7 +117,7 @@ def test_rescue_starts_with_the_console_off(rig: Rig) -> None:
 
 
 def test_console_is_switched_off_before_deletion(rig: Rig) -> None:
-    """Ironic would start it again for the next server on the machine, under the URL that this tenant knows."""
+    """Ironic would start it for the next server on the machine, under the URL that this tenant knows."""
     server = rig.running()
     assert rig.facts.console(PROJECT, server, serial=True, fence=unfenced).url == "tcp://10.0.0.9:8023"
     rig.ironic.asked.clear()
@@ -147,7 +148,7 @@ def test_console_stuck_on_delays_no_teardown_but_keeps_the_machine(rig: Rig) -> 
     assert isinstance(error, TemporaryError) and error.alarming and "disabling the console" in str(error)
     assert rig.node["extra"] != {}
     rig.ironic.stuck = False
-    assert rig.give_back() is not None, "it knows of the last failure, and asks again"
+    assert rig.give_back() is not None, "after the recorded failure it asks again"
     assert rig.give_back() is None and rig.node["extra"] == {}
 
 

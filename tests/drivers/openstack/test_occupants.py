@@ -1,4 +1,4 @@
-"""What Placement has given to who is on a host."""
+"""What Placement has allocated to servers on a host."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ def cloud(tiny: tuple[TinyCloud, Sessions]) -> tuple[TinyCloud, OpenStackFacts]:
 
 
 def test_allocation_classes_show_whether_it_may_be_a_device(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
-    """Processors, memory, disk and bandwidth are none; a class of the site's own, or an allocation without any, may
-    be, also where a device is a provider of its own."""
+    """CPUs, memory, disk and bandwidth aren't devices; a class of the site's own, or an allocation without a class,
+    may be, also on a device's own provider.
+    """
     tiny, facts = cloud
     row: dict[str, object] = {
         "id": "root-9",
@@ -68,7 +69,7 @@ def test_allocation_classes_show_whether_it_may_be_a_device(cloud: tuple[TinyClo
 
 
 def test_listing_continues_after_a_callers_time_limit(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
-    """A large cloud's takes longer than a tenant's request may wait: the next caller has it."""
+    """A large cloud's takes longer than a tenant's request may; the next caller gets it."""
     tiny, facts = cloud
     path, go_on = "GET /compute/os-hypervisors/detail", threading.Event()
 
@@ -116,13 +117,13 @@ def hosts(tiny: TinyCloud, count: int) -> list[str]:
 
 
 def next_listing(facts: OpenStackFacts) -> dict[str, list[str]]:
-    """Host -> consumers there, by a listing that begins now."""
+    """Consumers on each host, by a listing that begins now."""
     facts._listed = None
     return {host: [o.id for o in one.occupants] for host, one in facts.servers_on_hosts().items()}
 
 
 def test_leaked_allocation_is_in_the_listing_of_hosts(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
-    """A host without a server of Nova's isn't empty while Placement has an allocation of it, of a device's too."""
+    """A host without servers isn't empty while Placement has an allocation on it or on one of its devices."""
     tiny, facts = cloud
     plain = {"allocations": {"leak": {"resources": {"VCPU": 1}}}}
     tiny.children = {"of-gpu001": ["pci-1"]}
@@ -137,8 +138,9 @@ def test_leaked_allocation_is_in_the_listing_of_hosts(cloud: tuple[TinyCloud, Op
 def test_allocations_of_many_hosts_are_read_in_bounded_rounds(
     cloud: tuple[TinyCloud, OpenStackFacts],
 ) -> None:
-    """Each listing sends as many requests as a round has; hosts that had an allocation come first, the others in turn,
-    until all have been read."""
+    """Each listing sends as many requests as a round has: first for hosts with an allocation, then for the others in
+    turn, until all were read.
+    """
     tiny, facts = cloud
     names = hosts(tiny, ROUND)
     last = f"{OF}/of-{names[-1]}/allocations"
@@ -148,12 +150,11 @@ def test_allocations_of_many_hosts_are_read_in_bounded_rounds(
     assert next_listing(facts)[names[-1]] == ["leak"]
     tiny.asked.clear()
     del tiny.lies[0]
-    assert next_listing(facts)[names[-1]] == [], "one that had something is read again at once"
+    assert next_listing(facts)[names[-1]] == [], "a host with an allocation is read again first"
 
 
 def test_fully_reserved_inventory_is_withheld(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
-    """An inventory of the host or of one of its devices; what is left of one goes on, and Nova reserves machines by
-    itself."""
+    """Of the host or of one of its devices. A partly reserved one isn't, and Nova itself reserves machines."""
     tiny, facts = cloud
     tiny.children = {"of-gpu001": ["pci-1"]}
     tiny.lies = [(f"{OF}/pci-1/allocations", Reply(200, {"allocations": {}}))]
@@ -183,7 +184,7 @@ def test_fully_reserved_inventory_is_withheld(cloud: tuple[TinyCloud, OpenStackF
 def test_unreadable_inventory_withholds_nothing(
     cloud: tuple[TinyCloud, OpenStackFacts], reply: Reply
 ) -> None:
-    """What is on the host is known all the same; where Nova finds no room it says so itself."""
+    """What is on the host is known, and if there is no room Nova says so."""
     tiny, facts = cloud
     (name,) = hosts(tiny, 1)
     tiny.lies.append((f"{OF}/of-gpu000/inventories", reply))
@@ -191,11 +192,11 @@ def test_unreadable_inventory_withholds_nothing(
     assert next_listing(facts) == {name: []}
     one = facts.servers_on_hosts()[name]
     assert (one.withheld, one.unknown) == ("", "")
-    assert sum("inventories" in line for line in tiny.asked) == 1, "nor asked again at once"
+    assert sum("inventories" in line for line in tiny.asked) == 1, "it isn't asked again at once"
 
 
 def test_host_with_unreadable_allocations_is_unknown(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
-    """A Placement that doesn't answer says nothing of a host: not even of those that it wasn't asked about."""
+    """Also hosts about which a silent Placement wasn't asked."""
     tiny, facts = cloud
     tiny.lies = [(f"{OF}/of-gpu000/allocations", Reply(500, {}))]
     hosts(tiny, 40)
@@ -205,7 +206,7 @@ def test_host_with_unreadable_allocations_is_unknown(cloud: tuple[TinyCloud, Ope
 
 
 def test_many_hosts_of_a_cloud_are_read_in_one_listing(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
-    """That of Nova, for all projects; few of many are asked about one by one, and no answer makes all unknown."""
+    """Nova's, for all projects. Few of many hosts are asked about one by one; without an answer all are unknown."""
     tiny, facts = cloud
     tiny.lies = [
         (f"GET /compute/os-hypervisors/of-{n}", Reply(200, {"hypervisor": {**ROW, "id": f"of-{n}"} | on(n)}))
@@ -236,7 +237,7 @@ def on(host: str) -> dict[str, object]:
 
 
 def listed(tiny: TinyCloud, count: int) -> list[str]:
-    """Hosts, each with a device of its own, that Placement lists at once; nothing is used."""
+    """Hosts with a device each that Placement lists at once; nothing is used."""
     names = hosts(tiny, count)
     tiny.children = {f"of-{n}": [f"pci-{n}"] for n in names}
     tiny.lies.append((f"{OF}/pci-.*/allocations", Reply(200, {"allocations": {}})))
@@ -246,7 +247,7 @@ def listed(tiny: TinyCloud, count: int) -> list[str]:
 
 
 def in_placement(tiny: TinyCloud) -> list[str]:
-    """What was asked of it since the last call."""
+    """Requests to Placement since the last call."""
     asked = [line.removeprefix("GET /placement") for line in tiny.asked if " /placement/" in line]
     tiny.asked.clear()
     return asked
@@ -256,7 +257,7 @@ LISTINGS = ["/resource_providers", "/allocation_candidates"]
 
 
 def run(tiny: TinyCloud, host: str, server: str) -> None:
-    """Nova and Placement have a server on a host."""
+    """Put a server on a host, in Nova and in Placement."""
     (nova,) = (reply for path, reply in tiny.lies if path.endswith("/detail"))
     (row,) = (r for r in nova.body["hypervisors"] if r["id"] == f"of-{host}")  # type: ignore[index]
     row["servers"] = [{"uuid": server, "name": server}]
@@ -267,7 +268,7 @@ def run(tiny: TinyCloud, host: str, server: str) -> None:
 
 
 def test_unused_hosts_are_read_in_two_listings(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
-    """And again in one, as long as nothing was written to any of them."""
+    """The next time in one, as long as nothing was written to any of them."""
     tiny, facts = cloud
     names = listed(tiny, 8)
     tiny.reserved = {"pci-gpu003": {"VCPU": 8}}
@@ -285,7 +286,7 @@ def hide_in_listing(tiny: TinyCloud) -> None:
 
 
 def hide_child(tiny: TinyCloud) -> None:
-    """Placement says nothing of one of a host's devices."""
+    """Hide one of a host's devices in Placement."""
     del tiny.used["pci-gpu002"]
 
 
@@ -294,7 +295,7 @@ def use_child(tiny: TinyCloud) -> None:
 
 
 def hide_inventories(tiny: TinyCloud) -> None:
-    """Placement says nothing of what a host's providers have, so neither of what is used."""
+    """Hide what a host's providers have, and so what is used."""
     tiny.used |= {"of-gpu002": {}, "pci-gpu002": {}}
 
 
@@ -343,8 +344,9 @@ def test_hosts_are_asked_about_one_by_one_if_a_listing_cannot_be_read(
 
 
 def test_host_is_read_again_once_an_allocation_was_written(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
-    """Then not again, while Nova shows the server there: a second one has another generation, and one that is gone
-    from Placement alone changes none."""
+    """Afterwards not, while Nova shows the server there: a second server changes the generation, but one that is
+    removed from Placement alone doesn't.
+    """
     tiny, facts = cloud
     names = listed(tiny, 8)
     facts.on_hosts(names)
@@ -366,7 +368,7 @@ def test_host_is_read_again_once_an_allocation_was_written(cloud: tuple[TinyClou
 
 
 def test_allocation_of_a_server_that_left_is_read_again(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
-    """Removing one changes no generation: it is there or not, whatever was read before."""
+    """Removing it changes no generation."""
     tiny, facts = cloud
     names = listed(tiny, 8)
     run(tiny, "gpu001", "ours")
@@ -383,7 +385,7 @@ def test_allocation_of_a_server_that_left_is_read_again(cloud: tuple[TinyCloud, 
 def test_unchanged_generation_is_trusted_for_a_limited_time(
     cloud: tuple[TinyCloud, OpenStackFacts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A Placement that was restored may come to the same generations again."""
+    """A restored Placement may reach the same generations again."""
     tiny, facts = cloud
     names = listed(tiny, 8)
     facts.on_hosts(names)
@@ -396,7 +398,7 @@ def test_unchanged_generation_is_trusted_for_a_limited_time(
 def test_device_of_a_listing_is_asked_about_whatever_another_thread_has_read(
     cloud: tuple[TinyCloud, OpenStackFacts], sessions: Sessions
 ) -> None:
-    """Else the host would count as read, with that device's generation, for as long as it stays the same."""
+    """Else the host would count as read, with that device's generation, as long as it doesn't change."""
     tiny, _ = cloud
     names = listed(tiny, 4)
     leak = {"allocations": {"leak": {"resources": {"CUSTOM_GPU": 1}}}}
@@ -406,7 +408,7 @@ def test_device_of_a_listing_is_asked_about_whatever_another_thread_has_read(
         shown = {f"of-{n}": ("seen",) for n in names}
         newer = read.overview(own, shown)
         del tiny.trees["of-gpu001"]["pci-gpu001"]
-        read.overview(own, shown)  # began before the device was there, and ends later
+        read.overview(own, shown)  # a listing that began before the device was there and ends later
         assert read.of(own, "gpu001", "of-gpu001", newer).keys() == {"leak"}
 
 

@@ -1,4 +1,4 @@
-"""Answers about something else than what was asked for, as from a confused cache: they prove nothing."""
+"""Answers about something else than was asked for, as from a confused cache, prove nothing."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 @pytest.mark.parametrize("shown", ["another", "in capitals", "none"])
 @pytest.mark.parametrize("wanted", [NETWORK, SERVER], ids=["network", "server"])
 def test_answer_about_another_resource_does_not_prove_absence(rig: Rig, wanted: Resource, shown: str) -> None:
-    """No listing shows it, and the GET by its id shows something else: nothing says 404 of it."""
+    """No listing has it, and the GET by its id shows another resource instead of a 404."""
     own = IDS[wanted.key]
     id_ = {"another": OTHER, "in capitals": own.upper(), "none": None}[shown]
     row = {"id": id_, "name": "x", "description": "", "project_id": PROJECT, "created_at": ""}
@@ -61,7 +61,7 @@ def test_answer_about_another_resource_does_not_prove_absence(rig: Rig, wanted: 
 
 @pytest.mark.parametrize("where", ["listing", "action"])
 def test_record_of_another_server_does_not_prove_an_end(rig: Rig, where: str) -> None:
-    """The other one was destroyed; this one was never removed."""
+    """The other server was destroyed, this one never was."""
     server = IDS[SERVER.key]
     rig.cloud.act(server, "create", (BUILD, "a", "Success"))
     rig.cloud.act(OTHER, "create", (BUILD, "a", "Success"))
@@ -78,7 +78,7 @@ def test_record_of_another_server_does_not_prove_an_end(rig: Rig, where: str) ->
 
 
 def test_creation_time_without_a_zone_is_utc_and_another_one_unknown(rig: Rig) -> None:
-    """Which servers were made since a request is compared with the database's time."""
+    """Servers made since a request are found by comparison with the database's time."""
     row: dict[str, object] = {"id": OTHER, "name": "x", "tenant_id": PROJECT}
     row["created"] = "2026-11-30T10:00:00.123456"
     rig.cloud.things["servers"] = [row]
@@ -95,7 +95,7 @@ EVACUATED = ("_do_build_and_run_instance", "a"), ("rebuild_instance", "b"), ("te
 
 @pytest.mark.parametrize("events", [[], {}, "", [{"event": None, "result": "Success"}]], ids=str)
 def test_record_without_the_build_does_not_prove_an_end(rig: Rig, events: object) -> None:
-    """The only host left of an evacuated server's record removed it; where it was built, it may run on."""
+    """Of an evacuated server's record the last host is left, which removed it; where it was built, it may still run."""
     server = IDS[SERVER.key]
     for action, (name, host) in zip(("create", "evacuate", "delete"), EVACUATED, strict=True):
         rig.cloud.act(server, action, (name, host, "Success"))
@@ -110,7 +110,7 @@ def test_record_without_the_build_does_not_prove_an_end(rig: Rig, events: object
 
 @pytest.mark.parametrize("status", ["UNKNOWN", "active", "RESIZED", "", None])
 def test_status_that_nova_does_not_have_is_not_judged(rig: Rig, status: str | None) -> None:
-    """It is no difference that a person would have to resolve, and no end of a boot."""
+    """It is neither a difference for a person to resolve nor the end of a boot."""
     row = {"id": IDS[SERVER.key], "name": SERVER.name, "description": SCOPE.mark(SERVER.key).text()}
     more = {"tenant_id": PROJECT, "created": "", "flavor": {}, "OS-EXT-SRV-ATTR:host": "gpu01"}
     rig.cloud.things["servers"] = [{**row, **more, "status": status}]
@@ -119,7 +119,7 @@ def test_status_that_nova_does_not_have_is_not_judged(rig: Rig, status: str | No
 
 
 def test_image_shown_instead_of_another_is_not_booted(rig: Rig) -> None:
-    """The order names one by its id, and Glance's answer is about another one."""
+    """The order names an image by id, and Glance's answer is about another."""
     rig.cloud.lies = [
         (f"GET /image/images/{OTHER}", Reply(200, {"id": IMAGE, "status": "active", "name": "x"}))
     ]
@@ -129,7 +129,7 @@ def test_image_shown_instead_of_another_is_not_booted(rig: Rig) -> None:
 
 @pytest.mark.parametrize("listed", [[], [{"id": OTHER, "name": "team-b"}]], ids=["none", "others"])
 def test_list_of_projects_without_wefts_own_is_not_whole(rig: Rig, listed: list[object]) -> None:
-    """An audit goes through shares and volumes project by project: one that isn't listed would have none."""
+    """The audit lists shares and volumes project by project, and would miss those of a missing project."""
     rig.cloud.served = {OTHER}
     assert set(rig.facts.projects()) == {PROJECT, OTHER}
     rig.cloud.lies = [("GET /v3/auth/projects", Reply(200, {"projects": listed}))]
@@ -138,7 +138,7 @@ def test_list_of_projects_without_wefts_own_is_not_whole(rig: Rig, listed: list[
 
 
 def test_names_for_orders_are_those_that_the_project_may_use(rig: Rig) -> None:
-    """As the project's own lists have them, each name once; asked again, they are remembered."""
+    """From the project's own lists, each name once; asked again, they come from memory."""
     flavors = [{"name": "gpu8", "id": "1"}, {"name": "gpu1", "id": "2"}]
     images = [{"name": "tiny", "status": "active"}, {"name": "tiny", "status": "active"}, {"name": None}]
     rig.cloud.lies = [

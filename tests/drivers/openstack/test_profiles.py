@@ -1,4 +1,4 @@
-"""The service user's profile in clouds.yaml: what it lacks is said at the start, by field."""
+"""The service user's profile in clouds.yaml: what is missing is reported at the start, by field."""
 
 from __future__ import annotations
 
@@ -39,13 +39,12 @@ def no_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ],
 )
 def test_unusable_profile_is_reported_by_field(tmp_path: Path, old: str, new: str, field: str) -> None:
-    """Not as an error of a worker at the first request."""
+    """Not as an error of a worker's first request."""
     (tmp_path / "clouds.yaml").write_text(PROFILE.replace(old, new))
     with pytest.raises(InputError, match=rf"{field}: "):
         Sessions("weft", [tmp_path / "clouds.yaml"])
 
 
 def test_complete_profile_is_accepted(tmp_path: Path) -> None:
-    """Positive control."""
     (tmp_path / "clouds.yaml").write_text(PROFILE)
     assert Sessions("weft", [tmp_path / "clouds.yaml"]).account == ("weft", "service")

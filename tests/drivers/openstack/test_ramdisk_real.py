@@ -1,4 +1,4 @@
-"""A real Ironic's ramdisk interface: which kernel and ramdisk it fetches for a machine that boots no disk."""
+"""A real Ironic's ramdisk interface: which kernel and ramdisk it fetches for a machine that boots without a disk."""
 
 from __future__ import annotations
 
@@ -30,10 +30,12 @@ class Rig(Imaged):
         return self.node["instance_info"]
 
     def asked_by_nova(self, image: str, target: str, meanwhile: Callable[[], None]) -> None:
-        """As Nova's driver has a machine deployed, or rebuilt (`nova.virt.ironic.driver`), and no more of it.
+        """Have the machine deployed or rebuilt as Nova's driver does (`nova.virt.ironic.driver`).
 
         Args:
-            meanwhile: between its two requests.
+            image: id of the image.
+            target: provision state.
+            meanwhile: called between its two requests.
         """
         info = {"image_source": image, "project_id": TENANT}
         changes = [{"op": "add", "path": f"/instance_info/{k}", "value": v} for k, v in info.items()]
@@ -43,7 +45,7 @@ class Rig(Imaged):
         self.ironic.provision(target, "active")
 
     def on_machine(self) -> OnHost:
-        """What weft sees there, with a server of Nova's."""
+        """What weft finds on the machine, with a server of Nova's."""
         row = {"id": "hyper-1", "hypervisor_hostname": self.ironic.node, "hypervisor_type": "ironic"}
         row |= {"state": "up", "service": {"host": "metal1"}, "servers": [{"uuid": SERVER, "name": "one"}]}
         allocations = "GET /placement/resource_providers/hyper-1/allocations"
@@ -62,7 +64,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 
 
 def with_images(rig: Rig, name: str, **more: str) -> dict[str, object]:
-    """The tenant's, which this gives, with further properties, and all others."""
+    """Set the tenant's image, which this returns, with further properties, and all others."""
     rig.forget_images(*PARTS)
     return rig.cloud.image(OWN, name, **more)
 
@@ -91,7 +93,7 @@ def test_machine_boots_the_checked_image_despite_later_changes(
 def test_image_changed_under_nova_is_detected_by_weft(
     rig: Rig,
 ) -> None:
-    """Nova's driver gives Ironic an image's id alone: Ironic reads the rest when it deploys, and once more later."""
+    """Nova's driver gives Ironic only an image's id; Ironic reads the rest when it deploys, and again later."""
     image = with_images(
         rig, "late", owner=TENANT, visibility="community", kernel_id=KERNEL, ramdisk_id=RAMDISK
     )
@@ -106,5 +108,5 @@ def test_image_changed_under_nova_is_detected_by_weft(
     assert (rig.info["kernel"], rig.info["ramdisk"]) == (KERNEL, RAMDISK)
     assert rig.on_machine().busy == ""
     rig.asked_by_nova(OWN, "rebuild", lambda: None)
-    assert rig.on_machine().busy == said, "its tenant has it rebuilt"
+    assert rig.on_machine().busy == said, "after its tenant had it rebuilt"
     rig.ironic.provision("deleted", "available")

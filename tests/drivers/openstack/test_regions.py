@@ -1,4 +1,4 @@
-"""A catalog with several regions: what is in one of them is never proved absent by another."""
+"""A catalog with several regions: a resource in one is never proved absent by another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.model.resources import Status
 
 @dataclass(frozen=True)
 class Regions:
-    """Keystone of the first one, with both in its catalog, the other one first; the server is in the first one."""
+    """Keystone of the first region, with both in its catalog, the other one first; the server is in the first."""
 
     one: TinyCloud
     driver: OpenStackDriver
@@ -76,11 +76,11 @@ def test_region_of_the_profile_is_asked(regions: Regions) -> None:
 
 @pytest.mark.parametrize("regions", [""], indirect=True)
 def test_unnamed_region_proves_nothing_if_there_are_several(regions: Regions) -> None:
-    """Without a name the first of the catalog counts: one that is added later would have no pod's server."""
+    """Without a name the catalog's first region is used, and one that is added later would have no pod's server."""
     regions.catalog(("RegionOne", regions.urls[0]))
     assert regions.status() is not Status.ABSENT
     regions.catalog(("Another", regions.urls[1]), ("RegionOne", regions.urls[0]))
-    sessions = Sessions("weft", [regions.clouds])  # as after a token's end
+    sessions = Sessions("weft", [regions.clouds])  # as after the token has expired
     driver = OpenStackDriver("lab", sessions)
     with pytest.raises(
         UnknownError, match="in the regions Another, RegionOne, and the profile has no region_name"

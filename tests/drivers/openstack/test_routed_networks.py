@@ -1,5 +1,6 @@
-"""Networks with several segments, of which Neutron shows `segments` and no `provider:*` (ml2's
-`TypeManager.extend_network_dict_provider`)."""
+"""Networks with several segments, for which Neutron shows `segments` and no `provider:*` (ml2's
+`TypeManager.extend_network_dict_provider`).
+"""
 
 from __future__ import annotations
 
@@ -41,14 +42,14 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
 
 
 def test_all_segments_of_a_network_count_as_used(cloud: Cloud) -> None:
-    """An order goes on, and gets none of these numbers."""
+    """An order gets none of these numbers."""
     _, facts = cloud
     assert facts.segments(["gpunet", "other"]) == {"gpunet": {7, 8, 9}, "other": {10}}
 
 
 @pytest.mark.parametrize(("vlan", "there"), [(100, []), (9, ["routed"])])
 def test_segment_of_a_routed_network_blocks_the_sites_vlan(cloud: Cloud, vlan: int, there: list[str]) -> None:
-    """It can't be adopted as the network that the site describes; other networks can be planned beside it."""
+    """It can't be adopted as the site's network; other networks can still be planned."""
     _, facts = cloud
     spec = NetworkSpec(physical_network="gpunet", segment=vlan, port_security=True)
     wanted = Resource(key="network/control", name="control", where="lab", spec=spec)
@@ -57,7 +58,7 @@ def test_segment_of_a_routed_network_blocks_the_sites_vlan(cloud: Cloud, vlan: i
 
 
 def test_tenant_networks_are_listed_next_to_a_routed_network(cloud: Cloud) -> None:
-    """It is no tenant's: only administrators can create one."""
+    """It isn't a tenant's, since only administrators can create one."""
     _, facts = cloud
     assert [n.id for n in facts.networks_on("gpunet")] == ["n1"]
 
@@ -65,7 +66,7 @@ def test_tenant_networks_are_listed_next_to_a_routed_network(cloud: Cloud) -> No
 def test_only_the_network_without_shown_segments_is_unknown(
     cloud: Cloud, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Unless none shows any: then a policy is missing. Tenants' networks must be shown where others' are."""
+    """If no network shows any, a policy is missing. Where others' networks must be shown, it is an error."""
     tiny, facts = cloud
     tiny.things["networks"].append(network("hidden", "someone"))
     assert [n.id for n in facts.networks_on("gpunet")] == ["n1"]

@@ -1,4 +1,4 @@
-"""The journal of networking-mlnx's driver: rows abandoned by accident are found, reported and sent again.
+"""The journal of networking-mlnx's driver: abandoned rows are found, reported and sent again.
 
 The table is the driver's own (its model at 21.0.0), in SQLite here; the lab's tests do the same on its MariaDB.
 """
@@ -30,7 +30,7 @@ CREATE TABLE sdn_journal (
 
 
 class Neutron:
-    """Its database and its configuration."""
+    """Neutron's database and configuration."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "neutron.db"
@@ -222,7 +222,7 @@ def test_silent_database_is_unknown() -> None:
 
 
 def test_only_long_completed_rows_are_removed(neutron: Neutron, weft: Weft) -> None:
-    """Stuck, waiting, failed and fresh rows stay; a second run finds nothing left."""
+    """Stuck, waiting, failed and recent rows stay; a second run finds none to remove."""
     for id_, state, seconds in (
         ("done", "completed", 7000),
         ("just-done", "completed", 500),
@@ -242,7 +242,7 @@ def test_only_long_completed_rows_are_removed(neutron: Neutron, weft: Weft) -> N
 
 
 def test_retention_below_the_drivers_is_refused(neutron: Neutron, weft: Weft) -> None:
-    """Less than the driver's own retention is refused, and nothing is removed."""
+    """Nothing is removed then."""
     neutron.row("done", "completed", 7000)
     code, _, err = weft("--prune", "0")
     assert code == 2

@@ -1,5 +1,4 @@
-"""What Neutron makes of a network, or refuses to make: accepted, or reported with what an operator must
-change."""
+"""What Neutron makes of a network: accepted, or reported with what an operator must change."""
 
 from __future__ import annotations
 
@@ -54,7 +53,7 @@ def made(of_type: str, physical_network: str | None) -> dict[str, object]:
 def test_overlay_network_is_accepted_with_its_number(
     cloud: tuple[TinyCloud, OpenStackDriver], of_type: str
 ) -> None:
-    """Nothing differs whatever the number is."""
+    """Whatever the number is, nothing differs."""
     tiny, driver = cloud
     row = made(of_type, None)
     tiny.lies = [("POST .*/networks", Reply(201, {"network": row}))]
@@ -65,7 +64,7 @@ def test_overlay_network_is_accepted_with_its_number(
 
 
 def test_vlan_picked_by_neutron_is_refused(cloud: tuple[TinyCloud, OpenStackDriver]) -> None:
-    """It may be one that the site keeps closed, or that a fabric needs: no server is put on it."""
+    """It may be one that the site keeps closed or a fabric needs, so no server is put on it."""
     tiny, driver = cloud
     row = made("vlan", "physnet1")
     tiny.lies = [("POST .*/networks", Reply(201, {"network": row}))]
@@ -77,7 +76,7 @@ def test_vlan_picked_by_neutron_is_refused(cloud: tuple[TinyCloud, OpenStackDriv
 
 
 def test_mtu_that_neutron_cannot_give_names_its_options(cloud: tuple[TinyCloud, OpenStackDriver]) -> None:
-    """Neutron's own words, from its `_validate_mtu`."""
+    """With Neutron's own words, from its `_validate_mtu`."""
     tiny, driver = cloud
     said = "Invalid input for operation: Requested MTU is too big, maximum is 1500."
     body = {"NeutronError": {"type": "InvalidInput", "message": said, "detail": ""}}

@@ -1,4 +1,4 @@
-"""What Nova is asked about servers that boot, and when a tenant reboots, rescues, or opens a console."""
+"""Requests to Nova about servers that boot, and for a tenant's reboot, rescue or console."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONSOLE = f"POST /compute/servers/{SERVER}/remote-consoles"
 
 
 class Listening(TinyCloud):
-    """Keeps what it was sent."""
+    """Keeps the requests' bodies."""
 
     sent: list[Any] = []  # noqa: RUF012 - of the one test
     names: list[list[str]] = []  # noqa: RUF012 - of the one test
@@ -72,7 +72,7 @@ def test_each_action_is_sent_to_nova(
 
 
 def test_rescue_without_a_password_has_none(rig: tuple[Listening, OpenStackFacts]) -> None:
-    """`[api] enable_instance_password = false`."""
+    """With `[api] enable_instance_password = false`."""
     cloud, facts = rig
     cloud.lies = [(ACTION, Reply(200, {}))]
     assert facts.act(PROJECT, SERVER, Action.RESCUE, unfenced) is None
@@ -127,7 +127,7 @@ def test_malformed_answer_is_reported(rig: tuple[Listening, OpenStackFacts], lie
 
 
 def test_booted_servers_are_read_in_one_request(rig: tuple[Listening, OpenStackFacts]) -> None:
-    """Those of all projects that weft made and that changed, in any state after being built; without their details."""
+    """Of all projects, made by weft and changed since, in any state after the build, without details."""
     cloud, facts = rig
     cloud.lies = [(NAMED, Reply(200, {"servers": [{"id": "a", "name": "x"}, {"id": "c", "name": "y"}]}))]
     assert facts.built(SINCE, list) == {"a", "c"}
@@ -141,7 +141,7 @@ def test_booted_servers_are_read_in_one_request(rig: tuple[Listening, OpenStackF
 def test_booted_servers_are_read_with_details_where_ids_alone_are_denied(
     rig: tuple[Listening, OpenStackFacts], status: int
 ) -> None:
-    """Once that was said, by roles of earlier versions; not if there is no answer."""
+    """After that was denied, as for roles of earlier versions; not if there is no answer."""
     cloud, facts = rig
     cloud.lies = [
         (f"{NAMED}/detail", Reply(200, {"servers": [{"id": "a", "status": "ACTIVE"}]})),
@@ -163,7 +163,7 @@ NAMED = "GET /compute/servers"
 def test_servers_are_searched_by_the_common_prefix_of_names(
     rig: tuple[Listening, OpenStackFacts],
 ) -> None:
-    """Nova's filter is a regular expression, and compares host names in lower case: the rest is left out here."""
+    """Nova's filter is a regular expression, and compares host names in lower case; other rows are removed here."""
     cloud, facts = rig
     there = ["train-0", "Train-1", "train-10", "train-x"]
     cloud.lies = [(NAMED, Reply(200, {"servers": [{"id": n, "name": n} for n in there]}))]
@@ -217,7 +217,7 @@ def test_denied_ids_are_listed_with_details_until_roles_may_have_changed(
 def test_other_refusals_do_not_make_listings_detailed(
     rig: tuple[Listening, OpenStackFacts], lie: Reply
 ) -> None:
-    """A token that isn't valid for a moment, or a proxy, says nothing of weft's roles."""
+    """A token that is invalid for a moment, or a proxy, says nothing about weft's roles."""
     cloud, facts = rig
     cloud.things["servers"] = [{"id": "s1"}]
     cloud.lies = [(IDS, lie)]

@@ -1,4 +1,4 @@
-"""Services that take requests and don't answer: whom they hold up, and for how long."""
+"""Services that accept requests and don't answer: what waits for them, and how long."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ IDS = {"share/data": "share-1", PORT: "port-1"}
 
 @dataclass(slots=True)
 class Hanging(TinyStorage):
-    """What begins with one of these paths is taken and not answered until `over`."""
+    """Requests to paths with one of these beginnings get no answer until `over`."""
 
     hangs: tuple[str, ...] = ()
     over: threading.Event = field(default_factory=threading.Event)
@@ -93,8 +93,7 @@ def test_silent_storage_delays_no_pod_without_storage(tmp_path: Path, service: s
 
 
 def test_silent_service_is_not_asked_again_at_once(tmp_path: Path) -> None:
-    """Not by any part of the process, nor by another session. Other services are, and so is another
-    cloud's."""
+    """By no part of the process and no other session. Other services, and another cloud's, are."""
     with driven(tmp_path, "lab") as (cloud, sessions, driver), driven(tmp_path, "two") as (_, _, second):
         driver.find(OTHER, PLAIN, {})
         cloud.hangs = ("/share/",)
@@ -115,7 +114,7 @@ URL = "https://cloud.example/share/v2/shares"
 
 
 class Clock:
-    """Stands still until a test moves it."""
+    """A clock that moves only when a test moves it."""
 
     def __init__(self) -> None:
         self.time = 0.0
@@ -134,7 +133,7 @@ def ask(silences: Silences, read: bool = True) -> RequestInProgress:
 
 
 def test_two_unanswered_reads_make_a_service_silent_and_one_does_not(clock: Clock) -> None:
-    """One alone may be a long listing of a service that answers everything else."""
+    """A single one may be a long listing of a service that answers everything else."""
     silences = Silences(clock)
     ask(silences)
     clock.time = 2 * UNANSWERED_SECONDS
@@ -159,7 +158,7 @@ def test_waiting_reads_among_answered_ones_make_no_service_silent(clock: Clock) 
 
 
 def test_silent_service_is_tried_by_one_read_at_a_time(clock: Clock) -> None:
-    """And by no change, which would be left half done; an answer ends its silence."""
+    """And by no change, which could be left half done; an answer ends the silence."""
     silences = Silences(clock)
     ask(silences).failed(in_time=False)
     with pytest.raises(SilentError):
@@ -181,7 +180,7 @@ def test_silent_service_is_tried_by_one_read_at_a_time(clock: Clock) -> None:
 
 
 def test_slow_requests_of_one_caller_make_no_service_silent(clock: Clock) -> None:
-    """What one member asks for may be slow by itself; weft's own reads are as many callers as there are of them."""
+    """A member's own requests may be slow in themselves; each of weft's reads counts as a caller of its own."""
     silences = Silences(clock)
     for _ in range(3):
         slow = [silences.ask(URL, True, "member") for _ in range(8)]
@@ -206,7 +205,7 @@ def test_waiting_reads_of_two_callers_make_a_service_silent(clock: Clock) -> Non
 
 
 def test_short_time_limit_of_a_caller_makes_no_service_silent(tmp_path: Path) -> None:
-    """A share that Manila takes long to show one member is shown to the loop, which waits as long as it takes."""
+    """The loop, which waits longer, may still get the share that Manila takes long to show."""
     with driven(tmp_path, "lab") as (cloud, _, driver):
         driver.find(OTHER, PLAIN, {})
         cloud.hangs = ("/share/",)
@@ -225,14 +224,14 @@ def test_refused_connection_is_an_answer(clock: Clock) -> None:
 
 
 def test_services_are_distinguished_by_address_and_first_path_segment() -> None:
-    """No password is part of it."""
+    """Without a password in the key."""
     assert service_of("https://weft:secret@one:8786/v2/x?y") == "https://one:8786/v2"
     assert service_of("https://one/share/v2/x") != service_of("https://one/volume/v3/x")
     assert service_of("https://one") == "https://one/"
 
 
 def test_failed_name_lookup_is_not_cached(tmp_path: Path) -> None:
-    """A member's plans name what they like: nothing of it is kept (guarantee 5)."""
+    """A member's plan may name anything, so nothing of it is kept (guarantee 5)."""
     with driven(tmp_path, "lab") as (cloud, sessions, _):
         cloud.things["images"] = []
         lookups = Lookups()

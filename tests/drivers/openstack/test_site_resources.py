@@ -1,4 +1,4 @@
-"""What a site has in Neutron, on the wire: bodies, closed groups, forgotten names, and what is there already."""
+"""A site's resources in Neutron: request bodies, closed groups, cached names, and similar resources."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ IDS = {"network/gw": "net-1", "subnet/gw/bmc": "sub-1"}
 
 
 class Recording(TinyCloud):
-    """Keeps what was sent."""
+    """Keeps the requests' bodies."""
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:
         if method in ("POST", "PUT") and "/auth/" not in path:
@@ -85,7 +85,7 @@ def network(vlan: int | None = 13, **more: Any) -> Resource:
 
 
 def raw(resource: Resource, number: int, **more: object) -> dict[str, object]:
-    """A row of Neutron's, as weft has made it."""
+    """A row of Neutron's as weft created it."""
     common = {
         "id": f"id-{number}",
         "name": resource.name,
@@ -120,7 +120,7 @@ def test_networks_request_has_the_specs_fields(
 def test_refused_share_is_its_networks_error_with_a_known_id(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
-    """A duplicate is fine: an answer was lost before."""
+    """A duplicate is no error, since an earlier answer may have been lost."""
     tiny, driver, _ = cloud
     resource = network(shared_with=("p1", "p2"))
     created = ("POST .*/networks", Reply(201, {"network": raw(resource, 1)}))
@@ -142,7 +142,7 @@ def test_refused_share_is_its_networks_error_with_a_known_id(
 def test_dns_name_dropped_by_neutron_is_reported(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts], wanted: list[Resource]
 ) -> None:
-    """In bulk and alone, when it is made and when it is repaired."""
+    """In bulk and alone, at creation and at repair."""
     tiny, driver, _ = cloud
     rows = [raw(r, i, dns_name="") for i, r in enumerate(wanted)]
     body = {"ports": rows} if len(rows) > 1 else {"port": rows[0]}
@@ -159,7 +159,7 @@ def test_dns_name_dropped_by_neutron_is_reported(
 def test_closed_group_has_its_rules_and_no_others(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
-    """Neutron's own two rules of a new group are removed; an open rule that someone adds is a difference."""
+    """Neutron's two rules of a new group are removed; an open rule that was added from outside is a difference."""
     tiny, driver, _ = cloud
     spec = SecurityGroupSpec(
         ssh_from=(),
@@ -198,7 +198,7 @@ def test_closed_group_has_its_rules_and_no_others(
 def test_resource_with_another_name_is_renamed(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts], kind: str
 ) -> None:
-    """As what was adopted has: pods find networks by their names, and tenants groups."""
+    """As an adopted resource may have one: pods find networks by name, and tenants groups."""
     tiny, driver, _ = cloud
     group = made("security_group/bmc", SecurityGroupSpec(ssh_from=(), ingress=(), egress=()), "lab-bmc")
     wanted = network() if kind == "networks" else group
@@ -219,7 +219,7 @@ def test_resource_with_another_name_is_renamed(
 def test_recreated_site_network_is_looked_up_again(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
-    """Its name's id was known from the pod before; a name without a network stays an error."""
+    """Its id was cached by name; a name without a network stays an error."""
     tiny, driver, _ = cloud
     pod = Scope("lab", Owner("pod", OWNER.id), "train", PROJECT)
     spec = PortSpec(network="", subnet="", site_network="storage", address="", vnic_type="normal", host="")
@@ -248,7 +248,7 @@ def test_recreated_site_network_is_looked_up_again(
 def test_tenant_port_on_a_closed_network_is_refused(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts], name: str
 ) -> None:
-    """The site's own are, as a V-IPU controller's."""
+    """The site's own ports, such as a V-IPU controller's, are allowed."""
     tiny, plain, _ = cloud
     pod = Scope("lab", Owner("pod", OWNER.id), "train", PROJECT)
     spec = PortSpec(network="", subnet="", site_network=name, address="", vnic_type="normal", host="")
@@ -271,7 +271,7 @@ def test_tenant_port_on_a_closed_network_is_refused(
 def test_similar_resources_are_found_by_vlan_cidr_mac_and_name(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
-    """In all projects, on the one network that has the VLAN; what weft has already isn't looked for."""
+    """In all projects, on the one network with the VLAN; not for resources that weft has already."""
     tiny, _, facts = cloud
     where = {
         "provider:physical_network": "physnet1",
@@ -330,7 +330,7 @@ def test_similar_resources_are_found_by_vlan_cidr_mac_and_name(
 def test_reserved_address_identifies_a_port(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
-    """It has a MAC address of Neutron's choice; a router's port there is in the way."""
+    """Neutron chooses its MAC address; a router's port with the address is in the way."""
     tiny, _, facts = cloud
     spec = PortSpec(
         network="network/gw", subnet="subnet/gw/bmc", address="10.1.0.1", vnic_type="normal", host=""
@@ -354,7 +354,7 @@ def test_reserved_address_identifies_a_port(
 def test_malformed_port_is_unknown(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts], wrong: dict[str, object] | None
 ) -> None:
-    """Not an error of weft's, which would end the audit of everything."""
+    """Not a defect, which would end the whole audit."""
     tiny, _, facts = cloud
     row: dict[str, object] = {
         **{"id": "p1", "name": "", "description": "", "project_id": PROJECT, "network_id": "net-1"},
@@ -372,7 +372,7 @@ def test_malformed_port_is_unknown(
 def test_router_without_nat_is_a_difference_only_for_the_site(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
-    """As Neutron makes it where `enable_snat_by_default` is off. weft's user must be allowed to say otherwise."""
+    """Neutron makes such routers if `enable_snat_by_default` is off, and weft's user must be allowed to set it."""
     tiny, driver, _ = cloud
     wanted = made("router/gw", RouterSpec(external_network="public", subnets=()))
     outside = {"network_id": "ext", "enable_snat": False}
@@ -396,7 +396,7 @@ def test_router_without_nat_is_a_difference_only_for_the_site(
 def test_malformed_listing_is_unknown(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
-    """Nothing is in the way because nothing could be read: that would be made twice."""
+    """Reading it as nothing in the way would create a resource twice."""
     tiny, _, facts = cloud
     tiny.lies = [("GET .*/networks", Reply(200, json.dumps({})))]
     with pytest.raises(UnknownError):
@@ -406,7 +406,7 @@ def test_malformed_listing_is_unknown(
 def test_port_on_another_network_is_a_difference_and_no_tenant_is_asked(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
-    """The site's owner has no project of its own that could be asked what it sees."""
+    """The site has no project whose view could be read."""
     tiny, driver, _ = cloud
     (wanted, _), fixed = PORTS, [{"ip_address": "10.1.0.1", "subnet_id": "sub-9"}]
     row = raw(wanted, 1, network_id="net-9", fixed_ips=fixed, mac_address="02:00:00:00:00:01", status="DOWN")
@@ -425,7 +425,9 @@ def test_port_on_another_network_is_a_difference_and_no_tenant_is_asked(
 def test_flavor_of_an_interrupted_creation_is_finished(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
-    """Nova takes extra specs in a second request. Without weft's own, it would stay when the site is destroyed."""
+    """Nova gets extra specs in a second request; without weft's own the flavor would stay when the site is
+    destroyed.
+    """
     tiny, driver, _ = cloud
     wanted = made("flavor/lab/plain", FlavorSpec(vcpus=4, ram=4096, disk=1, extra_specs={}))
     row: dict[str, Any] = {
@@ -452,7 +454,7 @@ def test_flavor_of_an_interrupted_creation_is_finished(
 def test_private_flavor_with_the_same_name_is_in_the_way(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts], public: bool
 ) -> None:
-    """Nova takes no second one of a name, and can't publish it: a public one can be adopted."""
+    """Nova allows no second flavor with the name and can't publish this one; a public one can be adopted."""
     tiny, _, facts = cloud
     wanted = made("flavor/lab/plain", FlavorSpec(vcpus=4, ram=4096, disk=1, extra_specs={}))
     row = {
@@ -471,7 +473,7 @@ def test_private_flavor_with_the_same_name_is_in_the_way(
 def test_deleting_a_site_network_spares_others_subnets(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
-    """Neutron deletes all subnets of a network with it. A pod's goes with whatever its tenant has put on it."""
+    """Neutron deletes all subnets with a network. A pod's network is deleted with what its tenant put on it."""
     tiny, driver, _ = cloud
     wanted = network()
     tiny.things |= {"networks": [raw(wanted, 1, subnets=["sub-7"])], "rbac_policies": [], "ports": []}
@@ -490,7 +492,7 @@ def test_deleting_a_site_network_spares_others_subnets(
 def test_others_subnets_are_found_by_their_network(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
-    """Without weft's policies, Neutron shows who owns a network no subnet of another project on it, but for its id."""
+    """Without weft's policies Neutron shows a network's owner another project's subnet only by its id."""
     tiny, _, facts = cloud
     mine = {"id": "s1", "name": "old", "cidr": "192.0.2.0/24", "network_id": "n1", "project_id": PROJECT}
     tiny.things |= {"networks": [{"id": "n1", "subnets": ["s1", "s2"]}], "subnets": [mine]}
@@ -506,7 +508,7 @@ def test_others_subnets_are_found_by_their_network(
 def test_group_members_are_known_only_if_others_ports_are_shown(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
-    """With ports of weft's own as witnesses, and the group `default` of each project that shares one."""
+    """weft's own ports show it, and the group `default` of each project that shares one."""
     tiny, _, facts = cloud
     port = {
         **{"name": "", "network_id": "n-7", "device_owner": "", "device_id": "", "fixed_ips": []},

@@ -18,7 +18,7 @@ __all__ = ["house", "rig"]
 def test_only_a_volumes_own_snapshots_are_deleted(
     rig: Rig, wanted: Resource, service: str, listed: str, owner: str
 ) -> None:
-    """The filter isn't honoured: an older service, a proxy, Cinder's `resource_query_filters`."""
+    """Even if the filter is ignored: by an older service, a proxy, or Cinder's `resource_query_filters`."""
     rig.make(wanted)
     other = {"id": "snap-of-another", owner: "someone-elses", "name": "monday"}
     refused = Reply(409, {"conflictingRequest": {"code": 409, "message": "it has snapshots"}})

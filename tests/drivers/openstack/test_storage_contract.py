@@ -1,4 +1,4 @@
-"""The contract of storage: the fake in memory, and real Manila, Cinder, Nova and Neutron, pass the same tests."""
+"""The contract of storage: the fake in memory and real Manila, Cinder, Nova and Neutron pass the same tests."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ SPECS: Mapping[str, tuple[Spec, tuple[str, ...]]] = {
         ("volume/work/0", SERVER),
     ),
 }
-"""In the order in which they can be made."""
+"""In the order in which they can be created."""
 
 
 @dataclass
 class Bench:
-    """A cloud with a pod of a server, a share, a volume, and a share that stays."""
+    """A cloud with a pod of a server, a share, a volume, and a share that is kept."""
 
     driver: ResourceDriver
     facts: CloudFacts
@@ -150,7 +150,7 @@ def kinds(bench: Bench) -> Sequence[str]:
 
 
 def test_storage_is_created_settled_and_deleted(bench: Bench) -> None:
-    """Made without differences, seen by the audit, taken away, and proved absent with what was read."""
+    """Created without differences, listed by the audit, deleted, and proved absent with what was read."""
     made = [key for key in SPECS if key != "share/kept"]
     bench.make(*made)
     assert {key: bench.find(key).differences for key in made if key.startswith(("share", "volume"))} == {
@@ -165,7 +165,7 @@ def test_storage_is_created_settled_and_deleted(bench: Bench) -> None:
 
 
 def test_create_is_idempotent(bench: Bench) -> None:
-    """Also when the id of the first is not known: its answer was lost."""
+    """Also if the first one's id isn't known, since its answer was lost."""
     base = ("network/management", "security_group", "subnet/management", PORT)
     bench.make(*base, "share/data", "volume/work/0", "share_access/data/gpu01")
     for key in ("share/data", "volume/work/0", "share_access/data/gpu01"):
@@ -176,7 +176,7 @@ def test_create_is_idempotent(bench: Bench) -> None:
 
 
 def test_kept_storage_can_be_ordered_by_id_and_name(bench: Bench) -> None:
-    """Without a mark; an order finds it, and another project doesn't."""
+    """It has no mark; an order finds it, and another project doesn't."""
     bench.make("network/management", "subnet/management", "security_group", PORT, "share/kept")
     bench.drop("share/kept", end=Status.KEPT)
     seen = bench.find("share/kept", leaving=True)
@@ -189,7 +189,7 @@ def test_kept_storage_can_be_ordered_by_id_and_name(bench: Bench) -> None:
     asked = StorageOrder.model_validate({"share": "s", "existing": "nothing", "mount": "/s"})
     with pytest.raises(InputError, match="no share of that name or id"):
         bench.facts.check_storage(project, [asked], OFFER)
-    # Not leaving any more, and wanted: it is made the pod's again, and then it goes.
+    # it is wanted again and not kept: the pod's once more, and then deleted
     assert bench.find("share/kept").there
     bench.driver.delete(bench.scope, [bench.resource("share/kept")], bench.ids)
     bench.wait("share/kept", Status.ABSENT)

@@ -1,4 +1,6 @@
-"""Shares, access rules, volumes and attachments through the driver, on services that lie, and with tenants."""
+"""Shares, access rules, volumes and attachments through the driver, with services that answer falsely and with
+tenants.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ ATTACHED = resource(
 
 @dataclass
 class Rig:
-    """A pod's server and port are there; `ids` are what weft knows."""
+    """A cloud with the pod's server and port; `ids` are those that weft knows."""
 
     cloud: TinyStorage
     driver: OpenStackDriver
@@ -88,7 +90,7 @@ def rig(house: Rig) -> Rig:
 
 
 def test_storage_is_created_and_deleted(rig: Rig) -> None:
-    """Made, seen without differences, taken away, and proved absent."""
+    """Created without differences, deleted, and proved absent."""
     everything = (SHARE, RULE, VOLUME, ATTACHED)
     assert {rig.find(one).status for one in everything} == {Status.ABSENT}
     rig.make(*everything)
@@ -105,7 +107,7 @@ def test_storage_is_created_and_deleted(rig: Rig) -> None:
 
 @pytest.mark.parametrize("one", [SHARE, RULE, VOLUME, ATTACHED], ids=lambda r: r.kind)
 def test_create_is_idempotent(rig: Rig, one: Resource) -> None:
-    """A creation whose answer was lost is found again, also without its id."""
+    """A creation whose answer was lost is found, also without its id."""
     rig.make(*{RULE.key: (SHARE,), ATTACHED.key: (VOLUME,)}.get(one.key, ()))
     rig.make(one)
     first = rig.ids.pop(one.key)
@@ -117,7 +119,7 @@ def test_create_is_idempotent(rig: Rig, one: Resource) -> None:
 @pytest.mark.parametrize(
     ("one", "lie"),
     [
-        # The collection is empty, and so is the list of types: nothing was seen at all.
+        # the collection is empty and so is the list of types, so nothing was really listed
         (SHARE, (r"GET /share/types", Reply(200, {"share_types": []}))),
         (VOLUME, (r"GET /volume/types", Reply(200, {"volume_types": []}))),
         (SHARE, (r"GET /share/shares/detail", Reply(200, {}))),
@@ -139,7 +141,7 @@ def test_missing_answer_proves_nothing(rig: Rig, one: Resource, lie: tuple[str, 
 
 
 def test_attachment_of_another_server_proves_nothing(rig: Rig) -> None:
-    """As from a confused cache: the volume is on that one."""
+    """As from a confused cache: the volume is attached to that server."""
     rig.make(VOLUME)
     volume = rig.ids[VOLUME.key]
     other = {"volumeAttachments": [{"id": volume, "volumeId": volume, "serverId": "srv-9"}]}
@@ -155,7 +157,7 @@ def test_share_omitted_by_a_listing_is_found_by_id(rig: Rig) -> None:
 
 
 def test_404_of_a_proxy_proves_nothing(rig: Rig) -> None:
-    """Manila's own 404 doesn't name the share; that of its export locations does, and a proxy's doesn't."""
+    """Manila's own 404 doesn't name the share, but that of its export locations does; a proxy's doesn't."""
     rig.make(SHARE)
     nothing = Reply(404, {"itemNotFound": {"code": 404, "message": "The resource could not be found."}})
     rig.cloud.lies += [
@@ -170,7 +172,7 @@ def test_404_of_a_proxy_proves_nothing(rig: Rig) -> None:
 
 
 def test_others_access_rules_are_detected_and_removed(rig: Rig) -> None:
-    """For everybody, with weft's mark copied, with a hidden address; the share in public."""
+    """For everyone, with a copied mark, with a hidden address; and a share that was made public."""
     rig.make(SHARE, RULE)
     share, own = rig.ids[SHARE.key], rig.cloud.rules[rig.ids[RULE.key]]
     for number, to in enumerate(("0.0.0.0/0", "192.0.2.1", "******")):
@@ -182,7 +184,7 @@ def test_others_access_rules_are_detected_and_removed(rig: Rig) -> None:
 
 
 def test_tenants_rule_for_the_pods_address_is_replaced(rig: Rig) -> None:
-    """On the pod's own share it is revoked; on one that exists already the reason names it."""
+    """On the pod's own share it is revoked; on a share that existed before the reason names it."""
     rig.make(SHARE)
     share = rig.ids[SHARE.key]
     theirs = {
@@ -205,7 +207,7 @@ def test_tenants_rule_for_the_pods_address_is_replaced(rig: Rig) -> None:
 
 @pytest.mark.parametrize("shown", ["10.79.0.11/32", "******"])
 def test_tenants_rule_in_another_notation_is_replaced(rig: Rig, shown: str) -> None:
-    """Manila compares networks, and refuses a second rule for one that it doesn't show."""
+    """Manila compares networks, and refuses a second rule for a network of which it shows another notation."""
     rig.make(SHARE)
     share = rig.ids[SHARE.key]
     theirs = {
@@ -229,7 +231,7 @@ def test_tenants_rule_in_another_notation_is_replaced(rig: Rig, shown: str) -> N
 
 
 def test_rule_being_revoked_is_waited_for(rig: Rig) -> None:
-    """It isn't foreign any more, and Manila still refuses another one for its address: a pod that is made goes on."""
+    """Manila refuses another rule for its address meanwhile, but it isn't foreign any more, and the pod goes on."""
     rig.make(SHARE)
     theirs = {
         "id": "theirs",
@@ -252,7 +254,7 @@ def test_refusal_for_another_reason_stays_an_error(rig: Rig) -> None:
 
 
 def test_locked_rules_of_others_are_removed_together(rig: Rig) -> None:
-    """A share isn't open for as many visits as it has locked rules, nor because it can't be renamed."""
+    """Not one in each visit, and even if the share can't be renamed."""
     rig.make(SHARE, RULE)
     own = rig.cloud.rules[rig.ids[RULE.key]]
     for n in range(5):
@@ -267,7 +269,7 @@ def test_locked_rules_of_others_are_removed_together(rig: Rig) -> None:
 
 
 def test_rule_for_another_address_is_broken(rig: Rig) -> None:
-    """It is taken away and made again: rules can't be changed."""
+    """Rules can't be changed, so it is deleted and created again."""
     rig.make(SHARE, RULE)
     rig.cloud.things["ports"][0]["fixed_ips"] = [{"ip_address": "10.79.0.99"}]
     seen = rig.find(RULE)
@@ -275,7 +277,7 @@ def test_rule_for_another_address_is_broken(rig: Rig) -> None:
 
 
 def test_port_deleted_by_a_tenant_hides_no_storage(rig: Rig) -> None:
-    """Nor from being taken away: a rule is known by its id."""
+    """The storage is still found and deleted, since a rule is known by its id."""
     rig.make(SHARE, RULE)
     rig.cloud.things["ports"] = []
     assert rig.find(SHARE).differences == () and rig.find(RULE).status is Status.SETTLED
@@ -284,7 +286,7 @@ def test_port_deleted_by_a_tenant_hides_no_storage(rig: Rig) -> None:
 
 
 def test_rule_of_a_deleted_share_is_absent(rig: Rig) -> None:
-    """Manila answers 400 for it; only with the share's own absence that is proof."""
+    """Manila answers 400 for it, which is a proof only with the share's own absence."""
     rig.make(SHARE, RULE)
     rig.cloud.shares.clear()
     rig.cloud.rules.clear()
@@ -316,7 +318,7 @@ def test_volume_attached_elsewhere_is_detached_and_deleted(rig: Rig) -> None:
 
 @pytest.mark.parametrize("how", ["reserved", "os-reserve", "attached"])
 def test_volume_reserved_by_a_tenant_is_deleted(rig: Rig, how: str) -> None:
-    """An attachment by Cinder's own API, of which Nova has none; os-reserve, which leaves only a status."""
+    """By an attachment in Cinder that Nova doesn't have, or by os-reserve, which leaves only a status."""
     rig.make(VOLUME)
     volume = rig.cloud.volumes[rig.ids[VOLUME.key]]
     if how == "os-reserve":
@@ -346,7 +348,7 @@ def test_volume_is_detached_from_a_locked_server(rig: Rig) -> None:
 
 
 def test_slow_detach_is_waited_for(rig: Rig) -> None:
-    """Nova refuses a second request, and the pod that goes on has no trouble: it isn't asked for again as an error."""
+    """Nova refuses a second request; weft doesn't report that as an error."""
     rig.make(VOLUME, ATTACHED)
     volume = rig.cloud.volumes[rig.ids[VOLUME.key]]
     rig.cloud.slow.add(volume["id"])
@@ -358,13 +360,13 @@ def test_slow_detach_is_waited_for(rig: Rig) -> None:
     assert isinstance(rig.delete(ATTACHED, SCOPE).error, PermanentError), "another refusal is reported"
 
 
-# -- what stays ---------------------------------------------------------------------------------------------------
+# -- kept ---------------------------------------------------------------------------------------------------------
 
 
 def test_kept_storage_loses_its_mark_and_is_reported_kept(rig: Rig) -> None:
     rig.make(KEPT)
     share = rig.cloud.shares[rig.ids[KEPT.key]]
-    assert rig.find(KEPT, LEAVING).status is Status.SETTLED, "it isn't kept before it was let go"
+    assert rig.find(KEPT, LEAVING).status is Status.SETTLED, "it isn't kept before it was released"
     assert rig.delete(KEPT).error is None
     assert share["name"] == "train-data" and "kept from pod train" in share["description"]
     seen = rig.find(KEPT, LEAVING)
@@ -374,7 +376,7 @@ def test_kept_storage_loses_its_mark_and_is_reported_kept(rig: Rig) -> None:
 
 
 def test_kept_share_is_restored_from_the_recycle_bin(rig: Rig) -> None:
-    """It can't be renamed in there, and would end with it."""
+    """It can't be renamed there, and would be deleted with it."""
     rig.make(KEPT)
     share = rig.cloud.shares[rig.ids[KEPT.key]]
     share["is_soft_deleted"] = True
@@ -383,7 +385,7 @@ def test_kept_share_is_restored_from_the_recycle_bin(rig: Rig) -> None:
 
 
 def test_mark_removed_by_a_tenant_does_not_release_storage(rig: Rig) -> None:
-    """Without its mark it is a difference of a pod that lives, never gone."""
+    """Without its mark it is a difference of a living pod, not gone."""
     rig.make(KEPT)
     rig.cloud.shares[rig.ids[KEPT.key]]["description"] = "kept from pod train"
     seen = rig.find(KEPT)
@@ -391,7 +393,7 @@ def test_mark_removed_by_a_tenant_does_not_release_storage(rig: Rig) -> None:
 
 
 def test_kept_storage_that_never_worked_is_deleted(rig: Rig) -> None:
-    """Replaced, not left behind: the pod isn't leaving."""
+    """It is replaced in a living pod, so nothing is left behind."""
     rig.make(KEPT)
     assert rig.delete(KEPT, SCOPE).error is None and not rig.cloud.shares
 
@@ -405,7 +407,7 @@ def test_marked_lists_shares_and_volumes_of_each_project(rig: Rig) -> None:
 
 
 def test_unreadable_project_hides_no_other(rig: Rig) -> None:
-    """Disabled meanwhile, or without Manila in its catalog: everything else is listed all the same."""
+    """Disabled meanwhile, or without Manila in its catalog: everything else is listed."""
     rig.make(SHARE, VOLUME)
     no = Reply(403, {"forbidden": {"code": 403, "message": "no"}})
     rig.cloud.lies.append((r"GET /share/shares/detail", no))

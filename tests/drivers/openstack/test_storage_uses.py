@@ -1,4 +1,4 @@
-"""What keeps a share or a volume from being deleted is named, to its project with what to remove."""
+"""What keeps a share or a volume from being deleted is named, and its project reads what to remove."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def named(rig: Rig, one: Resource) -> tuple[InUseError, str]:
     ("wanted", "owner", "word"), [(SHARE, "share_id", "share"), (VOLUME, "volume_id", "volume")]
 )
 def test_undeletable_snapshot_is_named(rig: Rig, wanted: Resource, owner: str, word: str) -> None:
-    """Something else is being made of it. One that goes is removed, and the deletion tried again."""
+    """Another resource is being created from it. A deletable one is removed, and the deletion is tried again."""
     rig.make(wanted)
     snapshot = {"id": ONE, owner: rig.ids[wanted.key], "name": "monday", "status": "restoring"}
     rig.cloud.things["snapshots"] = [snapshot]
@@ -41,7 +41,7 @@ def test_undeletable_snapshot_is_named(rig: Rig, wanted: Resource, owner: str, w
 
 
 def test_group_and_replicas_of_a_share_are_named(rig: Rig) -> None:
-    """The replica that is the share itself is none of them, and another share's neither."""
+    """Neither the replica that is the share itself nor another share's replicas."""
     rig.make(SHARE)
     share, group = rig.ids[SHARE.key], ONE.replace("000a", "000b")
     rig.cloud.shares[share] |= {"has_replicas": True, "share_group_id": group}
@@ -58,7 +58,7 @@ def test_group_and_replicas_of_a_share_are_named(rig: Rig) -> None:
 
 
 def test_group_backup_and_server_of_a_volume_are_named(rig: Rig) -> None:
-    """A finished backup needs no volume. A server that doesn't let go is named as its project calls it."""
+    """A finished backup needs no volume. A server that doesn't release it has its project's name for it."""
     rig.make(VOLUME)
     volume, group, server = rig.ids[VOLUME.key], ONE.replace("000a", "000b"), ONE.replace("000a", "000c")
     rig.cloud.attached[server] = [volume]
@@ -85,7 +85,7 @@ def test_group_backup_and_server_of_a_volume_are_named(rig: Rig) -> None:
     ids=["share", "volume"],
 )
 def test_unreadable_uses_are_unknown(rig: Rig, wanted: Resource, path: str) -> None:
-    """The service's own answer stays, and the deletion is tried again."""
+    """The service's own answer is reported, and the deletion is tried again."""
     rig.make(wanted)
     service = path.split("/")[1]
     refused = Reply(409, {"conflictingRequest": {"code": 409, "message": "it is in use"}})

@@ -1,4 +1,4 @@
-"""Tenants' networks are read whole or not at all: what Neutron hides or doesn't answer is never nothing."""
+"""Tenants' networks are read completely or not at all: what Neutron hides or doesn't answer is never nothing."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_only_devices_of_nova_are_servers(
 
 
 def test_networks_of_other_types_are_left_out(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
-    """A filter that Neutron ignored, a flat network, one of several segments."""
+    """If Neutron ignored a filter: a flat network, and one of several segments."""
     tiny, facts = cloud
     other = network(id="1", **{"provider:physical_network": "physnet1"})
     flat = network(id="2", **{"provider:network_type": "flat", "provider:segmentation_id": None})
@@ -133,11 +133,12 @@ def test_missing_answer_is_not_a_listing(cloud: tuple[TinyCloud, OpenStackFacts]
 
 
 def with_group(tiny: TinyCloud) -> None:
-    """The project's group `default`, which the project can't delete."""
+    """Add the project's group `default`, which the project can't delete."""
     tiny.things["security_groups"].append({"id": "sg-b", "name": "default", "project_id": TEAM_B})
 
 
-def nobody_knows(facts: OpenStackFacts, why: str) -> None:
+def assert_unknown(facts: OpenStackFacts, why: str) -> None:
+    """Neither whether the network is gone nor the port's state can be read."""
     with pytest.raises(UnknownError, match=why):
         facts.is_gone(NET, TEAM_B)
     with pytest.raises(UnknownError, match=why):
@@ -146,7 +147,7 @@ def nobody_knows(facts: OpenStackFacts, why: str) -> None:
 
 @pytest.mark.parametrize("served", [False, True])
 def test_only_neutrons_own_404_proves_absence(cloud: tuple[TinyCloud, OpenStackFacts], served: bool) -> None:
-    """With a role of weft's in the project, and without one, also where Keystone has forgotten the project."""
+    """With a role of weft's in the project and without; also if Keystone doesn't have the project any more."""
     tiny, facts = cloud
     with_group(tiny)
     tiny.served = {TEAM_B} if served else set()
@@ -156,20 +157,20 @@ def test_only_neutrons_own_404_proves_absence(cloud: tuple[TinyCloud, OpenStackF
     tiny.things["networks"], tiny.things["ports"] = [], []
     assert facts.is_gone(NET, TEAM_B) and facts.port_now(PORT, TEAM_B) is None
     tiny.lies = [("GET .*/(ports|networks)/.*", Reply(404, "<html>proxy</html>", "text/html", own=False))]
-    nobody_knows(facts, "404")
+    assert_unknown(facts, "404")
 
 
 def test_lost_rights_over_other_projects_make_all_unknown(
     cloud: tuple[TinyCloud, OpenStackFacts],
 ) -> None:
-    """Listings are empty then, and everything is 404, from Neutron itself."""
+    """Neutron itself then answers empty listings and 404."""
     tiny, facts = cloud
     with_group(tiny)
     tiny.things["networks"] = [network(project_id=TEAM_B)]
     tiny.things["ports"] = [port(project_id=TEAM_B)]
     tiny.narrow = {PROJECT}
     assert facts.networks_on("ibnet") == []
-    nobody_knows(facts, "default security group of project " + TEAM_B)
+    assert_unknown(facts, "default security group of project " + TEAM_B)
     tiny.narrow = set()
     assert not facts.is_gone(NET, TEAM_B)
 
@@ -177,21 +178,21 @@ def test_lost_rights_over_other_projects_make_all_unknown(
 def test_neutron_listing_nothing_is_unknown(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
     tiny, facts = cloud
     tiny.things = {}
-    nobody_knows(facts, "every project has one")
+    assert_unknown(facts, "every project has one")
     tiny.lies = [("GET .*/security-groups", Reply(200, {"security_groups": None}))]
-    nobody_knows(facts, "security_groups")
+    assert_unknown(facts, "security_groups")
 
 
 def test_api_server_without_wefts_policies_is_not_believed(
     cloud: tuple[TinyCloud, OpenStackFacts],
 ) -> None:
-    """The 404 is its, the group another one's: a token of the project, which needs no policies, decides."""
+    """It answers 404 to weft's own token; a token of the project, which needs no policies, decides."""
     tiny, facts = cloud
     with_group(tiny)
     tiny.served = {TEAM_B}
     tiny.things["networks"] = [network(project_id=TEAM_B)]
     tiny.things["ports"] = [port(project_id=TEAM_B)]
-    # 404 to weft's own token alone, although it sees the group.
+    # 404 only to weft's own token, although it sees the group
     tiny.missing_for = {PROJECT}
     assert not facts.is_gone(NET, TEAM_B)
     assert facts.port_now(PORT, TEAM_B) is not None
@@ -204,13 +205,13 @@ def test_served_project_without_a_token_is_unknown(
     with_group(tiny)
     listed = [{"id": PROJECT, "name": "service"}, {"id": TEAM_B, "name": "b"}]
     tiny.lies = [("GET /v3/auth/projects", Reply(200, {"projects": listed}))]
-    nobody_knows(facts, "401")
+    assert_unknown(facts, "401")
     tiny.lies = [("GET /v3/auth/projects", Reply(200, {}))]
-    nobody_knows(facts, "projects")
+    assert_unknown(facts, "projects")
 
 
 def test_ports_of_all_projects_are_found_by_host_and_address(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
-    """Rows that a filter should have left out are, and nothing is known unless another project's things are shown."""
+    """Rows that a filter should remove are removed; unless another project's resources are shown nothing is known."""
     tiny, facts = cloud
     with_group(tiny)
     other = port(id="1", mac_address="FA:16:3E:00:00:01", project_id="team-c", **{"binding:host_id": "gpu02"})

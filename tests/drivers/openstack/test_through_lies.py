@@ -1,4 +1,6 @@
-"""A real cloud behind a liar: what isn't the service's own answer is unknown, and never an empty cloud."""
+"""A real cloud behind a proxy that answers falsely: anything but the service's own answer is unknown, never an empty
+cloud.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFoqGQ0mJmTsZLuYlEGwLtxl8V6M0Lp3tm1dJ
 HARMLESS = frozenset(
     {"accepted202", "late", "slow", "twice", "no_request_id", "nowhere", "stale", "hidden_rows"}
 )
-"""Lies that are no lie to a reading, or that another test here is about."""
+"""False answers that don't affect a reading, or that another test here is about."""
 MISREAD = sorted(LIES.keys() - HARMLESS)
 PAGES = (
     "html200",
@@ -57,7 +59,7 @@ BY_DAY = frozenset(
         *("notfound404_forged", "nowhere", "null_list200", "reset", "unauthorized401"),
     }
 )
-"""One of each kind of lie."""
+"""One of each kind of false answer."""
 AT_NIGHT = pytest.mark.nightly(
     reason="others of its kind run by day, and most of all kinds in test_absence.py"
 )
@@ -65,13 +67,13 @@ SEPARATE = {"server": "nova", "key_pair": "nova"}
 
 
 def each(lies: Iterable[str]) -> list[Any]:
-    """As parameters; by day those of `BY_DAY`."""
+    """The false answers as parameters; by day those of `BY_DAY`."""
     return [pytest.param(lie, marks=[] if lie in BY_DAY else [AT_NIGHT]) for lie in lies]
 
 
 @dataclass(frozen=True)
 class Lied:
-    """A driver that finds everything through the liar, and one thing of each kind that is really there."""
+    """A driver that finds every service through the proxy, and an existing resource of each kind."""
 
     liar: Liar
     clouds: Path
@@ -84,13 +86,13 @@ class Lied:
         return [r for r in self.things.values() if SEPARATE.get(r.kind, "neutron") == service]
 
     def look(self, key: str) -> Observed:
-        """What the driver says of one thing; raises if it says nothing."""
+        """What the driver says of one resource; raises if it is unknown."""
         return self.driver.find(self.scope, [self.things[key]], self.ids)[key]
 
 
 @pytest.fixture(scope="module")
 def lied(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lied]:
-    """Everything is made truly, and taken away truly."""
+    """Everything is created, and removed, without false answers."""
     upstreams = [Route(api.name, 0, lab.layout.url(api.name)) for api in API_SERVICES]
     with running(upstreams) as (liar, routes):
         entry = yaml.safe_load(lab.clouds_yaml.read_text())["clouds"]["weft"]
@@ -151,14 +153,13 @@ def _seen(driver: OpenStackDriver, lied: Lied, key: str) -> bool:
 @pytest.mark.parametrize("service", ["nova", "neutron"])
 @pytest.mark.parametrize("lie", each(MISREAD))
 def test_false_answer_leads_to_unknown_or_the_truth(lied: Lied, service: str, lie: str) -> None:
-    """Nothing that exists is ever reported absent; an unknown state is raised, and passes with the false
-    answer."""
+    """Nothing that exists is reported absent; an unknown state is raised, and ends with the false answer."""
     with lied.liar.lying(lie, service, seconds=0.1) as rule:
         for resource in lied.of(service):
             try:
                 seen = lied.look(resource.key)
             except OutsideError as error:
-                assert isinstance(error, UnknownError), f"{resource.key}: {error!r} doesn't pass by itself"
+                assert isinstance(error, UnknownError), f"{resource.key}: {error!r} isn't temporary"
                 assert 0 <= error.delay <= 600
                 continue
             assert seen.there and seen.id == lied.ids[resource.key], f"{resource.key}: {seen}"
@@ -170,7 +171,7 @@ def test_false_answer_leads_to_unknown_or_the_truth(lied: Lied, service: str, li
 @pytest.mark.parametrize("service", ["nova", "neutron"])
 @pytest.mark.parametrize("lie", ["empty_list200", "hidden_rows"])
 def test_rows_hidden_from_a_listing_are_read_one_by_one(lied: Lied, service: str, lie: str) -> None:
-    """Whatever else the listing shows; and if the thing by its id is a proxy's 404, that is unknown."""
+    """Whatever else the listing has; if the resource by its id is a proxy's 404, it is unknown."""
     hidden = lied.liar.tell(lie, service, path=r"/[a-z-]+(/detail)?\?", rows=lied.scope.owner.id[:8])
     try:
         for resource in lied.of(service):
@@ -188,7 +189,7 @@ def test_rows_hidden_from_a_listing_are_read_one_by_one(lied: Lied, service: str
 @pytest.mark.parametrize("service", ["nova", "neutron"])
 @pytest.mark.parametrize("lie", each([*PAGES, "unauthorized401", "accepted202", "no_content204", "reset"]))
 def test_falsely_reported_removal_is_not_believed(lied: Lied, service: str, lie: str) -> None:
-    """DELETE is answered by someone else: the thing is still seen."""
+    """DELETE is answered by a proxy, and the resource is still found."""
     with lied.liar.lying(lie, service, method="DELETE") as rule:
         for resource in lied.of(service):
             lied.driver.delete(lied.scope, [resource], lied.ids)
@@ -201,7 +202,7 @@ def test_falsely_reported_removal_is_not_believed(lied: Lied, service: str, lie:
     "lie", each([*PAGES, "empty_array200", "no_content204", "unauthorized401", "nowhere"])
 )
 def test_false_first_answer_is_asked_again(lied: Lied, service: str, lie: str) -> None:
-    """Signing in, the catalog, version documents: nothing of a lie is remembered once it is lifted."""
+    """For signing in, the catalog and version documents: nothing of the false answer is remembered."""
     sessions = Sessions("weft", [lied.clouds])
     driver = OpenStackDriver("lab", sessions)
     keys = ("server", "port")
@@ -211,7 +212,7 @@ def test_false_first_answer_is_asked_again(lied: Lied, service: str, lie: str) -
                 try:
                     assert driver.find(lied.scope, [lied.things[key]], lied.ids)[key].there
                 except OutsideError as error:
-                    assert isinstance(error, TemporaryError), f"{error!r} doesn't pass by itself"
+                    assert isinstance(error, TemporaryError), f"{error!r} isn't temporary"
             assert lied.liar.lies_sent(rule) > 0
         for key in keys:
             wait_for(lambda k=key: _seen(driver, lied, k), 30, pause=0.3)
@@ -222,7 +223,7 @@ def test_false_first_answer_is_asked_again(lied: Lied, service: str, lie: str) -
 
 @pytest.mark.parametrize("service", ["nova", "neutron"])
 def test_token_expiring_under_a_false_keystone_is_recovered(lied: Lied, service: str) -> None:
-    """401 from the service, then a page instead of a new token: unknown, and it passes."""
+    """401 from the service, then a page instead of a new token: unknown, and temporary."""
     for lie in PAGES:
         resource = lied.of(service)[0]
         with (
@@ -238,7 +239,7 @@ def test_token_expiring_under_a_false_keystone_is_recovered(lied: Lied, service:
 @pytest.mark.parametrize("service", ["nova", "neutron"])
 @pytest.mark.parametrize("lie", each([*PAGES, "empty_object200", "empty_list200", "null_list200", "cut"]))
 def test_audit_through_false_answers_finds_nothing_or_the_truth(lied: Lied, service: str, lie: str) -> None:
-    """What bears the site's mark is all of it, or unknown."""
+    """All resources with the site's mark, or the audit fails as unknown."""
     true = {t.id for t in lied.driver.marked(lied.scope.site, [])}
     assert true >= set(lied.ids.values())
     with lied.liar.lying(lie, service):

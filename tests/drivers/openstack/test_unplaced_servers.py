@@ -1,4 +1,4 @@
-"""Servers that Nova deleted while it scheduled them: its record looks as if a host had built them."""
+"""Servers that Nova deleted while it scheduled them: the record looks as if a host had built them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROW: dict[str, Any] = {
     "OS-EXT-STS:task_state": None,
     "OS-SRV-USG:launched_at": None,
 }
-"""As Nova 34 shows one that was deleted before its host had claimed it."""
+"""A server as Nova 34 shows it if it was deleted before its host claimed it."""
 
 
 class Rig:
@@ -69,7 +69,7 @@ def rig(made: tuple[TinyCloud, Sessions]) -> Rig:
 def test_server_deleted_while_it_was_scheduled_never_ran(
     rig: Rig, events: tuple[tuple[str, str, str], ...], task: str | None, whole: bool
 ) -> None:
-    """Also between two hosts: the first one has cleaned up what it couldn't build. On machines as well."""
+    """Also between two hosts, of which the first cleaned up what it couldn't build. On machines too."""
     rig.cloud.act(SERVER, "create", *events)
     rig.cloud.act(SERVER, "lock")
     rig.cloud.deleted[0]["OS-EXT-STS:task_state"] = task
@@ -88,7 +88,7 @@ def test_server_deleted_while_it_was_scheduled_never_ran(
     ids=["a host", "a start", "a failed build", "a build that fails"],
 )
 def test_server_on_a_host_at_deletion_may_still_run(rig: Rig, column: str, value: str) -> None:
-    """A host came into its row between two of Nova's readings, or it was started; or its build couldn't be undone."""
+    """Its row got a host between two of Nova's readings, or it was started; or its build couldn't be undone."""
     rig.cloud.act(SERVER, "create", (BUILD, "a", "Success"))
     rig.cloud.deleted[0][column] = value
     assert rig.ending().how is Ended.NOT_DESTROYED
@@ -106,7 +106,7 @@ def test_server_on_a_host_at_deletion_may_still_run(rig: Rig, column: str, value
     ids=["deleted with its host", "evacuated", "failed over cleaning up", "booted", "shelved"],
 )
 def test_row_does_not_outweigh_a_record_with_more_than_a_build(rig: Rig, actions: list[Any]) -> None:
-    """Whatever Nova's row says by then: it is of the last host alone."""
+    """The row has only the last host."""
     for action, events in actions:
         rig.cloud.act(SERVER, action, *events)
     assert rig.ending().how in (Ended.NOT_DESTROYED, Ended.LEFT_BEHIND)
@@ -145,7 +145,7 @@ def _not_nova(rig: Rig) -> None:
     "trouble", [_policy, _archived, _there, _anothers, _no_host_shown, _refused, _not_nova]
 )
 def test_hidden_row_proves_nothing(rig: Rig, trouble: Any) -> None:
-    """The ending says what could not be read, for operators."""
+    """The ending says what couldn't be read, for operators."""
     rig.cloud.act(SERVER, "create", (BUILD, "a", "Success"))
     trouble(rig)
     found = rig.ending()

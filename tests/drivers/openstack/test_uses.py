@@ -1,4 +1,4 @@
-"""What uses things of weft's in Neutron: all of it is listed, made by anyone, and ends with nothing else changed."""
+"""Uses of weft's resources in Neutron: each is listed, and ended without changing anything else."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MINE = {Kind.SECURITY_GROUP: ["group"], Kind.PORT: ["p1", "p2"], Kind.ROUTER: ["
 
 @pytest.fixture
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    """A pod's network, group, router and two ports, in which weft's user has a role as in another project."""
+    """A pod's network, group, router and two ports, with a role of weft's user in a second project."""
     with tiny_cloud(Neutron) as (tiny, text):
         assert isinstance(tiny, Neutron)
         file = tmp_path_factory.mktemp("tiny") / "clouds.yaml"
@@ -47,7 +47,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
 
 
 def others(cloud: Cloud) -> list[Use]:
-    """Without what the pod has itself."""
+    """The uses, without the pod's own."""
     _, facts = cloud
     return [use for use in facts.uses(PROJECT, MINE) if use.id not in ("p1", "p2")]
 
@@ -58,7 +58,7 @@ def in_group(tiny: Neutron, project: str) -> Row:
 
 @pytest.mark.parametrize("project", [PROJECT, OTHER])
 def test_port_is_removed_only_from_the_given_group(cloud: Cloud, project: str) -> None:
-    """It keeps its other groups, and weft says which version of it it has read."""
+    """It keeps its other groups, and weft sends the revision that it read."""
     tiny, facts = cloud
     port = in_group(tiny, project)
     (use,) = others(cloud)
@@ -68,7 +68,7 @@ def test_port_is_removed_only_from_the_given_group(cloud: Cloud, project: str) -
 
 
 def test_port_of_an_unserved_project_is_named_and_stays(cloud: Cloud) -> None:
-    """Neutron answers 404 to others, which is no end of the use."""
+    """Neutron answers 404 to others, which doesn't end the use."""
     tiny, facts = cloud
     port = in_group(tiny, UNSERVED)
     (use,) = others(cloud)
@@ -78,7 +78,7 @@ def test_port_of_an_unserved_project_is_named_and_stays(cloud: Cloud) -> None:
 
 
 def test_trunk_of_a_port_is_deleted(cloud: Cloud) -> None:
-    """Not while its server is there; its subports are others' and stay."""
+    """Not while its server exists; its subports are others' and stay."""
     tiny, facts = cloud
     tiny.port("child", network="elsewhere")
     tiny.trunk("trunk", "p1", "child")
@@ -89,7 +89,7 @@ def test_trunk_of_a_port_is_deleted(cloud: Cloud) -> None:
 
 
 def test_subport_is_removed_from_its_trunk(cloud: Cloud) -> None:
-    """The trunk and its other subports go on."""
+    """The trunk and its other subports stay."""
     tiny, facts = cloud
     tiny.port("parent", network="elsewhere")
     tiny.port("child", network="elsewhere")
@@ -112,7 +112,7 @@ def test_floating_ip_is_removed_from_its_port(cloud: Cloud, by: Row) -> None:
 
 
 def test_port_forwarding_through_a_pods_router_is_ended(cloud: Cloud) -> None:
-    """It keeps the router's interface, and has no port: that of its floating IP says nothing of it."""
+    """It keeps the router's interface. It has no port, and its floating IP's port isn't about it."""
     tiny, facts = cloud
     tiny.things["extensions"].append({"alias": "floating-ip-port-forwarding"})
     of = {"port_id": None, "router_id": "router", "forwardings": ["f1", "f2"]}
@@ -123,11 +123,11 @@ def test_port_forwarding_through_a_pods_router_is_ended(cloud: Cloud) -> None:
 
 
 def test_pods_floating_ip_goes_with_the_port_forwardings_that_its_tenant_set(cloud: Cloud) -> None:
-    """Neutron refuses to delete it before, and weft made it."""
+    """Neutron doesn't delete it before, and weft created it."""
     tiny, facts = cloud
     of = {"port_id": None, "router_id": "router", "forwardings": ["f1"], "floating_ip_address": "203.0.113.9"}
     row, kind = FloatingIPs().row(tiny.make("floatingips", "fip", **of)), FloatingIPs()
-    with pytest.raises(OutsideError, match="in use"):  # by a Neutron that doesn't list the extension
+    with pytest.raises(OutsideError, match="in use"):  # if Neutron doesn't list the extension
         kind.remove(facts._sessions.project(PROJECT), row, unfenced)
     tiny.things["extensions"].append({"alias": "floating-ip-port-forwarding"})
     sessions = facts._sessions
@@ -137,7 +137,7 @@ def test_pods_floating_ip_goes_with_the_port_forwardings_that_its_tenant_set(clo
 
 
 def test_interface_on_a_pods_router_is_removed(cloud: Cloud) -> None:
-    """On a network that someone attached to it: the router's owner may."""
+    """Of a network that the router's owner attached."""
     tiny, facts = cloud
     tiny.port("interface", OTHER, "elsewhere", device_owner="network:router_interface", device_id="router")
     (use,) = others(cloud)
@@ -150,7 +150,7 @@ def test_interface_on_a_pods_router_is_removed(cloud: Cloud) -> None:
 def test_interface_of_anothers_router_is_removed_with_that_projects_rights(
     cloud: Cloud, project: str, ends: bool
 ) -> None:
-    """Neutron doesn't show the router to the network's owner: a 404 then ends nothing."""
+    """Neutron doesn't show the router to the network's owner, so a 404 ends nothing."""
     tiny, facts = cloud
     tiny.make("routers", "theirs", project)
     tiny.port("interface", project, device_owner="network:router_interface", device_id="theirs")
@@ -165,7 +165,7 @@ def test_interface_of_anothers_router_is_removed_with_that_projects_rights(
 
 @pytest.mark.parametrize(("kind", "thing"), [("network", "net"), ("security_group", "group")])
 def test_share_is_deleted(cloud: Cloud, kind: str, thing: str) -> None:
-    """A network's share as a group's."""
+    """A network's, and a group's."""
     tiny, facts = cloud
     tiny.share("policy", kind, thing, OTHER)
     found = [*facts.on_networks(PROJECT, ["net"]), *others(cloud)]
@@ -177,7 +177,7 @@ def test_share_is_deleted(cloud: Cloud, kind: str, thing: str) -> None:
 
 @pytest.mark.parametrize("collection", ["ports", "trunks", "floatingips", "rbac-policies", "vpnservices"])
 def test_uses_are_unknown_if_others_are_listed(cloud: Cloud, collection: str) -> None:
-    """An operator's repair ends what is listed: each row must be what was asked for."""
+    """An operator's repair ends what is listed, so each row must be what was asked for."""
     tiny, facts = cloud
     row = {"id": "x", "name": "", "project_id": PROJECT, "network_id": "n", "device_id": "other"}
     row |= {"device_owner": "", "port_id": "other", "router_id": "other", "object_id": "other"}
@@ -188,7 +188,7 @@ def test_uses_are_unknown_if_others_are_listed(cloud: Cloud, collection: str) ->
 
 
 def test_neutron_without_trunks_is_not_queried_for_them(cloud: Cloud) -> None:
-    """What isn't there is answered with 404."""
+    """It would answer 404."""
     tiny, _ = cloud
     tiny.things["extensions"] = [{"alias": "router"}]
     assert others(cloud) == [] and "GET /network/trunks" not in tiny.asked
@@ -206,7 +206,7 @@ def with_vpn(tiny: Neutron) -> None:
 
 
 def test_vpn_service_on_the_router_ends_with_its_connections(cloud: Cloud) -> None:
-    """Neutron keeps the router, and the service, while they are there. Others' services stay."""
+    """Neutron keeps the router while they exist. Others' services stay."""
     tiny, facts = cloud
     with_vpn(tiny)
     tiny.vpn("vpn", None)
@@ -223,7 +223,7 @@ def test_vpn_service_on_the_router_ends_with_its_connections(cloud: Cloud) -> No
 
 
 def test_vpn_endpoints_on_a_subnet_end_with_their_connections(cloud: Cloud) -> None:
-    """A group of endpoints is of a subnet of the pod's network, and of one elsewhere; a service is its router's."""
+    """One group of endpoints is on a subnet of the pod's network, one elsewhere; a service belongs to its router."""
     tiny, facts = cloud
     with_vpn(tiny)
     tiny.make("subnets", "sub", network_id="net")
@@ -250,7 +250,7 @@ def test_vpn_service_on_a_subnet_is_found_on_its_network(cloud: Cloud) -> None:
 
 
 def test_neutron_without_vpn_is_not_queried_for_it(cloud: Cloud) -> None:
-    """What isn't there is answered with 404."""
+    """It would answer 404."""
     tiny, facts = cloud
     tiny.make("subnets", "sub", network_id="net")
     assert [u.kind for u in facts.on_networks(PROJECT, ["net"])].count("subnet") == 1 and others(cloud) == []
@@ -258,7 +258,7 @@ def test_neutron_without_vpn_is_not_queried_for_it(cloud: Cloud) -> None:
 
 
 def test_extensions_are_read_once_for_many_visits(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each visit to a READY pod asks what is on its networks."""
+    """Each visit to a READY pod reads what is on its networks."""
     tiny, facts = cloud
     tiny.make("subnets", "sub", network_id="net")
 
@@ -274,7 +274,7 @@ def test_extensions_are_read_once_for_many_visits(cloud: Cloud, monkeypatch: pyt
 
 
 def test_refused_removal_of_a_use_is_an_error(cloud: Cloud) -> None:
-    """A trunk goes after its parent's server."""
+    """A trunk is deleted only after its parent's server."""
     tiny, facts = cloud
     tiny.trunk("trunk", "p1")
     tiny.things["ports"][0]["device_id"] = "server"
@@ -288,7 +288,7 @@ ID, SERVER = "0b5412dc-0000-4000-8000-000000000001", "0b5412dc-0000-4000-8000-00
 
 
 def refusal(cloud: Cloud, kind: NeutronKind, thing: str) -> InUseError:
-    """What a removal is refused with."""
+    """The error with which a removal is refused."""
     tiny, facts = cloud
     row = next(r for r in tiny.things[kind.collection] if r["id"] == thing)
     project = facts._sessions.project(PROJECT)
@@ -321,7 +321,7 @@ def test_refused_removal_lists_its_uses_as_values(cloud: Cloud) -> None:
     ],
 )
 def test_tenants_names_are_left_out_of_refusals(cloud: Cloud, name: str) -> None:
-    """A tenant chooses them; its id says which it is."""
+    """A tenant chooses them; the id identifies the resource."""
     tiny, _ = cloud
     tiny.port(ID, network="elsewhere", name=name, security_groups=["group"])
     shown = reason(refusal(cloud, SecurityGroups(), "group").message, PodState.RELEASING)
@@ -329,7 +329,7 @@ def test_tenants_names_are_left_out_of_refusals(cloud: Cloud, name: str) -> None
 
 
 def test_use_by_another_project_is_shown_to_operators_only(cloud: Cloud) -> None:
-    """Its tenant reads that there is something, and not what."""
+    """The tenant reads only that there is one."""
     tiny, _ = cloud
     tiny.port(ID, OTHER, "elsewhere", name="secret", security_groups=["group"])
     error = refusal(cloud, SecurityGroups(), "group")
@@ -341,7 +341,7 @@ def test_use_by_another_project_is_shown_to_operators_only(cloud: Cloud) -> None
 
 @pytest.mark.parametrize("parent", [True, False])
 def test_refused_removal_of_a_port_names_its_trunk(cloud: Cloud, parent: bool) -> None:
-    """As parent and as subport; it may go: the removal is tried again."""
+    """As parent and as subport; the removal is tried again."""
     tiny, _ = cloud
     tiny.port("theirs", network="elsewhere")
     tiny.trunk(ID, *(("p1", "theirs") if parent else ("theirs", "p1")))
@@ -350,7 +350,7 @@ def test_refused_removal_of_a_port_names_its_trunk(cloud: Cloud, parent: bool) -
 
 
 def test_refused_removal_of_a_router_names_the_floating_ip(cloud: Cloud) -> None:
-    """Through its interface on a subnet that isn't the pod's."""
+    """It goes through the router's interface on a subnet that isn't the pod's."""
     tiny, _ = cloud
     tiny.make("floatingips", ID, floating_ip_address="203.0.113.9", port_id="far", router_id="router")
     (use,) = refusal(cloud, Routers(), "router").uses
@@ -358,7 +358,7 @@ def test_refused_removal_of_a_router_names_the_floating_ip(cloud: Cloud) -> None
 
 
 def test_interface_kept_by_a_floating_ip_names_it(cloud: Cloud) -> None:
-    """An interface goes before its router, and is what Neutron refuses."""
+    """The interface is deleted before its router, so it is what Neutron refuses."""
     tiny, _ = cloud
     tiny.port("interface", device_owner="network:router_interface", device_id="router")
     tiny.things["ports"][-1]["fixed_ips"] = [{"subnet_id": "theirs", "ip_address": "10.0.0.1"}]
@@ -372,7 +372,7 @@ def test_interface_kept_by_a_floating_ip_names_it(cloud: Cloud) -> None:
 
 
 def test_removed_router_ends_the_routes_that_its_tenant_set(cloud: Cloud) -> None:
-    """They keep its interface, and are the router's own; one that stays keeps them."""
+    """They keep its interface; a router that stays keeps them."""
     tiny, facts = cloud
     tiny.port("interface", device_owner="network:router_interface", device_id="router")
     tiny.things["ports"][-1]["fixed_ips"] = [{"subnet_id": "sub", "ip_address": "10.0.0.1"}]
@@ -389,7 +389,7 @@ def test_removed_router_ends_the_routes_that_its_tenant_set(cloud: Cloud) -> Non
 
 
 def test_refused_removal_of_a_network_names_the_port_of_another_project(cloud: Cloud) -> None:
-    """The pod's own are left out: they go before."""
+    """Without the pod's own ports, which are deleted before."""
     tiny, _ = cloud
     tiny.port(ID, OTHER)
     assert [use.id for use in refusal(cloud, Networks(), "net").uses] == [ID]
@@ -405,7 +405,7 @@ def test_refusal_with_an_unreadable_cause_stays_a_refusal(cloud: Cloud) -> None:
 
 
 def test_all_ports_allowed_to_send_from_an_address_are_found(cloud: Cloud) -> None:
-    """Neutron has no filter for address pairs; a port's own address isn't one, and hidden pairs are unknown."""
+    """Neutron has no filter for address pairs. A port's own address isn't a pair, and hidden pairs are unknown."""
     tiny, facts = cloud
     mac = "02:00:00:00:00:07"
     plain: Row = {"binding:host_id": "", "binding:vnic_type": "normal", "binding:vif_type": "unbound"}
@@ -450,7 +450,7 @@ def test_all_ports_allowed_to_send_from_an_address_are_found(cloud: Cloud) -> No
     ],
 )
 def test_port_claiming_to_be_the_clouds_is_a_use(cloud: Cloud, owner: str, device: str) -> None:
-    """A network's owner may write any owner; Neutron refuses to delete a network for most of them."""
+    """A network's owner may write any device owner, and Neutron keeps a network for most of them."""
     tiny, facts = cloud
     tiny.port(ID, PROJECT, device_owner=owner, device_id=device)
     assert [use.owner for use in facts.on_networks(PROJECT, ["net"]) if use.id == ID] == [owner]
@@ -482,7 +482,7 @@ def test_second_port_of_a_distributed_router_does_not_count_as_use(cloud: Cloud)
 
 @pytest.mark.parametrize("owner", ["network:router_interface", SUBPORT, "compute:nova"])
 def test_malformed_device_id_makes_no_request(cloud: Cloud, owner: str) -> None:
-    """A port's owner may write anything as its device; weft's requests have weft's rights."""
+    """A port's owner may write any text as its device, and weft's requests have weft's rights."""
     tiny, facts = cloud
     tiny.port("port", PROJECT, device_owner=owner, device_id="../networks/victim?x=")
     uses = [*facts.on_networks(PROJECT, ["net"]), *facts.uses(PROJECT, {Kind.PORT: ["port"]})]

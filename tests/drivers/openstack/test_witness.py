@@ -1,5 +1,6 @@
-"""The record of how far weft's database has got: of several, the highest counts, and a higher one is never
-removed."""
+"""The record of how far weft's database has got: of several notes the highest counts, and a higher one is never
+removed.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ class KeyPairs:
 
 
 def test_highest_note_counts_and_is_not_removed_by_others() -> None:
-    """Two processes write at the same time, each under a name of its own; another site's note is another one's."""
+    """Two processes write at the same time, each under its own name; another site's note is separate."""
     nova = KeyPairs()
     sessions = cast(Sessions, SimpleNamespace(own=lambda: SimpleNamespace(compute=nova)))
     one, two = OpenStackWitness(sessions), OpenStackWitness(sessions)
@@ -52,13 +53,13 @@ def test_highest_note_counts_and_is_not_removed_by_others() -> None:
 
 
 def test_notes_read_right_before_a_new_one_are_not_read_again() -> None:
-    """For one new note; what was read before another is older than that."""
+    """Only for one new note, since the reading is older than the next."""
     nova = KeyPairs()
     one = OpenStackWitness(cast(Sessions, SimpleNamespace(own=lambda: SimpleNamespace(compute=nova))))
     for number in (1, 2):
         one.witness("hall")
         one.testify("hall", Witness(uuid4(), number))
-    assert nova.listed == 2 and len(nova.pairs) == 2, "the older one is deleted"
+    assert nova.listed == 2 and len(nova.pairs) == 2, "the older note is deleted"
     one.testify("hall", Witness(uuid4(), 3))
     assert nova.listed == 3 and len(nova.pairs) == 2
     one.witness("hall")

@@ -1,4 +1,6 @@
-"""Keystone, Neutron and Nova of a few lines on loopback, as honest as the real ones until a test makes them lie."""
+"""Keystone, Neutron and Nova in a few lines on loopback, as honest as the real ones until a test makes them answer
+falsely.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ ROUTED = {
         for number in (4001, 4002)
     ],
 }
-"""A routed provider network: as every real cloud may have one, it is in each listing, without any `provider:*`."""
+"""A routed provider network without `provider:*`, in each listing, since every real cloud may have one."""
 
 
 def _values(row: dict[str, Any], name: str) -> list[str]:
@@ -58,7 +60,7 @@ def _values(row: dict[str, Any], name: str) -> list[str]:
 
 
 def _is_meant(row: dict[str, Any], filters: dict[str, list[str]]) -> bool:
-    """Whether a row passes; one of a test that leaves the field out does."""
+    """Whether a row passes the filters; a test's row without the field does."""
     return all(
         name not in row or {v.lower() for v in values} & {*_values(row, name)}
         for name, values in filters.items()
@@ -66,13 +68,13 @@ def _is_meant(row: dict[str, Any], filters: dict[str, list[str]]) -> bool:
 
 
 def _shown(row: dict[str, Any], filters: dict[str, list[str]]) -> dict[str, Any]:
-    """With the fields that are filtered by, which the real services show of each row."""
+    """The row with the fields that are filtered by, which the real services show."""
     return {**{name: values[0] for name, values in filters.items()}, **row}
 
 
 @dataclass(slots=True)
 class Reply:
-    """What is answered; `own` tells whether the service's request id is in it."""
+    """An answer; `own`: with the service's request id."""
 
     status: int
     body: object = None
@@ -88,29 +90,29 @@ class Reply:
 
 @dataclass(slots=True)
 class TinyCloud:
-    """What is there, by service and collection, and how it lies.
+    """The cloud's contents, by service and collection, and its false answers.
 
     Attributes:
         things: collection -> rows, such as `networks`.
         lies: (pattern of method and path, reply); the first match is answered.
-        served: projects that Keystone gives weft's user tokens of, besides its own.
-        narrow: tokens of these projects are shown things of their own project alone.
-        children: resource provider -> those of its devices.
-        missing_for: tokens of these projects get 404 for anything they ask for by its id.
+        served: projects for which Keystone gives weft's user tokens, besides its own.
+        narrow: projects whose tokens are shown only their own project's resources.
+        children: resource provider -> providers of its devices.
+        missing_for: projects whose tokens get 404 for every request by id.
         reserved: resource provider -> class -> how many of 8 Placement has reserved.
-        trees: Placement lists all resource providers: root -> provider -> generation.
-        whole: path of a listing of Placement -> what is answered instead, if it is of the whole cloud.
-        used: resource provider -> class -> how many of 8 are used, of the trees that Placement offers.
+        trees: root -> resource provider -> generation, if Placement lists all resource providers.
+        whole: path of a listing of Placement -> the answer, if it is of the whole cloud.
+        used: resource provider -> class -> how many of 8 are used, in `trees`.
         actions: server -> Nova's record of its actions, the oldest first; see `act`.
         deleted: Nova's rows of servers that it deleted, until they are archived.
-        filters_all: Nova filters servers by `deleted` and `uuid`, as for whom `servers:allow_all_filters` lets; it
-            drops these for others.
-        shows_segments: Neutron shows segments of routed networks, as to those whom `get_network:segments` lets.
+        filters_all: Nova filters servers by `deleted` and `uuid`, which it ignores for callers without
+            `servers:allow_all_filters`.
+        shows_segments: Neutron shows segments of routed networks, as to callers with `get_network:segments`.
         shows_hosts: Nova shows the names of events' hosts, as to its administrators, and not only their hashes.
-        page: Nova lists at most so many actions at once.
+        page: the most actions that Nova lists at once.
         asked: method and path of each request.
-        catalog: of each token; services that the profile has an address of aren't looked for in it.
-        scopes: kind of scope of each token that was asked for.
+        catalog: of each token; services whose address is in the profile aren't looked up in it.
+        scopes: kind of scope of each token that was requested.
     """
 
     things: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
@@ -134,11 +136,11 @@ class TinyCloud:
     page: int = 1000
 
     def act(self, server: str, action: str, *events: tuple[str, str, str], project: str = PROJECT) -> None:
-        """Something that was done with a server, after all before it.
+        """Add an action to a server's record, after all others.
 
         Args:
             events: name without its prefix, host and result; without a result it never ended.
-            project: of the request: `hostId` is of this project and the host.
+            project: of the request; `hostId` is derived from it and the host.
         """
         record = self.actions.setdefault(server, [])
         at = f"2026-11-23T01:{len(record) // 60:02}:{len(record) % 60:02}"
@@ -157,7 +159,7 @@ class TinyCloud:
         record.append({**of, "instance_uuid": server, "start_time": f"{at}.000000", "events": rows})
 
     def _acted(self, path: str, query: dict[str, list[str]]) -> Reply:
-        """Nova's record, the newest first, events too; kept for deleted servers."""
+        """Nova's record, the newest first, with events; kept for deleted servers."""
         _, _, _, server, _, *request = path.split("/")
         record = self.actions.get(server, [])[::-1]
         if not record:
@@ -175,7 +177,7 @@ class TinyCloud:
         return Reply(200, {"instanceActions": rows, **({"links": links} if links else {})})
 
     def reset(self) -> None:
-        """A group `default`, a compute service, and no lies."""
+        """A group `default`, a compute service, and no false answers."""
         self.lies, self.asked, self.scopes = [], [], []
         self.served, self.narrow, self.missing_for = set(), set(), set()
         self.children, self.actions, self.reserved = {}, {}, {}
@@ -188,7 +190,7 @@ class TinyCloud:
         self.things = {"security_groups": [group], "services": [service], "extensions": extensions}
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:
-        """`seer`: project of the token."""
+        """Answer a request; `seer`: project of its token."""
         line = f"{method} {path}"
         self.asked.append(line)
         for pattern, reply in self.lies:
@@ -244,7 +246,7 @@ class TinyCloud:
                 hides = () if self.shows_segments else ("segments",)
                 rows = [*rows, {name: value for name, value in ROUTED.items() if name not in hides}]
             shown = [_shown(r, filters) for r in rows if not r.get("hidden") and _is_meant(r, filters)]
-            if query.get("is_public") != ["None"]:  # Nova's default, also to an administrator
+            if query.get("is_public") != ["None"]:  # Nova's default, for administrators too
                 shown = [r for r in shown if r.get("os-flavor-access:is_public", True)]
             return Reply(200, {collection.replace("-", "_").removeprefix("os_"): shown})
         row = next((r for r in rows if r["id"] == rest[0] and seer not in self.missing_for), None)

@@ -1,4 +1,4 @@
-"""Glance of a few lines, where a real Ironic looks for images, too: which ones it has fetched."""
+"""Glance in a few lines, from which a real Ironic gets images; it records which ones were fetched."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from weftlab.config import Sections
 
 @dataclass(slots=True)
 class Glance(TinyCloud):
-    """What is in it is made by `image`.
+    """Its images are added by `image`.
 
     Attributes:
-        data: image -> its own.
-        fetched: ids of the images whose data was.
+        data: data of images that have their own.
+        fetched: ids of the images whose data was fetched.
     """
 
     data: dict[str, bytes] = field(default_factory=dict[str, bytes])
     fetched: list[str] = field(default_factory=list[str])
 
     def image(self, id_: str, name: str, data: bytes | None = None, **more: object) -> dict[str, object]:
-        """A new one, which is public unless `more` says otherwise. Args: data: else the image's id is."""
+        """Add an image, which is public unless `more` says otherwise; `data`: its own, else its id."""
         data = data or id_.encode()
         self.data[id_] = data
         row: dict[str, object] = {"id": id_, "name": name, "status": "active", "visibility": "public"}
@@ -55,7 +55,12 @@ class Glance(TinyCloud):
 
 
 def in_ironic(text: str, folder: Path) -> Sections:
-    """Configuration of an Ironic with it. Args: text: of the tiny cloud's clouds.yaml; folder: for copies of images."""
+    """Configuration of an Ironic with it.
+
+    Args:
+        text: the tiny cloud's clouds.yaml.
+        folder: for copies of images.
+    """
     url = next(line.split()[-1] for line in text.splitlines() if "image_endpoint_override" in line)
     copies = ("tftp_root", "tftp_master_path", "instance_master_path", "images_path")
     return {

@@ -1,4 +1,4 @@
-"""Ironic of a few lines, with nodes, their history, and conductors, as its API shows them."""
+"""Ironic in a few lines, with nodes, their history and conductors, as its API shows them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def deployed(at: str = "2026-11-22T20:00:00+00:00") -> list[dict[str, Any]]:
 def cleaned(
     at: str = "2026-11-22T21:00:00+00:00", steps: list[dict[str, Any]] = STEPS
 ) -> list[dict[str, Any]]:
-    """As ironic 39 writes it: the end has no steps any more."""
+    """Events of a cleaning as ironic 39 writes them: the end has no steps."""
     return [
         event("automated_cleaning_start", f"Starting automated cleaning with steps={steps}", at),
         event("automated_cleaning_end", "Automated Cleaning completed successfully with steps=[]", at),
@@ -46,17 +46,17 @@ class TinyIronic(TinyCloud):
 
     Attributes:
         findings: node -> what an inspection will find.
-        inspections: node -> what its last inspection has found.
+        inspections: node -> what its last inspection found.
         hardware: `firmware` and `bios` of every node.
-        attached: node -> ids of the Neutron ports that are attached.
-        at: Neutron port that is attached -> port of Ironic's: the one that was asked for, or the first that was free.
-        provisioned: what was sent with each change of a provision state.
-        max_limit: rows of a page of nodes at most.
-        asides: (pattern of method and path, what happens right before it is answered), each once.
-        losing: methods and paths of which one answer is lost, after it took effect.
-        arrays: a cleaning by hand makes them.
+        attached: node -> ids of the attached Neutron ports.
+        at: attached Neutron port -> Ironic's port: the one that was asked for, or the first free one.
+        provisioned: the body of each change of a provision state.
+        max_limit: the most rows on a page of nodes.
+        asides: (pattern of method and path, what happens right before the answer), each once.
+        losing: methods and paths of which one answer is lost after it took effect.
+        arrays: a manual cleaning creates them.
         stuck: the conductor can neither start nor stop consoles.
-        readers: Glance's image -> projects that may read it; its details are that it is there.
+        readers: Glance's image -> projects that may read it.
     """
 
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
@@ -107,7 +107,7 @@ class TinyIronic(TinyCloud):
         self.ports, self.findings, self.inspections, self.hardware = [], {}, {}, {}
 
     def clean(self, node: str, at: str) -> None:
-        """It is free after a cleaning that is recorded, and ended then."""
+        """Make it free after a recorded cleaning that ended at this time."""
         self.history[node] += cleaned(at)
         self.nodes[node].update(provision_state="available", provision_updated_at=at)
 
@@ -177,7 +177,7 @@ class TinyIronic(TinyCloud):
         return Reply(200, dict(node))
 
     def _console(self, node: dict[str, Any], method: str, body: Any) -> Reply:
-        """At once. What a conductor fails to do is in `last_error`, after the request was accepted."""
+        """Takes effect at once. A failure of the conductor is in `last_error`, after the request was accepted."""
         if method == "GET":
             console = {"type": "socat", "url": "tcp://10.0.0.9:8023"} if node["console_enabled"] else None
             return Reply(200, {"console_enabled": console is not None, "console_info": console})
@@ -211,7 +211,7 @@ class TinyIronic(TinyCloud):
 
     @staticmethod
     def _patch(node: dict[str, Any], changes: list[dict[str, Any]]) -> Reply:
-        """409 as `conductor.manager.update_node` says it, and as a lock does."""
+        """Change a node; 409 as `conductor.manager.update_node` and a lock answer."""
         paths = {change["path"] for change in changes if change["op"] == "add"}
         if node.get("reservation"):
             return Reply(
@@ -247,7 +247,7 @@ class TinyIronic(TinyCloud):
         return Reply(201, self.nodes[body["uuid"]])
 
     def _move(self, node: dict[str, Any], verb: str) -> Reply:
-        """At once."""
+        """Move to the provision state at once."""
         if node["reservation"]:
             return Reply(409, {"error_message": f"Node {node['uuid']} is locked"})
         if verb == "inspect":
@@ -256,7 +256,7 @@ class TinyIronic(TinyCloud):
             node["raid_config"] = {**node["target_raid_config"], "last_updated": "now"} if self.arrays else {}
             verb = "manage"
         if verb in ("active", "deleted"):
-            # As `ironic.common.state_machine` of ironic 39 has it.
+            # as `ironic.common.state_machine` of ironic 39
             failed = ("error", "deploy failed", "rescue failed", "unrescue failed", "service failed")
             waiting = ("wait call-back", "rescue wait", "service wait")
             allowed = {"active": ("available",), "deleted": ("active", "rescue", *failed, *waiting)}[verb]
@@ -289,14 +289,14 @@ class TinyIronic(TinyCloud):
             info["image_type"] = kind
 
     def deployed(self, node: str) -> None:
-        """The deployment has ended well."""
+        """End the deployment successfully."""
         self.nodes[node].update(
             provision_state="active", power_state="power on", provision_updated_at="2026-11-22T20:00:01+00:00"
         )
         self.history[node] += deployed()
 
     def torn_down(self, node: str) -> None:
-        """Cleaning begins: Ironic has taken off all that the instance left on the node."""
+        """Begin cleaning: Ironic has removed what the instance left on the node."""
         self.nodes[node].update(
             provision_state="cleaning",
             instance_uuid=None,
@@ -306,7 +306,7 @@ class TinyIronic(TinyCloud):
         self.attached[node], self.at = [], {}
 
     def _page(self, query: dict[str, list[str]]) -> dict[str, Any]:
-        """As Ironic pages: a full page has a next one, which may be empty."""
+        """Page as Ironic does: a full page has a next one, which may be empty."""
         state = query.get("provision_state", [None])[0]
         ids = [i for i, node in self.nodes.items() if state in (None, node.get("provision_state"))]
         if query.get("associated") == ["true"]:

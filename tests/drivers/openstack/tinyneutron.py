@@ -1,8 +1,9 @@
-"""Neutron of a few lines that refuses what the real one does, for what is in use: trunks, groups, routers, ports, VPNs.
+"""Neutron in a few lines that refuses what the real one does for resources in use: trunks, groups, routers, ports,
+VPNs.
 
 Sources: neutron, `services.trunk.plugin`, `services.portforwarding.pf_plugin`, `db.securitygroups_db`, `db.l3_db`;
-RBAC as in `db.rbac_db_mixin`; neutron-vpnaas, `db.vpn.vpn_db`. Its policies are the default ones with weft's: a project
-changes its own things, the owner of a network what is on it.
+RBAC as in `db.rbac_db_mixin`; neutron-vpnaas, `db.vpn.vpn_db`. Its policies are the default ones with weft's: a
+project may change its own resources, and a network's owner those on it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _SHARED = "access_as_shared"
 
 @dataclass(slots=True)
 class Neutron(TinyCloud):
-    """What is in it is made by its methods, which return rows.
+    """Its rows are made by its methods, which return them.
 
     Attributes:
         refused: action on a row -> its answer.
@@ -47,7 +48,7 @@ class Neutron(TinyCloud):
         return self.make("rbac_policies", id_, **of)
 
     def vpn(self, service: str, subnet: str | None, group: str = "", project: str = PROJECT) -> None:
-        """A VPN service on the router, with a connection from a group of endpoints on the subnet, if one is named."""
+        """A VPN service on the router; if a group is named, with a connection from its endpoints on the subnet."""
         own = {"router_id": "router", "subnet_id": None if group else subnet}
         self.make("vpnservices", service, project, **own)
         if group:

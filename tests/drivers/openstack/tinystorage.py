@@ -1,4 +1,4 @@
-"""Manila and Cinder of a few lines, as their APIs answer: honest until a test makes them lie."""
+"""Manila and Cinder in a few lines, as their APIs answer, until a test makes them answer falsely."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ def _missing(text: str, status: int = 404) -> Reply:
 
 
 def _same(rule: dict[str, Any], share: str, address: str) -> bool:
-    """As Manila compares: networks, whatever is shown of a rule."""
+    """Compare as Manila does: networks, whatever notation a rule shows."""
     to = rule.get("hidden") or rule["access_to"]
     return rule["share_id"] == share and ip_network(to, strict=False) == ip_network(address)
 
 
 @dataclass(slots=True)
 class TinyStorage(TinyCloud):
-    """Besides the rest of a cloud.
+    """The storage of a tiny cloud.
 
     Attributes:
-        shares, rules, volumes, locks, attached: by id; of a server the volumes that are attached to it.
-        reserved: Cinder's attachments that Nova knows nothing of, by id.
+        shares, rules, volumes, locks: by id.
+        attached: server -> volumes attached to it.
+        reserved: Cinder's attachments that Nova doesn't have, by id.
         locked: servers with a tenant's lock.
         slow: volumes that their guests don't release.
         types: share types and volume types.
@@ -100,7 +101,7 @@ class TinyStorage(TinyCloud):
             case "DELETE", ["snapshots", snapshot]:
                 return self._snapshot(snapshot)
             case "GET", ["snapshots", *detail]:
-                shown = self.things.get("snapshots", [])  # which share one is of, only its detail shows
+                shown = self.things.get("snapshots", [])  # only a snapshot's detail shows its share
                 rows = shown if detail else [{"id": one["id"], "name": one["name"]} for one in shown]
                 return Reply(200, {"snapshots": rows})
             case _, ["shares", share, *more] if share not in self.shares:
@@ -204,7 +205,7 @@ class TinyStorage(TinyCloud):
                 raise AssertionError((method, rest))
 
     def _snapshot(self, snapshot: str) -> Reply:
-        """One that something else is being made of doesn't go."""
+        """A snapshot from which another resource is being created can't be deleted."""
         row = next(one for one in self.things["snapshots"] if one["id"] == snapshot)
         if row["status"] != "available":
             return Reply(400, {"badRequest": {"code": 400, "message": "Snapshot status must be available"}})

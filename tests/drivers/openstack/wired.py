@@ -19,7 +19,7 @@ def connect(clouds: Path, profile: str) -> Connection:
 
 @dataclass(frozen=True)
 class Wired:
-    """A driver whose calls to Neutron and Nova go through the proxies."""
+    """The driver, and the proxies before Neutron and Nova."""
 
     sessions: Sessions
     driver: OpenStackDriver

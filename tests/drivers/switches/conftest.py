@@ -1,4 +1,4 @@
-"""Fixtures: a small fabric of switches, started once; one switch of each vendor."""
+"""Fixtures: a small fabric of switches, started once, and one switch of each vendor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weftlab.switches import leaf_spine
 
 @pytest.fixture(scope="session")
 def running_switches() -> Iterator[SwitchLab]:
-    """Two leaves that are an MLAG pair, two spines; fails where Open vSwitch can't be started."""
+    """Two leaves that are an MLAG pair and two spines; fails if Open vSwitch can't be started."""
     lab = SwitchLab(leaf_spine(mlag=True))
     try:
         yield lab
@@ -25,7 +25,9 @@ def running_switches() -> Iterator[SwitchLab]:
 
 @pytest.fixture(autouse=True)
 def folder_of_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Each test's own: switches of the same name in other tests, in other processes too, aren't its."""
+    """Each test's own folder, so that equally named switches of other tests, also in other processes, don't share
+    turns.
+    """
     folder = tmp_path / "weft-switches"
     monkeypatch.setattr(turn, "folder_of_turns", lambda: folder)
     return folder

@@ -1,4 +1,4 @@
-"""One leaf behind an imitated vendor's interface, with weft's session of it. No Open vSwitch: nothing forwards here."""
+"""One leaf behind a simulated vendor's interface, with weft's session to it. Without Open vSwitch: no frames."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from weftlab.switches.site import ethernet_site
 VLAN, OTHER = 0x101, 0x102
 CONFIRM = 0.6
 MAKES = {"eos": "commit", "nvue": '"apply"', "sonic": "^PATCH"}
-"""The request with which a change is made."""
+"""The request that makes a change."""
 SAVES = {"eos": "copy running-config", "nvue": '"save"', "sonic": "sonic-config-mgmt:copy"}
 
 
 class One:
-    """One leaf of a kind, with three hosts."""
+    """One leaf of a kind of interface, with three hosts."""
 
     def __init__(self, folder: Path, speaks: Speaks) -> None:
         plan = leaf_spine(speaks, leaves=1, spines=1, hosts_each=3)
@@ -83,7 +83,7 @@ def session_of(fabric: EthernetFabric) -> SwitchSession:
 
 
 def dying(one: One, monkeypatch: pytest.MonkeyPatch) -> SwitchSession:
-    """Another process's session, which is killed once the switch has what it sends."""
+    """Another process's session, which is killed right after it sent its change to the switch."""
     session = session_of(one.another())
     real = session._send  # pyright: ignore[reportPrivateUsage]
 
@@ -99,19 +99,19 @@ def dying(one: One, monkeypatch: pytest.MonkeyPatch) -> SwitchSession:
 def ordered(
     one: One, *ports: int, mode: Mode = Mode.ACCESS, number: int = VLAN
 ) -> tuple[SegmentSpec, Resource]:
-    """A pod's segment with these ports of the leaf."""
+    """A pod's segment with these ports of the leaf: its spec and resource."""
     members = tuple(Membership(port=f"leaf1/{one.ports[p]}", mode=mode) for p in ports)
     spec = SegmentSpec(number=number, fabric_type=FabricKind.ETHERNET, members=members)
     return spec, Resource(key="partition", name="weft-x", where=FABRIC, spec=spec)
 
 
 def results(fabric: EthernetFabric, spec: SegmentSpec) -> set[str]:
-    """Results of a receipt's items."""
+    """The results of a receipt's items."""
     return {item.result for item in fabric.clean(spec, fabric.snapshot()).items}
 
 
 def change_every_way(one: One) -> None:
-    """Ports put into a VLAN, made a trunk, parked; VLANs made and forgotten; each is read back."""
+    """Put ports in a VLAN, make one a trunk, park them, make and delete VLANs; each change is read back."""
     first, second = one.ports[0], one.ports[1]
     batches = (
         Batch({VLAN: "", OTHER: ""}, frozenset(), {first: PortEdit(VLAN), second: PortEdit(OTHER)}),

@@ -1,4 +1,4 @@
-"""Agents beside the hosts of real switches, and what weft's prober is to find out by them."""
+"""Agents beside the hosts of real switches, for tests of weft's prober."""
 
 from __future__ import annotations
 
@@ -26,8 +26,12 @@ MEMBERS = ("host1", "host2", "host5")
 
 @dataclass
 class Beside:
-    """An agent without its HTTPS; `silent`: it doesn't answer; `late`: seconds that its next round begins
-    later, or `always` each."""
+    """An agent without HTTPS.
+
+    Attributes:
+        silent: it doesn't answer.
+        late: seconds that its next round, or with `always` each, begins late.
+    """
 
     name: str
     agent: Agent
@@ -98,14 +102,15 @@ def addresses(rig: RealSwitches, hosts: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def settled(rig: RealSwitches, *pairs: tuple[str, str]) -> None:
-    """Spanning tree and bonds take a while."""
+    """Wait until these reach each other, which spanning tree and bonds delay."""
     rig.hosts.await_reach(pairs, seconds=40)
 
 
 def quiet(prober: FrameProber, segment: SegmentSpec, addresses: Mapping[str, str]) -> SegmentCheck:
-    """The first round that finds nothing, or the last of a few.
+    """The first check without findings, or the last of a few.
 
-    A switch may move a bond, its datapath an old path or the spanning tree a link after hosts reached each other.
+    After hosts reached each other a switch may still move a bond, its datapath an old path, or the spanning tree a
+    link.
     """
     found = prober.check(segment, addresses)
     for _ in range(20):

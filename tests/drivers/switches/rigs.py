@@ -1,4 +1,4 @@
-"""Real frames behind real interfaces: weft's driver, the imitated vendors' APIs, Open vSwitch."""
+"""Real frames behind real interfaces: weft's driver, the simulated vendors' APIs, and Open vSwitch."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ ALONE_AT_NIGHT = (
     ),
     "mixed",
 )
-"""Parameters of tests of frames, which take seconds each."""
+"""Parameters of tests with frames, which take seconds each."""
 CONFIRM = 3.0
 
 
 class Records(NoLedger):
-    """What weft would have on record: written before a segment is made, as the engine does."""
+    """weft's records of segments: written before a segment is made, as the engine does."""
 
     def __init__(self) -> None:
         self.marks: dict[Mark, SegmentSpec] = {}
@@ -70,7 +70,7 @@ class Records(NoLedger):
 
 
 class Recorded:
-    """A driver whose callers keep records."""
+    """A driver whose calls are recorded."""
 
     def __init__(self, driver: EthernetFabric, records: Records) -> None:
         self._driver, self._records = driver, records
@@ -97,7 +97,7 @@ class Recorded:
 
 
 class RealSwitches:
-    """Two leaves that are an MLAG pair, two spines; started once for each kind of interface."""
+    """Two leaves that are an MLAG pair and two spines; started once for each kind of interface."""
 
     by_manager = True
 
@@ -138,7 +138,7 @@ class RealSwitches:
         return self.site.node_by_name[host].hcas[0].port_id
 
     def add(self, port: str, number: int) -> None:
-        """Another hand: an access port of the VLAN, by the switch's own configuration."""
+        """Make the port an access port of the VLAN, by the switch's own configuration."""
         switch, _, name = port.partition("/")
         front = self.fronts.by_name.get(switch)
         if front is None:
@@ -162,7 +162,7 @@ class RealSwitches:
             front.follow()
 
     def tag(self, port: str, number: int) -> None:
-        """Another hand: the VLAN with its tag, beside what the port has."""
+        """Add the VLAN with its tag to the port, past weft."""
         switch, _, name = port.partition("/")
         untagged = self.fabric.snapshot().ends[port].untagged
         front = self.fronts.by_name.get(switch)
@@ -188,7 +188,7 @@ class RealSwitches:
             front.follow()
 
     def define(self, number: int) -> None:
-        """Another hand: the VLAN, under its own name where a switch stores names."""
+        """Define the VLAN past weft, under another name if the switch stores names."""
         for front in self.fronts.by_name.values():
             if isinstance(front, Eapi):
                 with front.lock:

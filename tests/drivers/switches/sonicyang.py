@@ -1,4 +1,4 @@
-"""SONiC's YANG models of what weft reads and changes, read from their own text: names, keys, types. Others are wrong.
+"""SONiC's YANG models of what weft reads and changes, read from their own text: names, keys, types.
 
 2019: sonic-mgmt-framework, `models/yang/sonic/sonic-vlan.yang` at 2e204e2, sonic-mgmt-common, `sonic-port.yang` at
 329e742. Today: sonic-buildimage, `src/sonic-yang-models/yang-models`, `sonic-vlan.yang` at 0bd5a1b,
@@ -19,7 +19,11 @@ Valid = Callable[[Any], bool]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A list of CONFIG_DB. Args: leaves: name -> whether a value is of its type."""
+    """A list of CONFIG_DB.
+
+    Args:
+        leaves: name -> whether a value is of its type.
+    """
 
     module: str
     keys: tuple[str, ...]
@@ -46,7 +50,7 @@ def _within(low: int, high: int) -> Valid:
 
 
 def tables(modern: bool) -> Mapping[str, Table]:
-    """By the models of today, or those of 2019."""
+    """The tables of the models of today, or of 2019."""
     own, member = ("name", "port") if modern else ("ifname", "ifname")
     port, lag, status = _matches(r"Ethernet\d{1,4}"), _matches(r"PortChannel\d{1,4}"), _matches("up|down")
     either: Valid = lambda value: port(value) or lag(value)  # noqa: E731 - a union of the two
@@ -68,7 +72,7 @@ def tables(modern: bool) -> Mapping[str, Table]:
 
 
 def wrong(modern: bool, method: str, path: str, body: Any) -> list[str]:
-    """What of a request's body, or of the answer to a reading, isn't by the models; of DELETE, its keys."""
+    """What the models refuse in a request's body, in the answer to a reading, or in the keys of a DELETE."""
     known, where = tables(modern), path.removeprefix("/restconf/data/")
     module, _, inside = where.partition(":")
     names = inside.split("/")

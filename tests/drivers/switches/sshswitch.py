@@ -1,4 +1,4 @@
-"""A switch that is managed by SSH alone: a shell with `ovs-vsctl`, as networking-generic-switch's own tests have it."""
+"""A switch with SSH only: a shell with `ovs-vsctl`, as in networking-generic-switch's own tests."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Door(paramiko.ServerInterface):
 
 
 class SshSwitch:
-    """Sessions until `close`; `known_hosts` has its key.
+    """Accepts sessions until `close`; `known_hosts` has its key.
 
     Attributes:
         sessions: how many there were.
@@ -57,7 +57,7 @@ class SshSwitch:
     """
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
-        # Who logs in is no administrator until `sudo -s`.
+        # a login has no administrator's rights until `sudo -s`
         root = {"BASH_FUNC_sudo%%": "() { PS1='switch# ' bash --norc --noprofile -i; }"}
         self._environment = {
             "PATH": os.environ["PATH"],
@@ -119,7 +119,7 @@ class SshSwitch:
                 if mine in ready:
                     channel.sendall(os.read(mine, 65536))
         except OSError:
-            pass  # one of the two has ended
+            pass  # shell or channel has ended
         finally:
             shell.kill()
             shell.wait()

@@ -17,7 +17,7 @@ from weftlab.switches.plan import End
 
 
 class SwitchLab:
-    """Started by its constructor, which raises where Open vSwitch can't be started."""
+    """The constructor starts it, and raises if Open vSwitch can't be started."""
 
     def __init__(self, plan: FabricPlan) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="weft-sw-")
@@ -37,7 +37,7 @@ class SwitchLab:
         return frozenset(e.number for e in self.plan.ends() if e.switch == switch)
 
     def kill(self, name: str) -> None:
-        """End a service as a crash does; when this returns it is gone, and not just about to go."""
+        """Kill a service and wait until it is gone."""
         record = self.supervisor.record(name)
         process = leader(record) if record else None
         assert record is not None and process is not None
@@ -50,18 +50,18 @@ class SwitchLab:
         self._folder.cleanup()
 
     def clear(self) -> None:
-        """Every port in no VLAN, every cable in."""
+        """Put every port in no VLAN and plug in every cable."""
         for bridge in self.bridges.values():
             bridge.forget()
             bridge.apply({n: Vlans() for n in self._cabled(bridge.plan.name)})
 
     def put(self, host: str, vlan: int | None) -> None:
-        """An access port, or (None) a port in no VLAN."""
+        """Make it an access port, or (None) a port in no VLAN."""
         for end in self.hosts.by_name[host].ends:
             self.bridges[end.switch].apply({end.number: Vlans(vlan)})
 
     def carry(self, vlans: set[int]) -> None:
-        """Every cable between switches carries so many."""
+        """Let every cable between switches carry these VLANs."""
         for cable in self.plan.cables:
             for end in (cable.a, cable.b):
                 self.bridges[end.switch].apply({end.number: Vlans(None, frozenset(vlans))})

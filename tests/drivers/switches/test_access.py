@@ -1,4 +1,4 @@
-"""Who may speak to a switch: passwords, certificates, and where no password is seen."""
+"""Access to a switch: passwords, certificates, and that no password is shown."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from weftlab.switches.site import ethernet_site
 
 
 def test_new_password_and_authority_take_effect_at_once(one: One, tmp_path: Path) -> None:
-    """They are changed while weft runs."""
+    """While weft runs."""
     one.session.read()
     right, ca = one.fronts.credentials.read_text(), one.fronts.ca.read_text()
     one.fronts.credentials.write_text(right.replace(PASSWORD, "another"))
@@ -43,7 +43,7 @@ def test_new_password_and_authority_take_effect_at_once(one: One, tmp_path: Path
 
 
 def test_wrong_password_or_certificate_is_refused(one: One, tmp_path: Path) -> None:
-    """Neither is a state of the switch, and no error holds the password."""
+    """The switch's state is unknown then, and no error contains the password."""
     one.fronts.credentials.write_text('{"default": {"user": "weft", "password": "not-it-secret"}}')
     other = tmp_path / "other"
     strange = Fronts(other, leaf_spine("eos", leaves=1, spines=1, hosts_each=3), None)
@@ -78,7 +78,7 @@ def test_world_readable_credentials_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrong", [12345678, None, ["hidden"]])
 @pytest.mark.parametrize("field", ["user", "password", "secret"])
 def test_non_string_credentials_are_reported(tmp_path: Path, field: str, wrong: object) -> None:
-    """A password of digits without quotes is reported before any request."""
+    """A password of digits without quotes is refused before any request."""
     path = tmp_path / "switches.json"
     path.touch(0o600)
     path.write_text(json.dumps({"default": {"user": "a", "password": "b", field: wrong}}))
@@ -88,7 +88,7 @@ def test_non_string_credentials_are_reported(tmp_path: Path, field: str, wrong: 
 
 
 def test_password_is_in_no_log_and_no_error(one: One, caplog: pytest.LogCaptureFixture) -> None:
-    """Whatever goes wrong, and with all that libraries log."""
+    """Whatever fails, with the libraries' debug logs."""
     caplog.set_level(logging.DEBUG)
     _, wanted = ordered(one, 0)
     said = [repr(one.session.__dict__), repr(access.credentials_for("leaf1", str(one.fronts.credentials)))]

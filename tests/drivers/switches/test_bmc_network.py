@@ -1,4 +1,4 @@
-"""Machines' BMCs on a network of their own, on real Open vSwitch: the lab's Redfish emulator, and hosts of pods."""
+"""Machines' BMCs on a network of their own, on real Open vSwitch: the lab's Redfish emulator, and pods' hosts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from weftlab.switches.hosts import frame
 pytestmark = pytest.mark.fabric
 
 OOB, TENANT = 2990, 0x101
-"""The BMCs' VLAN, outside of weft's range, and a pod's."""
+"""The BMCs' VLAN, outside weft's range, and a pod's."""
 BMC, CONDUCTOR = "host4", "host8"
 TENANTS = ("host1", "host5")
 ASK = "import sys, urllib.request as r; print(r.urlopen(sys.argv[1], timeout=3).status)"
@@ -35,7 +35,7 @@ def rig(switch_rigs: Callable[[str], RealSwitches]) -> RealSwitches:
 
 @pytest.fixture
 def bmc(rig: RealSwitches, tmp_path: Path) -> Iterator[str]:
-    """The emulator on its host; its URL there."""
+    """The URL of the emulator on its host."""
     chosen = settings(nodes=4, computes=1, ipus=0, metal=1, ports=free_ports())
     layout = Layout(tmp_path, default_cache(), chosen.ports)
     env = environment.ensure_other(layout.cache, "ironic", PINS, DISTRIBUTIONS, lambda line: None)
@@ -72,12 +72,12 @@ def test_ironic_reaches_the_bmcs_and_no_pod_does(rig: RealSwitches, bmc: str) ->
     rig.hosts.await_reach({(CONDUCTOR, BMC), TENANTS}, seconds=40)
     end = time.monotonic() + 120
     while not asks(rig, CONDUCTOR, bmc):
-        assert time.monotonic() < end, "the emulator doesn't answer Ironic's side"
+        assert time.monotonic() < end, "the emulator doesn't answer Ironic's host"
     assert not any(asks(rig, host, bmc) for host in TENANTS)
     mac = rig.hosts.by_name[TENANTS[0]].mac
     tags: tuple[tuple[int, ...], ...] = ((OOB,), (TENANT, OOB), (OOB, OOB), (0, OOB), (4000, OOB))
     forged = [frame(mac, mark=b"forged", tags=t) for t in ((), *tags)]
     assert not rig.hosts.heard(TENANTS[0], [BMC, CONDUCTOR], forged, b"forged")
     assert rig.driver.delete(scope(), [pod], {})["partition"].error is None
-    assert not any(asks(rig, host, bmc) for host in TENANTS), "nor from the parking VLAN"
+    assert not any(asks(rig, host, bmc) for host in TENANTS), "not reached from the parking VLAN"
     assert asks(rig, CONDUCTOR, bmc)

@@ -1,4 +1,4 @@
-"""Cables as an Ethernet fabric's switches hear them by LLDP, against the site. No Open vSwitch: nothing forwards."""
+"""Cables that an Ethernet fabric's switches report by LLDP, against the site. Without Open vSwitch: no frames."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MIXED: Mapping[str, Speaks] = {"leaf1": "eos", "leaf2": "nvue", "spine1": "sonic
 
 
 class Cabled:
-    """Two leaves that are an MLAG pair with a bonded host, two spines, as their switches hear it."""
+    """Two leaves that are an MLAG pair with a bonded host, two spines, and their LLDP neighbours."""
 
     def __init__(self, folder: Path, speaks: Mapping[str, Speaks] | Speaks) -> None:
         self.plan = leaf_spine(speaks, hosts_each=2, mlag=True)
@@ -56,7 +56,7 @@ class Cabled:
 def also(
     cabled: Cabled, monkeypatch: pytest.MonkeyPatch, switch: str, lag: str, links: tuple[str, ...]
 ) -> None:
-    """The switch says that an aggregation is made of these links."""
+    """Let the switch say that an aggregation consists of these links."""
     session = cabled.driver.session(switch)
     reported = session.qos()
     assert isinstance(reported, SwitchQos)
@@ -78,7 +78,7 @@ def cabled(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cabled]:
 
 
 def test_described_cables_have_no_differences(cabled: Cabled) -> None:
-    """Links, the peer link, hosts and both ends of a bond, which is an aggregation in the site and a port in LLDP."""
+    """Links, the peer link, hosts, and both ends of a bond, which is an aggregation in the site and a port in LLDP."""
     found = cabled.heard()
     assert found.differences == () and found.problems == ()
     silent = [n for n in found.notes if "Open vSwitch" in n]
@@ -122,12 +122,12 @@ def test_silent_host_is_noted_and_misplaced_host_is_named(
     assert any("no LLDP neighbour on 1 host ports of leaf1" in n for n in found.notes)
     cabled.hears("leaf1", 8, lambda heard, port: heard.update({port: ("host1", "eth0")}))
     unknown = f"host1/eth0 is on port {cabled.port('leaf1', 8)} of leaf1, where the site has no cable"
-    # NVUE is only asked for the ports that the site names.
+    # NVUE is asked only about the ports that the site names
     nvue = cabled.plan.by_name["leaf1"].speaks == "nvue"
     assert cabled.reported() == ([] if nvue else [f"unknown cable: {unknown}"])
 
 
-def test_names_may_have_a_domain(cabled: Cabled) -> None:
+def test_neighbours_names_with_a_domain_match_the_site(cabled: Cabled) -> None:
     for front in cabled.fronts.by_name.values():
         front.heard = {p: (f"{device}.dc.example", far) for p, (device, far) in front.heard.items()}
     assert cabled.reported() == []
@@ -136,7 +136,7 @@ def test_names_may_have_a_domain(cabled: Cabled) -> None:
 def test_switch_with_unknown_aggregations_is_not_compared(
     cabled: Cabled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It isn't one without aggregations: links of `bonded` would be strangers, and its bond be missing."""
+    """Without them links of `bonded` would be strangers and its bond missing."""
 
     def silent(self: object) -> SwitchQos | str:
         raise UnknownError("read the settings for RoCE", "switch leaf1", "no answer")
@@ -151,7 +151,7 @@ def test_switch_with_unknown_aggregations_is_not_compared(
 
 
 def test_each_link_of_an_aggregation_is_compared(cabled: Cabled, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two links in one aggregation, the last of them right, the first in someone else's port."""
+    """Of two links the last is right, and the first is on another host's port."""
     wrong, right = cabled.port("leaf1", 8), cabled.port("leaf1", 3)
     lag = cabled.plan.by_name["leaf1"].port(3)
     also(cabled, monkeypatch, "leaf1", lag, (wrong, right))
@@ -164,7 +164,7 @@ def test_each_link_of_an_aggregation_is_compared(cabled: Cabled, monkeypatch: py
 
 
 def test_adapter_firmware_sending_lldp_is_not_a_stranger(cabled: Cabled) -> None:
-    """Two neighbours on one port: one of them is who should be there."""
+    """If one of two neighbours on the port is the expected host."""
     port = cabled.port("leaf1", 1)
     session = cabled.driver.session("leaf1")
     said = [LldpNeighbour(port, "mlx-firmware", "p0"), LldpNeighbour(port, "host1", "eth0")]
@@ -176,7 +176,7 @@ def test_adapter_firmware_sending_lldp_is_not_a_stranger(cabled: Cabled) -> None
 
 
 def test_aggregation_without_links_is_noted(cabled: Cabled, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No one knows which cables are to be compared, so none is missing."""
+    """Which cables belong to it isn't known, so none is missing."""
     site, switch = cabled.site, "leaf1"
     lag = next(k.a.partition("/")[2] for k in switching(site).links if k.peer)
     also(cabled, monkeypatch, switch, lag, ())
@@ -209,7 +209,7 @@ def test_unreachable_switch_is_a_problem_and_reports_no_cables(cabled: Cabled) -
 
 
 def test_neighbours_text_is_reduced_to_one_line() -> None:
-    """A tenant on bare metal may say anything: no terminal shall take it for a command, and no sort shall fail."""
+    """A tenant on bare metal may send control characters, or numbers that break sorting."""
     said = LldpNeighbour("Ethernet1", "gpu1\x1b[2J\n", "²" + "9" * 5000)
     assert said.device == "gpu1?[2J?" and len(said.port) == 255
     in_order = sorted([said.port, "9" * 5000, "gpu10", "gpu9"], key=natural)

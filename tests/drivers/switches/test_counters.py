@@ -1,4 +1,4 @@
-"""Counters of switches' ports: each vendor's answer, what it doesn't count, silence, resets, and real frames."""
+"""Counters of switches' ports: each vendor's answer, missing counters, silence, resets, and real frames."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ PLAYED = {
 
 
 def port_of(one: One) -> PortCounters:
-    """The first port as the fabric's driver has it."""
+    """The first port, as the fabric's driver has it."""
     ports = one.fabric.port_counters()["leaf1"]
     assert not isinstance(ports, str), ports
     return next(p for p in ports if p.port == one.ports[0])
 
 
 def test_each_vendor_answers_with_its_counters(one: One) -> None:
-    """What isn't counted is absent, not 0; after a reset the counters are as the switch has them."""
+    """A counter that the vendor doesn't have is absent, not 0; a reset shows as the switch's lower values."""
     one.front.counted[one.ports[0]] = PLAYED
     assert port_of(one) == PortCounters(one.ports[0], 1 << 63, 2, 3, 4, 5, 6, 7, 8)
     one.front.counted[one.ports[0]] = {}
@@ -58,7 +58,7 @@ def test_each_vendor_answers_with_its_counters(one: One) -> None:
 
 @pytest.mark.parametrize("kind", ["eos", "sonic"])
 def test_switch_without_a_port_that_counts_is_unknown(request: pytest.FixtureRequest, kind: str) -> None:
-    """Its ports are called otherwise than any that weft knows: they aren't left out silently."""
+    """Its port names are unknown to weft, so they aren't left out silently."""
     one: One = request.getfixturevalue(kind)
 
     def instead(request: Request, answer: Answer) -> Answer:
@@ -80,7 +80,7 @@ def test_cumulus_counts_pauses_and_marks_where_roce_is_configured(one: One) -> N
     counts = one.front.__class__.__name__ == "Nvue"
     known = (found.pfc_receive, found.pfc_transmit, found.ecn_marked)
     assert known == ((11, 12, 13) if counts else (None, None, None))
-    del one.front.roce[sorted(one.ports)[1]]  # one port without them is no reason to read no further
+    del one.front.roce[sorted(one.ports)[1]]  # one port without them doesn't end the reading
     ports = one.fabric.port_counters()["leaf1"]
     assert not isinstance(ports, str)
     marked = {p.port for p in ports if p.ecn_marked is not None}
@@ -88,7 +88,7 @@ def test_cumulus_counts_pauses_and_marks_where_roce_is_configured(one: One) -> N
 
 
 def test_silent_switch_is_down_and_has_no_series(one: One) -> None:
-    """The other answers; Prometheus' own checker reads the text."""
+    """The other switch has its series; Prometheus' own checker reads the text."""
 
     def text() -> str:
         registry = CollectorRegistry()
@@ -142,7 +142,7 @@ def test_switch_that_hangs_delays_no_other_and_is_asked_once() -> None:
 
 
 def reading_of(within: float, *counters: Callable[[], object], clock: Callable[[], float]) -> CounterReading:
-    """Switches s0, s1, …"""
+    """A reading of switches s0, s1, …"""
     switches = {f"s{i}": SimpleNamespace(counters=one) for i, one in enumerate(counters)}
     return CounterReading("eth", cast(dict[str, SwitchDriver], switches), within, clock)
 
@@ -165,7 +165,7 @@ def test_many_switches_that_hang_delay_no_other() -> None:
 
 
 def test_late_answer_is_not_given_once_it_is_old() -> None:
-    """An hour without a reader: the switch is asked, and what it answered then isn't what it answers now."""
+    """After an hour without a caller the answer from then isn't used."""
     gate, now, asked = threading.Event(), [0.0], list[int]()
 
     def late() -> list[PortCounters]:
@@ -180,7 +180,9 @@ def test_late_answer_is_not_given_once_it_is_old() -> None:
         time.sleep(0.1)
         now[0] += 30
         gate.clear()
-        assert reading.get()["s0"] == [PortCounters("Ethernet1", 1)], "late, and it is asked again"
+        assert reading.get()["s0"] == [PortCounters("Ethernet1", 1)], (
+            "the late answer, and the switch is asked again"
+        )
         assert asked == [1, 1]
         gate.set()
         time.sleep(0.1)
@@ -195,7 +197,7 @@ def test_late_answer_is_not_given_once_it_is_old() -> None:
 
 
 def test_answers_have_the_times_at_which_they_came() -> None:
-    """A late one that of its own, not that of the reading which gives it."""
+    """A late answer has its own time, not that of the reading that returns it."""
     gate, now = threading.Event(), [100.0]
 
     def late() -> list[PortCounters]:
@@ -216,7 +218,7 @@ def test_answers_have_the_times_at_which_they_came() -> None:
         reading.close()
 
 
-def test_defect_of_one_switch_is_not_the_others() -> None:
+def test_unforeseen_error_of_one_switch_affects_no_other() -> None:
     def breaks() -> list[PortCounters]:
         raise RecursionError("too deep")
 
@@ -226,11 +228,11 @@ def test_defect_of_one_switch_is_not_the_others() -> None:
         assert isinstance(found["s0"], str) and "too deep" in found["s0"]
         assert found["s1"] == counted()
     reading.close()
-    assert all(isinstance(one, str) for one in reading.get().values()), "a site that is replaced"
+    assert all(isinstance(one, str) for one in reading.get().values()), "after the site was replaced"
 
 
 def test_fabrics_are_asked_at_the_same_time() -> None:
-    """Each has a silent switch: together they take as long as one."""
+    """Each has a silent switch, and all together take as long as one."""
     both = threading.Barrier(3)
 
     def port_counters() -> dict[str, str]:
@@ -248,7 +250,7 @@ def test_fabrics_are_asked_at_the_same_time() -> None:
     [(5, 5), ("5", 5), (0, 0), (-1, None), (1 << 64, None), ("9" * 21, None), (True, None), (1.5, None), (None, None),
      ("5 Bytes", None), ("", None), ({}, None), ("٣", None)],
 )  # fmt: skip
-def test_strange_counters_are_absent(given: Any, known: int | None) -> None:
+def test_invalid_counters_are_absent(given: Any, known: int | None) -> None:
     assert count(given) == known
 
 
@@ -269,7 +271,7 @@ def test_answers_of_another_shape_have_no_counters() -> None:
 
 @pytest.mark.fabric
 def test_real_frames_are_counted_by_every_interface(switch_rigs: Callable[[str], RealSwitches]) -> None:
-    """Four vendors' interfaces in one fabric: what hosts send is what the ports of their leaves have received."""
+    """Four vendors' interfaces in one fabric: what hosts send is what their leaves' ports received."""
     rig = switch_rigs("mixed")
     before = rig.fabric.port_counters()
     assert before.keys() == {"leaf1", "leaf2", "spine1", "spine2"}

@@ -18,11 +18,11 @@ TAKES = {
     "nvue": ('"257": null', '"br_default": null'),
     "sonic": ("VLAN_MEMBER_LIST=Vlan257,Ethernet0", "VLAN_LIST=Vlan257"),
 }
-"""With what a VLAN is taken off a port, and off the switch."""
+"""The texts that remove a VLAN from a port, and from the switch."""
 
 
 def test_pending_membership_is_removed_even_if_not_visible(one: One) -> None:
-    """The outcome of a change is unknown: its removal is sent to the switch explicitly."""
+    """The change may still take effect, so its removal is sent explicitly."""
     spec, wanted = ordered(one, 0)
     speaks = one.front.plan.speaks
     one.front.faults.late = MAKES[speaks]
@@ -39,7 +39,7 @@ def test_pending_membership_is_removed_even_if_not_visible(one: One) -> None:
 
 
 def test_pending_tag_is_removed_even_if_not_visible(one: One) -> None:
-    """The port stays what it is, for other pods."""
+    """The port stays a trunk for other pods."""
     port, speaks = one.ports[0], one.front.plan.speaks
 
     def tag(number: int) -> Batch:
@@ -58,7 +58,7 @@ def test_pending_tag_is_removed_even_if_not_visible(one: One) -> None:
 
 
 def test_other_change_does_not_clear_a_doubt(one: One) -> None:
-    """It says nothing of the port that an earlier one may change yet."""
+    """The earlier change may still affect its own port."""
     one.front.faults.late = MAKES[one.front.plan.speaks]
     with pytest.raises(UnknownError):
         one.put(0, VLAN)
@@ -67,8 +67,8 @@ def test_other_change_does_not_clear_a_doubt(one: One) -> None:
         one.session.read()
 
 
-def test_impossible_change_leaves_no_doubt(one: One) -> None:
-    """Refused at the door: the switch is read as it is."""
+def test_change_refused_at_login_leaves_no_doubt(one: One) -> None:
+    """The next reading is believed."""
     right, before = one.fronts.credentials.read_text(), one.session.read()
 
     def edit(state: SwitchState) -> Batch:

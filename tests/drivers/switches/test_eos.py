@@ -1,4 +1,4 @@
-"""Arista's switches: modes of ports, VLANs that are suspended, sessions that are left; and Arista's own client."""
+"""Arista's switches: port modes, suspended VLANs, abandoned sessions, and Arista's own client."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def eapi(one: One) -> Eapi:
 
 
 def test_aristas_client_reads_wefts_changes(eos: One) -> None:
-    """pyeapi's parsers of VLANs and switchports read weft's change; its change is read by weft."""
+    """pyeapi parses VLANs and switchports after weft's change, and weft reads pyeapi's change."""
     trunk = {eos.ports[1]: PortEdit(PARK, frozenset({VLAN, OTHER}))}
     eos.put(0, VLAN)
     eos.session.change(lambda state: Batch({OTHER: "weft-other"}, frozenset(), trunk))
@@ -51,7 +51,7 @@ def test_aristas_client_reads_wefts_changes(eos: One) -> None:
 
 
 def test_suspended_vlan_carries_nothing_and_is_activated(eos: One) -> None:
-    """It is defined, and its members are in it: still no frame passes."""
+    """It is defined with its members, but passes no frames."""
     spec, wanted = ordered(eos, 0, 1)
     eos.fabric.create(scope(), [wanted], {})
     assert eos.fabric.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
@@ -66,7 +66,7 @@ def test_suspended_vlan_carries_nothing_and_is_activated(eos: One) -> None:
 
 
 def test_forwarding_parking_vlan_does_not_isolate(eos: One) -> None:
-    """Made by hand, or made active again: parked hosts reach each other, and former members are among them."""
+    """Made by hand or activated again: parked hosts reach each other, former members among them."""
     eapi(eos).running.vlans[PARKING].state = "active"
     [problem] = [
         p for m in eos.fabric.status().managers if m.name == "leaf1" for p in m.problems if "Ethernet1 " in p
@@ -81,11 +81,11 @@ def test_forwarding_parking_vlan_does_not_isolate(eos: One) -> None:
     left = [i for i in eos.fabric.clean(spec, eos.fabric.snapshot()).items if i.result != "clean"]
     assert [i.plane for i in left] == ["switch port"] and "reaches others" in left[0].seen
     del eapi(eos).running.vlans[PARKING]
-    assert results(eos.fabric, spec) == {"clean"}, "it isn't defined"
+    assert results(eos.fabric, spec) == {"clean"}, "the parking VLAN isn't defined"
 
 
 def test_parking_vlan_in_use_is_noted_before_it_is_suspended(eos: One) -> None:
-    """The site file may name someone else's VLAN as the parking VLAN."""
+    """The site may name a VLAN in use as the parking VLAN."""
     assert not [n for n in eos.fabric.live_check().notes if "parking" in n]
     eapi(eos).running.vlans[PARKING] = Vlan("production")
     eapi(eos).running.ports["Ethernet60"] = Port(access=PARKING)
@@ -95,11 +95,11 @@ def test_parking_vlan_in_use_is_noted_before_it_is_suspended(eos: One) -> None:
 
 @pytest.mark.parametrize("mode", ["tap", "tool", "dot1q-tunnel"])
 def test_port_in_an_unknown_mode_does_not_hide_the_switch(eos: One, mode: str) -> None:
-    """Whether the site names it or not: of all others everything is known."""
+    """Whether the site names the port or not, all other ports are known."""
     stranger = Port(access=VLAN, mode=mode)
     eapi(eos).running.ports["Ethernet60"] = stranger
     state = eos.session.read()
-    assert state.ports["Ethernet60"].numbers == {VLAN}, "as if it were in it"
+    assert state.ports["Ethernet60"].numbers == {VLAN}, "counted as in its access VLAN"
     eapi(eos).running.ports[eos.ports[2]].mode = mode
     spec, wanted = ordered(eos, 0)
     del eapi(eos).running.ports["Ethernet60"]
@@ -117,7 +117,7 @@ def test_port_in_an_unknown_mode_does_not_hide_the_switch(eos: One, mode: str) -
 
 @pytest.mark.parametrize("nothing", ["vlans", "switchports"])
 def test_answer_without_vlans_or_ports_is_unknown(eos: One, nothing: str) -> None:
-    """VLAN 1 is always there. A spine that is still starting is no spine without the pod's VLAN."""
+    """VLAN 1 always exists. A spine that is starting doesn't prove the pod's VLAN absent."""
     spec, wanted = ordered(eos, 0)
     assert eos.fabric.create(scope(), [wanted], {})["partition"].error is None
 
@@ -147,7 +147,7 @@ def test_routed_port_is_in_no_vlan_and_refused(eos: One) -> None:
 
 
 def test_factory_default_port_is_parked_after_its_first_pod(eos: One) -> None:
-    """Also if it was a trunk meanwhile: its untagged frames reached every unconfigured port."""
+    """Also if it was a trunk meanwhile: else its untagged frames would reach every unconfigured port."""
     name = eos.ports[0]
     eapi(eos).running.ports[name] = Port(access=1)
     _, wanted = ordered(eos, 0, mode=Mode.TRUNK)
@@ -160,8 +160,9 @@ def test_factory_default_port_is_parked_after_its_first_pod(eos: One) -> None:
 @pytest.mark.parametrize("listed", [False, True], ids=["every VLAN", "a list"])
 @pytest.mark.parametrize("speaks", ["eos", "nvue"])
 def test_trunk_is_removed_from_the_default_vlan(tmp_path: Path, speaks: Speaks, listed: bool) -> None:
-    """`switchport mode trunk`, or a port that is put into the bridge, and no more: its untagged frames reach all such
-    ports. After its last pod it is parked."""
+    """After `switchport mode trunk`, or being put in the bridge, untagged frames reach all such ports. After its
+    last pod it is parked.
+    """
     with one_of(tmp_path, speaks) as one:
         name = one.ports[0]
         if isinstance(one.front, Eapi):
@@ -180,7 +181,7 @@ def test_trunk_is_removed_from_the_default_vlan(tmp_path: Path, speaks: Speaks, 
 
 
 def test_default_vlan_is_removed_with_the_last_tag(eos: One) -> None:
-    """Someone has set it while a pod was there."""
+    """It was set from outside while a pod was there."""
     name = eos.ports[0]
     _, wanted = ordered(eos, 0, mode=Mode.TRUNK)
     assert eos.fabric.create(scope(), [wanted], {})["partition"].error is None
@@ -190,7 +191,7 @@ def test_default_vlan_is_removed_with_the_last_tag(eos: One) -> None:
 
 
 def test_abandoned_sessions_are_aborted_later(eos: One, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The link fails after a command that failed; EOS takes five sessions, and then none. Others' stay."""
+    """The link fails after a failed command; EOS allows five sessions. Sessions of others stay."""
     sessions = eapi(eos)._sessions  # pyright: ignore[reportPrivateUsage]
     sessions["operators"] = []
     for _ in range(4):
@@ -200,7 +201,7 @@ def test_abandoned_sessions_are_aborted_later(eos: One, monkeypatch: pytest.Monk
     eos.front.faults.cut = ""
     with pytest.raises(UnknownError, match="Maximum number of pending sessions"):
         eos.put(0, VLAN)
-    assert len(sessions) == 5, "they may be another worker's, under way"
+    assert len(sessions) == 5, "they may be another worker's current sessions"
     monkeypatch.setattr(driver, "LEFT_SECONDS", -1.0)
     with pytest.raises(UnknownError, match="Maximum number of pending sessions"):
         eos.put(0, VLAN)

@@ -1,5 +1,4 @@
-"""Frames follow changes through every vendor's interface: only members reach each other, and none after
-release."""
+"""Frames follow changes through every vendor's interface: only members reach each other, and none after release."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ pytestmark = pytest.mark.fabric
 
 FIRST, SECOND = 0x101, 0x102
 INSIDE = {("host1", "host2"), ("host1", "host5"), ("host5", "bonded"), ("bonded", "host2")}
-"""Pairs of the first pod: on one leaf, over the spines, and by a bond to both leaves."""
+"""Pairs of the first pod: on one leaf, over the spines, and with a bond to both leaves."""
 OTHERS = {("host3", "host6"), ("host6", "host3")}
 """Pairs of the second pod."""
 ACROSS = {("host1", "host3"), ("host3", "bonded"), ("host6", "host5"), ("host4", "host1"), ("host7", "host5")}
@@ -56,7 +55,7 @@ def two_pods(rig: RealSwitches) -> tuple[Resource, Resource]:
 
 
 def test_members_reach_each_other_until_they_are_released(rig: RealSwitches) -> None:
-    """By ping, with ARP. After one pod's release the other's hosts go on, and the released reach no one."""
+    """By ping, with ARP. After one pod's release the other pod's hosts still reach each other."""
     one, other = two_pods(rig)
     assert not rig.hosts.reached(ACROSS)
     assert rig.fabric.check(spec(one), rig.fabric.snapshot()).problems == ()
@@ -69,7 +68,7 @@ def test_members_reach_each_other_until_they_are_released(rig: RealSwitches) -> 
     assert rig.fabric.check(spec(other), rig.fabric.snapshot()).problems == ()
 
 
-def test_neither_forged_tags_nor_a_flood_of_addresses_cross(rig: RealSwitches) -> None:
+def test_neither_forged_tags_nor_a_flood_of_addresses_reach_another_pod(rig: RealSwitches) -> None:
     two_pods(rig)
     mac = rig.hosts.by_name["host1"].mac
     strangers = sorted({"host3", "host4", "host6", "host7", "host8"})
@@ -83,7 +82,7 @@ def test_neither_forged_tags_nor_a_flood_of_addresses_cross(rig: RealSwitches) -
 
 
 def test_trunk_member_has_only_its_vlan_tagged(rig: RealSwitches) -> None:
-    """Virtual machines of one host: their VLAN comes with its tag, forged frames and floods go nowhere else."""
+    """Virtual machines of one host: their VLAN arrives with its tag; forged frames and floods reach no one else."""
     ports = [rig.port("host1"), rig.port("host5")]
     wanted = vlan(FIRST, ports, Mode.TRUNK)
     assert rig.driver.create(scope(), [wanted], {})["partition"].error is None
@@ -99,7 +98,7 @@ def test_trunk_member_has_only_its_vlan_tagged(rig: RealSwitches) -> None:
         for t in ((), (SECOND,), (1,), (4000,), (0, SECOND), (SECOND, FIRST))
     ]
     assert not rig.hosts.heard("host1", everybody, wrong, b"wrong")
-    # A second tag stays inside the first: only the member gets the frame, unchanged.
+    # a second tag stays inside the first, so only the member gets the frame, unchanged
     nested = [frame(mac, mark=b"nested", tags=(FIRST, SECOND))]
     assert rig.hosts.heard("host1", everybody, nested, b"nested") <= {"host5"}
     flood = [
@@ -109,7 +108,7 @@ def test_trunk_member_has_only_its_vlan_tagged(rig: RealSwitches) -> None:
 
 
 def test_pods_sharing_a_port_have_separate_tags(rig: RealSwitches) -> None:
-    """Virtual functions of two pods on one host: a tag reaches the members of its pod, and none after its release."""
+    """Virtual functions of two pods on one host: a tag reaches its own pod's members, and none after its release."""
     one, other = (
         vlan(FIRST, [rig.port("host1"), rig.port("host5")], Mode.TRUNK),
         vlan(SECOND, [rig.port("host1"), rig.port("host6")], Mode.TRUNK),
@@ -135,7 +134,7 @@ def test_pods_sharing_a_port_have_separate_tags(rig: RealSwitches) -> None:
 
 
 def test_root_on_a_shared_host_reaches_only_its_pods(rig: RealSwitches) -> None:
-    """As the demo tries it on a whole lab: tags of both pods, of others, none, a flood; before and after a release."""
+    """As in the demo of a whole lab: both pods' tags, others' tags, no tag, a flood; before and after a release."""
     one = vlan(FIRST, [rig.port("host1"), rig.port("host5")], Mode.TRUNK)
     other = vlan(SECOND, [rig.port("host1"), rig.port("host6")], Mode.TRUNK)
     for pod, wanted in ((1, one), (2, other)):
@@ -151,7 +150,7 @@ def test_root_on_a_shared_host_reaches_only_its_pods(rig: RealSwitches) -> None:
     assert probe.forged("host1", everybody, [SECOND + 1], own=()) == set()
     assert probe.forged("host1", strangers, [SECOND + 1], own=[FIRST, SECOND]) == set(), "behind its own tag"
     assert probe.honest("host1", everybody, by=()) == set(), "an untagged frame belongs to no pod"
-    assert probe.forged("host5", {"host6", *strangers}, [SECOND], own=[FIRST]) == set(), "of one leaf"
+    assert probe.forged("host5", {"host6", *strangers}, [SECOND], own=[FIRST]) == set(), "on the same leaf"
     assert probe.flooded("host1", {"host6", *strangers}, tag=FIRST) == set()
     assert probe.forged("host2", everybody - {"host7", "host2"}, [FIRST, SECOND], own=[SECOND + 1]) == set()
     assert rig.driver.delete(scope(1), [one], {})["partition"].error is None
@@ -161,7 +160,7 @@ def test_root_on_a_shared_host_reaches_only_its_pods(rig: RealSwitches) -> None:
 
 
 def test_only_needed_switches_and_links_carry_the_vlan(rig: RealSwitches) -> None:
-    """Hosts of one leaf need no spine; more members do; and when they are gone nothing is left behind."""
+    """Hosts on one leaf need no spine; after the last member no switch has it."""
     made(rig, 1, FIRST, ["host1", "host2"])
     snapshot = rig.fabric.snapshot()
     assert FIRST not in snapshot.carriers
@@ -177,7 +176,7 @@ def test_only_needed_switches_and_links_carry_the_vlan(rig: RealSwitches) -> Non
 
 
 def test_all_ends_of_a_bond_are_set_together(rig: RealSwitches) -> None:
-    """One end that drifted is no member any more, and is put right."""
+    """With one drifted end the bond isn't a member, and is repaired."""
     wanted = made(rig, 1, FIRST, ["host1", "bonded"])
     [bundle] = rig.site.fabrics["ib0"].manager.switching.bundles  # type: ignore[union-attr]
     assert {e.partition("/")[0] for e in bundle.ports} == {"leaf1", "leaf2"}
@@ -190,7 +189,7 @@ def test_all_ends_of_a_bond_are_set_together(rig: RealSwitches) -> None:
     document["fabrics"]["ib0"]["manager"]["switching"]["bundles"][0]["ports"][1] += "0"
     changed = Site.model_validate(document)
     assert changed.used_of("bonded", False) != rig.site.used_of("bonded", False), (
-        "no site may leave an end behind"
+        "a changed site must not leave an end behind"
     )
     assert changed.used_of("host1", False) == rig.site.used_of("host1", False)
 
@@ -206,7 +205,7 @@ def test_foreign_port_in_a_pods_vlan_is_found_and_removed(rig: RealSwitches) -> 
 
 
 def test_foreign_configuration_is_not_touched(rig: RealSwitches) -> None:
-    """A VLAN outside of the range stays where it is; a port that is in one isn't taken from it."""
+    """A VLAN outside weft's range stays, and a port in one isn't changed."""
     rig.add(rig.port("host8"), 50)
     rig.add(rig.port("host4"), 50)
     wanted = made(rig, 1, FIRST, ["host1", "host2"])
@@ -221,7 +220,7 @@ def test_foreign_configuration_is_not_touched(rig: RealSwitches) -> None:
 
 
 def test_whole_adapters_port_loses_foreign_vlans(rig: RealSwitches) -> None:
-    """With a tag it is as good as without: root on the machine has tags, too. A host that pods share keeps its own."""
+    """Even tagged ones, since root on the machine can send tags. A host that pods share keeps its own."""
     for host in ("host4", "host8"):
         rig.tag(rig.port(host), 50)
         refused = rig.driver.create(scope(), [vlan(FIRST, [rig.port(host)])], {})["partition"]
@@ -242,8 +241,9 @@ def test_whole_adapters_port_loses_foreign_vlans(rig: RealSwitches) -> None:
 
 @pytest.mark.parametrize("rig", ["mixed"], indirect=True)
 def test_switch_booted_with_an_old_configuration_is_repaired(rig: RealSwitches) -> None:
-    """It gives the VLAN to a pod that is over, whose port is in it: the pod that has it now throws both out, and so
-    does the audit, which shows both."""
+    """It has the VLAN with a released pod's port. The VLAN's present pod removes it, and so does the audit, which
+    lists both.
+    """
     leaf = rig.fronts.by_name["leaf1"]
     one = made(rig, 1, FIRST, ["host1", "host5"])
     old = deepcopy(leaf.running)
@@ -260,7 +260,7 @@ def test_switch_booted_with_an_old_configuration_is_repaired(rig: RealSwitches) 
     assert rig.fabric.find(scope(2), [live], {})["partition"].differences
     third = rig.fabric.create(scope(3), [live], {})["partition"].error
     assert isinstance(third, PermanentError) and "taken" in str(third), (
-        "whom the records don't know takes nothing"
+        "a pod that isn't recorded gets nothing"
     )
     made(rig, 2, FIRST, ["host2", "host6"])
     assert rig.fabric.snapshot().ports_in[FIRST] == {rig.port("host2"), rig.port("host6")}
@@ -276,7 +276,7 @@ def test_switch_booted_with_an_old_configuration_is_repaired(rig: RealSwitches) 
 
 
 def test_two_workers_change_one_fabric_concurrently(rig: RealSwitches) -> None:
-    """Their segments share links: neither's list of VLANs takes the other's away."""
+    """Their segments share links; neither removes the other's VLANs there."""
     from concurrent.futures import ThreadPoolExecutor
 
     other = rig.another()
@@ -296,7 +296,7 @@ def test_two_workers_change_one_fabric_concurrently(rig: RealSwitches) -> None:
 
 
 def test_fabric_that_neutron_configures_is_only_read(rig: RealSwitches) -> None:
-    """Another hand makes the members; weft tells what differs, and that a former member is still in the VLAN."""
+    """weft reports what differs, and a former member that is still in the VLAN."""
     document = rig.site.model_dump(mode="json")
     document["fabrics"][FABRIC]["manager"]["switching"]["configured_by"] = "neutron"
     driver = open_fabric(Site.model_validate(document), FABRIC, rig.records)

@@ -1,4 +1,6 @@
-"""Switches by networking-generic-switch's own device classes: frames follow, nothing is read, and weft says so."""
+"""Switches with networking-generic-switch's own device classes: frames follow, nothing is read back, and weft says
+so.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ pytestmark = pytest.mark.fabric
 
 
 class GenericRig:
-    """A fabric whose first leaf is managed by SSH; the others by Open vSwitch's database."""
+    """A fabric whose first leaf is managed by SSH, and the others by Open vSwitch's database."""
 
     def __init__(self, rig: RealSwitches, folder: Path) -> None:
         self.rig, self.records = rig, Records()
@@ -44,14 +46,14 @@ class GenericRig:
                     "url": f"ssh://127.0.0.1:{self.switch.port}",
                 }
         self.site = Site.model_validate(document)
-        # Links of such a switch are trunks from the start: the library only changes their lists.
+        # links of such a switch are trunks from the start; the library changes only their VLANs
         for cable in rig.lab.plan.cables:
             for end in (e for e in (cable.a, cable.b) if e.switch == "leaf1"):
                 name = rig.lab.plan.by_name["leaf1"].interface(end.number)
                 rig.lab.ovs.vsctl(
                     "set", "port", name, "vlan_mode=trunk", "trunks=4095", "tag=[]", "protected=false"
                 )
-        # What parks a port here isolates it from others in its VLAN, too, which the library doesn't know.
+        # parking here also isolates a port from others in its VLAN, which the library can't do
         for host in ("host1", "host2", "host3"):
             rig.lab.ovs.vsctl("set", "port", rig.port(host).partition("/")[2], "protected=false")
         self.fabric = self.another()
@@ -77,7 +79,7 @@ def rig(switch_rigs: Callable[[str], RealSwitches], tmp_path: Path) -> Iterator[
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One attempt to open a session, and no more."""
+    """One attempt to open a session."""
     monkeypatch.setattr(genericdevice, "CONNECT_SECONDS", 0)
 
 
@@ -92,8 +94,7 @@ def results(rig: GenericRig, wanted: Resource, fabric: EthernetFabric | None = N
 
 
 def test_frames_follow_changes_and_nothing_is_reported_clean(rig: GenericRig) -> None:
-    """Members on the leaf that can't be read back, and over its links; each change is one session, and
-    saved."""
+    """Members on a leaf that can't be read back, and over its links; each change is one session, and saved."""
     hosts = ["host1", "host2", "host5"]
     wanted = vlan(FIRST, [rig.rig.port(h) for h in hosts])
     assert rig.driver.create(scope(), [wanted], {})["partition"].error is None
@@ -103,9 +104,9 @@ def test_frames_follow_changes_and_nothing_is_reported_clean(rig: GenericRig) ->
     rig.rig.hosts.await_reach({("host1", "host2"), ("host1", "host5")}, seconds=40)
     assert rig.driver.delete(scope(), [wanted], {})["partition"].error is None
     assert rig.switch.sessions == 2
-    # Open vSwitch forwards in the parking VLAN, too, and the library doesn't isolate its ports from each other.
+    # Open vSwitch forwards in the parking VLAN, and the library doesn't isolate its ports
     assert not rig.rig.hosts.reached({("host1", "host5"), ("host5", "host2")})
-    assert rig.tag("host1") == "4000", "not a trunk of every VLAN, as without ngs_port_default_vlan"
+    assert rig.tag("host1") == "4000", "the default VLAN; without ngs_port_default_vlan a trunk of every VLAN"
     assert not rig.fabric.find(scope(), [wanted], {})["partition"].there
     found = results(rig, wanted)
     assert found[rig.rig.port("host1")] == found[rig.rig.port("host2")] == "accepted"
@@ -126,8 +127,7 @@ def test_leaving_member_is_removed_and_others_stay(rig: GenericRig) -> None:
 
 
 def test_former_member_is_not_reported_gone_after_a_restart(rig: GenericRig) -> None:
-    """The process that removed it is dead, and its outcome unknown: it is repeated, and only then
-    accepted."""
+    """The process that removed it died and its outcome is unknown, so the removal is repeated until it is accepted."""
     both = vlan(FIRST, [rig.rig.port("host1"), rig.rig.port("host2")])
     rig.driver.create(scope(), [both], {})
     fresh = rig.another()
@@ -154,7 +154,7 @@ def test_silent_switch_is_unknown_and_retried(rig: GenericRig) -> None:
 
 @pytest.mark.usefixtures("impatient")
 def test_unaccepted_change_is_not_reported_present_after_a_restart(rig: GenericRig) -> None:
-    """The process that sent a second member had no answer, and died: the records say that it isn't settled."""
+    """The process that added a second member got no answer and died: by the records it isn't settled."""
     one = vlan(FIRST, [rig.rig.port("host1")])
     rig.driver.create(scope(), [one], {})
     both = vlan(FIRST, [rig.rig.port("host1"), rig.rig.port("host2")])
@@ -174,7 +174,7 @@ def test_unaccepted_change_is_not_reported_present_after_a_restart(rig: GenericR
 
 
 def test_member_added_by_another_process_is_removed(rig: GenericRig) -> None:
-    """Its node has someone else's server: the next visit's worker knows of the port only from the plan."""
+    """Its node has another's server, so the next visit's worker knows the port only from the plan."""
     both = vlan(FIRST, [rig.rig.port("host1"), rig.rig.port("host2")])
     rig.driver.create(scope(), [both], {})
     rig.records.planned[scope().mark("partition")] = spec(both)
@@ -200,7 +200,7 @@ def test_cached_state_expires_after_another_processs_change(rig: GenericRig) -> 
 
 
 def test_port_of_another_pod_counts_as_removed_once_accepted(rig: GenericRig) -> None:
-    """After a restart, too: an access port is in one VLAN, and taking it off again would take it off the other pod."""
+    """After a restart too: an access port has one VLAN, and removing it again would take it from the other pod."""
     both = vlan(FIRST, [rig.rig.port("host1"), rig.rig.port("host2")])
     rig.driver.create(scope(), [both], {})
     rig.records.marks[scope().mark("partition")] = spec(vlan(FIRST, [rig.rig.port("host1")]))
@@ -227,7 +227,7 @@ def test_virtual_function_port_keeps_the_other_pods_vlan(rig: GenericRig) -> Non
 
 @pytest.mark.usefixtures("impatient")
 def test_unknown_host_key_gets_no_password(rig: GenericRig, tmp_path: Path) -> None:
-    """And no error holds the password."""
+    """And no error contains the password."""
     rig.switch.known_hosts.write_text("")
     with pytest.raises(UnknownError) as caught:
         rig.driver.create(scope(), [vlan(FIRST, [rig.rig.port("host1")])], {})

@@ -1,4 +1,4 @@
-"""A process that speaks to a switch through networking-generic-switch comes to its end, also if that isn't loaded."""
+"""A process that uses networking-generic-switch can end, even if the library doesn't load."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ for _ in range(2):
     except PermanentError as error:
         print(error)
 """
-"""Its import never ends, as that of a package on storage that is away."""
+"""A package whose import never ends, as if its storage didn't answer."""
 
 
 def test_threads_that_loaded_the_library_end() -> None:
-    """Importing it in a thread of a pool left the pool, and with it the process, waiting forever."""
+    """Importing it in a pool's thread left the process waiting forever."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], check=False, capture_output=True, text=True, timeout=300
     )

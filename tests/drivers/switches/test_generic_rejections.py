@@ -1,4 +1,4 @@
-"""Commands that a switch of networking-generic-switch rejects, also where the library judges no output."""
+"""Commands that a networking-generic-switch device rejects, also if the library doesn't check its output."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ACCEPTED = [
     "leaf1(config)#vlan 101\nleaf1(config-vlan)#name weft-101\n",
     "% Access VLAN does not exist. Creating vlan 101",
     "% Warning: port will be in the VLAN once it is a switchport",
-    "Error: The VLAN does not exist.",  # its removal, once more
+    "Error: The VLAN does not exist.",  # a repeated removal
     "% VLAN 101 not found",
     "leaf1(config-vlan)#name unknown command\n",
     "Info: This operation may take a few seconds. Please wait for a moment...done.",
@@ -60,7 +60,7 @@ def test_rejection_is_one_short_line() -> None:
 
 
 def send(monkeypatch: pytest.MonkeyPatch, output: str) -> None:
-    """To a device that prints this."""
+    """Send a change to a device that prints this."""
 
     class Device:
         batch_cmds: Any = None
@@ -73,7 +73,7 @@ def send(monkeypatch: pytest.MonkeyPatch, output: str) -> None:
             return output
 
         def check_output(self, printed: str, operation: str) -> None:
-            """As of most device types: nothing is looked for."""
+            """As for most device types: no check."""
 
     access = SwitchAccess(
         name="leaf1", interface="generic", device_type="netmiko_cisco_ios", url="ssh://127.0.0.1"

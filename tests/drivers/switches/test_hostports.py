@@ -1,4 +1,4 @@
-"""Ports that stay in one VLAN: BMCs and gateways of IPU-Machines, cabled to the site's Ethernet fabric."""
+"""Ports that stay in one VLAN: BMCs and gateways of IPU-Machines on the site's Ethernet fabric."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BMCS, GATEWAYS = 14, 13
 
 
 def cabled(bmc: str = BMC) -> Site:
-    """Its one IPU-Machine's BMC (VLAN 14) and gateway (VLAN 13) are cabled to a leaf of the fabric."""
+    """A site whose IPU-Machine has its BMC (VLAN 14) and gateway (VLAN 13) on a leaf of the fabric."""
     layout = Layout(Path("/n"), Path("/n"), 23000)
     found = make_site(settings(nodes=2, leaves=2, spines=1, fabric="ethernet", ipus=4), layout)
     document = found.model_dump(mode="json")
@@ -34,7 +34,7 @@ def cabled(bmc: str = BMC) -> Site:
 
 
 def said(site: Site, bmc: PortVlans, gateway: PortVlans) -> list[str]:
-    """What is wrong with the leaf's ports."""
+    """What is wrong with these ports of the leaf."""
     state = SwitchState({}, {BMC: bmc, GATEWAY: gateway})
     cabling = Cabling.of(site, FABRIC, site.fabrics[FABRIC].manager.switching)
     return list(port_troubles(LEAF, EthernetSnapshot(site, FABRIC, 0.0, cabling, {LEAF: state}, {}, {})))
@@ -60,6 +60,6 @@ def test_gateway_in_the_bmc_vlan_is_reported() -> None:
 
 
 def test_port_unknown_to_its_switch_is_reported() -> None:
-    """A number from 1, which cabling lists have: whether it is among pods can't be seen."""
+    """A number from 1, as in cabling lists: whether pods get the port isn't known."""
     [problem] = said(cabled("31"), PortVlans(0x101), PortVlans(GATEWAYS))
     assert problem == f"port {LEAF}/31 of ipum1's BMC isn't known to its switch: name it as the switch does"

@@ -1,6 +1,7 @@
-"""An IPU pod on switches where frames move: its RNICs and Poplar server are together, and alone, until its release.
+"""An IPU pod on switches with real frames: its RNICs and Poplar server reach only each other until its release.
 
-The machines' RNICs and the Poplar server's adapter are hosts of a running Open vSwitch, behind each vendor's interface.
+The machines' RNICs and the Poplar server's adapter are hosts of a running Open vSwitch, behind each vendor's
+interface.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ RNICS, SERVER, STRANGERS = ("host1", "host2", "host5", "host6"), "host3", ("host
 
 
 def cabled(site: Site, rig: RealSwitches) -> Site:
-    """The lab's IPU-POD on the rig's leaves: a machine on two of each, its Poplar server on the first."""
+    """The lab's IPU-POD on the rig's leaves: two machines on each, its Poplar server on the first."""
     document = site.model_dump(mode="json")
     own = rig.site.model_dump(mode="json")
     data = document["ipu_pods"][POD]["data"]
@@ -112,7 +113,7 @@ def test_ipu_machines_reach_only_each_other_until_release(switched: Switched) ->
 def asking(
     database: Database, database_url: str, switch_rigs: Callable[[str], RealSwitches]
 ) -> Generator[Switched]:
-    """A probe agent is beside the Poplar server's adapter; RNICs have their addresses."""
+    """A probe agent is beside the Poplar server's adapter, and RNICs have their addresses."""
     made = Switched(database, database_url, switch_rigs("mixed"))
     site, ovs = made.house.site, made.rig.lab.ovs
     [node] = [n.name for n in site.nodes if n.hcas_on(FABRIC)]
@@ -142,7 +143,7 @@ def asking(
 
 
 def test_machines_answer_arp_before_ready_and_not_after_release(asking: Switched) -> None:
-    """They have no agent: whom the Poplar server's side finds by ARP is there in both directions."""
+    """They have no agent: a machine that answers the Poplar server's ARP is reached in both directions."""
     house = asking.house
     pod = house.booted()
     verified = " / ".join(e.message for e in house.store.records.events(pod.id, 0) if e.type == "verified")
@@ -160,7 +161,7 @@ def test_machines_answer_arp_before_ready_and_not_after_release(asking: Switched
 
 
 def test_silent_machine_is_reported(asking: Switched) -> None:
-    """Its address is another's: an answer with another MAC address isn't the machine's."""
+    """An answer from another MAC address isn't the machine's."""
     house, ovs = asking.house, asking.rig.lab.ovs
     first, second = house.site.ipu_machines[:2]
     ovs.inside(RNICS[0], ["ip", "address", "del", f"{first.rnic_address}/32", "dev", "eth0"])

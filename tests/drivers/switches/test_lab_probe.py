@@ -1,4 +1,4 @@
-"""The lab's own switches with its probe agent as `weft lab up` starts them, asked as weft asks, without OpenStack."""
+"""The lab's own switches with its probe agent, as `weft lab up` starts them, asked as weft does, without OpenStack."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def lab() -> Generator[tuple[Site, Hosts]]:
 
 
 def test_probe_rounds_run_on_the_labs_switches(lab: tuple[Site, Hosts]) -> None:
-    """Two nodes' adapters in a VLAN, on two switches of different vendors: packets of the network's 9,000 bytes pass,
-    no other adapter hears them, and none hears any once the VLAN is gone. `weft site check --live` asks the
-    agent."""
+    """Two nodes' adapters in a VLAN on switches of different vendors: packets of the network's 9,000 bytes pass and
+    no other adapter hears them; without the VLAN none hears any. `weft site check --live` asks the agent.
+    """
     site, hosts = lab
     traffic = site.fabrics[FABRIC].traffic
     assert traffic is not None

@@ -1,4 +1,4 @@
-"""How near to what is forwarded switches are read: their configuration, or what they say that they do."""
+"""Whether a reading is a switch's configuration or its operational state, as receipts label it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def item_of(one: One, spec: SegmentSpec) -> EvidenceItem:
 
 
 def former(one: One) -> SegmentSpec:
-    """A segment of the first port, made and removed."""
+    """A segment of the first port, created and deleted."""
     spec, wanted = ordered(one, 0)
     assert one.fabric.create(scope(), [wanted], {})["partition"].error is None
     assert one.fabric.delete(scope(), [wanted], {})["partition"].error is None
@@ -30,7 +30,7 @@ def former(one: One) -> SegmentSpec:
 
 @pytest.mark.parametrize("vendor", ["sonic", "nvue"])
 def test_receipt_labels_configuration_as_configuration(vendor: str, request: pytest.FixtureRequest) -> None:
-    """SONiC's CONFIG_DB, and an applied revision of NVUE's, say nothing of the chip."""
+    """SONiC's CONFIG_DB and NVUE's applied revision don't show what the chip does."""
     one = cast(One, request.getfixturevalue(vendor))
     item = item_of(one, former(one))
     assert (item.result, item.level) == ("clean", Level.CONFIGURATION)
@@ -41,7 +41,7 @@ def test_receipt_labels_configuration_as_configuration(vendor: str, request: pyt
 
 
 def test_receipt_labels_eos_state_as_operational(eos: One) -> None:
-    """It doesn't suffice where frames are demanded as well."""
+    """It isn't enough if frames are required as well."""
     item = item_of(eos, former(eos))
     assert (item.result, item.level, item.unread) == ("clean", Level.OPERATIONAL, ())
     assert item.seen == "operational state read from its switch: no VLAN"
@@ -49,7 +49,7 @@ def test_receipt_labels_eos_state_as_operational(eos: One) -> None:
 
 
 def test_active_member_missing_in_the_eos_configuration_counts(eos: One) -> None:
-    """`show vlan` has who forwards; `show interfaces switchport` has the settings."""
+    """`show vlan` has the ports that forward; `show interfaces switchport` has the settings."""
     spec = former(eos)
 
     def forwards(_: Request, answer: Answer) -> Answer:
@@ -66,7 +66,7 @@ def test_active_member_missing_in_the_eos_configuration_counts(eos: One) -> None
 
 
 def test_sonic_asic_state_counts_as_present(sonic: One) -> None:
-    """APPL_DB has a member that CONFIG_DB hasn't: vlanmgrd hasn't followed."""
+    """APPL_DB has a member that CONFIG_DB doesn't have, since vlanmgrd hasn't followed."""
     spec = former(sonic)
 
     def lags(request: Request, answer: Answer) -> Answer:

@@ -1,4 +1,4 @@
-"""Whether links of hosts' ports are up: each vendor's answer, what doesn't say it, bonds, and a real Open vSwitch."""
+"""Whether links of hosts' ports are up: each vendor's answer, missing answers, bonds, and a real Open vSwitch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from weft.model.linkstates import LinkStates
 
 
 def test_each_vendor_says_which_links_are_down(one: One) -> None:
-    """A port that an administrator disabled is neither; a silent switch says nothing."""
+    """A port that an administrator disabled is neither up nor down; a silent switch reports none."""
     first, second, third = one.ports
     one.front.unplugged.add(first)
     one.front.disabled.add(second)
@@ -94,7 +94,7 @@ def test_bond_is_down_once_all_its_ends_are() -> None:
 
 @pytest.mark.fabric
 def test_open_vswitch_says_which_links_are_down(switch_rigs: Callable[[str], RealSwitches]) -> None:
-    """The host's end of a real cable is set down, and up again."""
+    """The host's end of a real cable is set down and up again."""
     rig = switch_rigs("ovs")
     port, every = rig.port("host1"), frozenset(rig.ports())
     assert rig.fabric.links() == LinkStates(every, frozenset())

@@ -1,4 +1,4 @@
-"""weft's drivers behind networking-generic-switch: loaded by that library, on the imitated vendors' interfaces."""
+"""weft's drivers loaded by networking-generic-switch, on the simulated vendors' interfaces."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NETWORK = str(uuid.UUID(int=7))
 
 
 class Neutrons:
-    """One leaf as Neutron has it, and a separate session to read and change it externally."""
+    """One leaf as Neutron has it, and a separate session that reads and changes it from outside."""
 
     def __init__(self, folder: Path, speaks: Speaks) -> None:
         plan = leaf_spine(speaks, leaves=1, spines=1, hosts_each=3)
@@ -68,7 +68,7 @@ class Neutrons:
         return self.eyes.read().ports[self.ports[port]]
 
     def put(self, port: int, edit: PortEdit, define: int | None = None) -> None:
-        """Another hand."""
+        """Change the port from outside."""
         batch = Batch({define: "other"} if define else {}, ports={self.ports[port]: edit})
         self.eyes.change(lambda state: batch)
 
@@ -85,7 +85,7 @@ def leaf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Neutrons]:
 
 
 def test_machines_port_moves_through_its_vlans(leaf: Neutrons) -> None:
-    """As Ironic has it: out of one network before it comes into the next, and parked in between."""
+    """As Ironic requires: removed from one network before it joins the next, and parked in between."""
     port, other = leaf.ports[0], leaf.seen(1)
     for number in (PROVISIONING, TENANT, CLEANING):
         leaf.switch.add_network(number, NETWORK)
@@ -94,7 +94,7 @@ def test_machines_port_moves_through_its_vlans(leaf: Neutrons) -> None:
         assert number in leaf.eyes.read().ports[leaf.link].tagged
         leaf.switch.delete_port(port, number)
         assert leaf.seen(0) == PortVlans(None)
-    assert leaf.seen(1) == other  # no change was requested there
+    assert leaf.seen(1) == other  # no change of that port was requested
 
 
 def test_trunk_port_becomes_an_access_port_of_its_vlan(leaf: Neutrons) -> None:
@@ -132,11 +132,11 @@ def test_silent_switch_is_an_error_for_neutron(leaf: Neutrons) -> None:
     leaf.front.faults.down = True
     with pytest.raises(GenericSwitchException, match="switch leaf1"):
         leaf.switch.plug_port_to_network(leaf.ports[0], TENANT)
-    assert leaf.switch.vlan_has_ports(TENANT)  # unknown is no reason to remove it
+    assert leaf.switch.vlan_has_ports(TENANT)  # unknown counts as having ports
 
 
 def test_freeing_a_port_is_retried(leaf: Neutrons, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neutron doesn't pass on an error of this call, and never repeats it."""
+    """Neutron neither reports an error of this call nor repeats it."""
     leaf.switch.add_network(TENANT, NETWORK)
     leaf.switch.plug_port_to_network(leaf.ports[0], TENANT)
     pauses: list[float] = []
@@ -166,7 +166,7 @@ def test_missing_port_or_link_is_named(leaf: Neutrons) -> None:
 
 @pytest.mark.parametrize("leaf", ["eos"], indirect=True)
 def test_foreign_vlan_stays_on_its_links(leaf: Neutrons) -> None:
-    """Neutron's network had its number for a while."""
+    """Neutron's network had the same number for a while."""
     both = Batch({TENANT: "storage"}, ports={leaf.link: PortEdit(add=frozenset({TENANT}), trunk=True)})
     leaf.eyes.change(lambda state: both)
     leaf.switch.add_network(TENANT, NETWORK)
@@ -185,7 +185,7 @@ def test_missing_link_is_named(leaf: Neutrons) -> None:
 
 @pytest.mark.parametrize("leaf", ["eos"], indirect=True)
 def test_unsaved_change_of_another_process_is_saved(leaf: Neutrons, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was changed, and a failure reported to Neutron; the next call finds nothing to change."""
+    """A failure was reported to Neutron, and the next call finds nothing to change."""
     leaf.switch.plug_port_to_network(leaf.ports[0], TENANT)
     kept: list[str] = []
     monkeypatch.setattr(leaf.switch._session, "_keep", lambda: kept.append("saved"))
@@ -243,7 +243,7 @@ switch.plug_port_to_network(sys.argv[2], int(sys.argv[3]))
 
 @pytest.mark.parametrize("leaf", ["eos"], indirect=True)
 def test_driver_is_built_from_neutrons_configuration_file(leaf: Neutrons, tmp_path: Path) -> None:
-    """The section as documented, read by the library, in a process of its own; the switch is found by its MAC."""
+    """The documented section, read by the library in a process of its own; the switch is found by its MAC address."""
     file = tmp_path / "ml2_conf.ini"
     lines = [f"{name} = {value}" for name, value in leaf.section.items()]
     lines += ["ngs_mac_address = 02:00:00:00:ff:01", "unknown = 7"]
@@ -257,7 +257,7 @@ def test_driver_is_built_from_neutrons_configuration_file(leaf: Neutrons, tmp_pa
 @pytest.mark.fabric
 @pytest.mark.parametrize("kind", ["ovs", "mixed"])
 def test_frames_follow_neutrons_calls(kind: str, switch_rigs: Callable[[str], RealSwitches]) -> None:
-    """Machines of one network reach each other over the spines; one in the next network, or parked, reaches none."""
+    """Machines of one network reach each other over the spines; one in another network, or parked, reaches none."""
     rig = switch_rigs(kind)
     switching = rig.site.fabrics[FABRIC].manager.switching
     assert switching is not None

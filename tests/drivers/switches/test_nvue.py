@@ -1,4 +1,4 @@
-"""NVIDIA's switches: revisions that take their time, and NVIDIA's own schema."""
+"""NVIDIA's switches: revisions that take time, and NVIDIA's own schema."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from weftlab.switches.nvue import Nvue, schema_check
 
 
 def applied(nvue: One) -> None:
-    """What is being applied has taken as long as it does."""
+    """Let the revision that is being applied complete."""
     assert isinstance(nvue.front, Nvue)
     nvue.front.finish()
 
 
 def unanswered(nvue: One, fault: str = "mute") -> None:
-    """Applying a revision takes its time, and its start isn't reported."""
+    """Send a change whose apply takes long and whose answer is lost."""
     nvue.front.faults.slow_commit = 3600.0
     setattr(nvue.front.faults, fault, r"PATCH /nvue_v1/revision/\d+ ")
     with pytest.raises(UnknownError):
@@ -45,7 +45,7 @@ def test_revision_lost_before_apply_leaves_no_doubt(nvue: One) -> None:
 
 
 def test_revision_with_a_lost_apply_answer_is_followed(nvue: One, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may take longer than the change is doubted."""
+    """Even if it takes longer than a change is doubted."""
     monkeypatch.setattr(switch, "DOUBT_SECONDS", 0.0)
     unanswered(nvue)
     with pytest.raises(UnknownError, match="still being applied"):
@@ -55,7 +55,7 @@ def test_revision_with_a_lost_apply_answer_is_followed(nvue: One, monkeypatch: p
 
 
 def test_late_applied_revision_is_followed(nvue: One) -> None:
-    """It was seen pending, and the request came after that."""
+    """It was read as pending, and the request to apply it arrived later."""
     unanswered(nvue, "late")
     with pytest.raises(UnknownError, match="may not show"):
         nvue.session.read()
@@ -68,7 +68,7 @@ def test_late_applied_revision_is_followed(nvue: One) -> None:
 
 @pytest.mark.parametrize("state", ["apply", "verifying", "readying"])
 def test_another_processs_revision_in_progress_is_not_clean(nvue: One, state: str) -> None:
-    """Its worker has ended since, and another one releases the pod. By which states it goes is NVUE's."""
+    """That process ended, and another one releases the pod. `state` is the name NVUE gives to the progress."""
     assert isinstance(nvue.front, Nvue)
     nvue.front.on_the_way = state
     spec, wanted = ordered(nvue, 0)
@@ -81,7 +81,7 @@ def test_another_processs_revision_in_progress_is_not_clean(nvue: One, state: st
     [of_all, of_port] = [i for i in other.clean(spec, other.snapshot()).items if i.result != "clean"]
     assert "a change that is under way on leaf1 has it" in of_all.seen
     assert not of_port.whole and of_port.seen.endswith("a change that is under way on leaf1 has it"), (
-        "also of a node that leaves a pod which goes on"
+        "also for a node that leaves a pod that stays"
     )
     applied(nvue)
     nvue.front.faults.slow_commit = 0.0
@@ -91,7 +91,7 @@ def test_another_processs_revision_in_progress_is_not_clean(nvue: One, state: st
 
 
 def test_neutrons_revision_in_progress_is_not_clean(nvue: One) -> None:
-    """Its worker, with weft's driver below it, has given up waiting, and the port is deleted."""
+    """Neutron's worker, with weft's driver in it, stopped waiting, and the port is deleted."""
     spec, wanted = ordered(nvue, 0)
     nvue.front.faults.slow_commit = 3600.0
     nvue.front.faults.mute = r"PATCH /nvue_v1/revision/\d+ "
@@ -110,7 +110,7 @@ def test_neutrons_revision_in_progress_is_not_clean(nvue: One) -> None:
 
 
 def test_slow_revision_is_waited_for(nvue: One, monkeypatch: pytest.MonkeyPatch) -> None:
-    """NVUE continues applying it: until it has ended the switch's state is unknown to all readers."""
+    """NVUE goes on applying it: until then the switch's state is unknown to all readers."""
     monkeypatch.setattr(switch, "DOUBT_SECONDS", 0.0)
     assert isinstance(nvue.session, NvueSession)
     nvue.session._apply_seconds = 0.2  # pyright: ignore[reportPrivateUsage]
@@ -127,7 +127,7 @@ def test_slow_revision_is_waited_for(nvue: One, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_vanished_revision_may_have_been_applied(nvue: One) -> None:
-    """Its server was restarted meanwhile: that is no refusal."""
+    """NVUE's server was restarted meanwhile, which isn't a refusal."""
     nvue.front.faults.slow_commit = 3600.0
 
     def restarted() -> None:
@@ -149,7 +149,7 @@ def test_vanished_revision_may_have_been_applied(nvue: One) -> None:
 
 
 def test_port_missing_in_nvue_does_not_exist(nvue: One) -> None:
-    """One without configuration isn't in the applied revision, like one with another name."""
+    """A port without configuration isn't in the applied revision, nor is one with another name."""
     assert nvue.untagged(2) is None
     limits = nvue.session.limits
     nvue.session.limits = type(limits)(limits.vlans, limits.ports | {"swp99"}, limits.parking)
@@ -158,7 +158,7 @@ def test_port_missing_in_nvue_does_not_exist(nvue: One) -> None:
 
 
 def test_save_is_followed_to_its_end(nvue: One) -> None:
-    """It is accepted before it is made."""
+    """It is accepted before it is done."""
     states = ["save", "save", "save_error"]
 
     def slow(request: Request, answer: Answer) -> Answer:
@@ -174,8 +174,8 @@ def test_save_is_followed_to_its_end(nvue: One) -> None:
 
 
 def test_requests_match_nvues_schema() -> None:
-    """The check itself finds what NVIDIA's models would ignore."""
-    # A second of processor time, which each process that collects would take.
+    """The check finds what NVIDIA's models would ignore."""
+    # here and not above: it takes a second, which every collecting process would spend
     from nvueschema.models import v5_9
 
     check = schema_check("5.9")
@@ -198,7 +198,7 @@ BY_DAY = (0, 9, 18)
     "minor", [n if n in BY_DAY else pytest.param(n, marks=AT_NIGHT) for n in range(19)], ids="5.{}".format
 )
 def test_every_nvue_version_accepts_wefts_requests(minor: int, nvue: One) -> None:
-    """A port put into a VLAN, made a trunk, parked; VLANs made and forgotten: nothing that one version doesn't know."""
+    """Ports in a VLAN, as a trunk, parked; VLANs made and deleted: no field is unknown to any version."""
     assert isinstance(nvue.front, Nvue)
     nvue.front.claim(f"5.{minor}")
     misspelt = {"interface": {"swp1": {"bridge": {"domain": {"br_default": {"acess": 11}}}}}}

@@ -1,4 +1,4 @@
-"""Answers in another spelling or shape in one place: read as what they mean, or unknown, never as an idle port."""
+"""Answers with another spelling or shape in one place: read correctly or unknown, never as an idle port."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from weft.model.errors import OutsideError
 from weftlab.switches.front import Answer, Request
 
 Change = Callable[[Any, str], None]
-"""Changes the body of an answer; gets the port as well."""
+"""Changes the body of an answer, given the port."""
 
 
 def changed(one: One, change: Change) -> None:
-    """From now on, answers are changed where they have what is changed."""
+    """Apply the change to all further answers that contain what it changes."""
 
     def instead(request: Request, answer: Answer) -> Answer:
         body = copy.deepcopy(answer.body)
@@ -116,7 +116,7 @@ def nvue_bond(body: Any, port: str) -> None:
 
 
 def nvue_key(key: str, **more: object) -> Change:
-    """The first port's row below a key that means several."""
+    """Move the first port's row under a key that means several ports."""
 
     def change(body: Any, port: str) -> None:
         body["interface"] = {k: v for k, v in body["interface"].items() if k != port} | more
@@ -159,7 +159,7 @@ def test_nvue_bond_of_a_range_of_ports_has_its_members(nvue: One) -> None:
     ],
 )
 def test_nvue_port_of_another_shape_is_unknown(nvue: One, change: Change) -> None:
-    """Also one whose VLANs are another bridge's, or those of a bond that it is a member of."""
+    """Also one whose VLANs are another bridge's, or those of a bond that it belongs to."""
     nvue.put(0, VLAN)
     changed(nvue, change)
     assert unread(nvue)
@@ -202,7 +202,7 @@ def test_sonic_member_of_another_shape_is_unknown(sonic: One, change: Change) ->
 
 
 def test_sonic_member_of_a_link_aggregation_is_unknown(sonic: One) -> None:
-    """It has no VLANs of its own; and it can't be put into one."""
+    """It has no VLANs of its own and can't be put in one."""
 
     rows = [{"name": "PortChannel7", "port": sonic.ports[0]}]
     table = {"sonic-portchannel:PORTCHANNEL_MEMBER": {"PORTCHANNEL_MEMBER_LIST": rows}}
@@ -215,8 +215,8 @@ def test_sonic_member_of_a_link_aggregation_is_unknown(sonic: One) -> None:
     assert sonic.session.read().lacks(sonic.ports[0]).endswith("as a member of PortChannel7")
 
 
-def test_answer_that_names_one_thing_twice_is_unknown() -> None:
-    """Parsers take different ones of the two."""
+def test_answer_with_a_repeated_key_is_unknown() -> None:
+    """Parsers keep either of the two."""
     for text in (b'{"vlan": 1, "vlan": 2}', b'{"a": [{"b": 0, "b": 0}]}', b'{"a": 1e999}', b"[" * 100_000):
         with pytest.raises(ValueError):
             read_json(text)

@@ -1,4 +1,6 @@
-"""VLANs of a site's own networks: where they are, where they were, and what was never read. Without a switch."""
+"""VLANs of a site's own networks: where they are, where they were, and switches that were never read. Without a
+switch.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ def untouched() -> dict[str, SwitchState]:
 
 
 def put(fabric: Fabric, own: Own, silent: Collection[str] = ()) -> dict[str, SwitchState]:
-    """All switches but silent ones are changed."""
+    """Change all switches but silent ones."""
     own = replace(own, shared=bool(foreign_ports(own, seen(fabric))))
     return {s: x if s in silent else edit_for_own(s, x, own, CABLES).on(x) for s, x in fabric.items()}
 
@@ -73,7 +75,7 @@ def seen(
 
 
 def nameless(fabric: Fabric) -> dict[str, SwitchState]:
-    """As NVUE and SONiC have them."""
+    """The fabric as NVUE and SONiC have it, without VLAN names."""
     return {s: replace(x, vlans=dict.fromkeys(x.vlans, "")) for s, x in fabric.items()}
 
 
@@ -88,7 +90,7 @@ BOTH = {"l1", "l2", "s1", "l1/a", "l2/a", "l1/u", "l2/u", "s1/1", "s1/2"}
 
 @pytest.mark.parametrize("named", [True, False])
 def test_switches_no_longer_on_a_path_lose_the_vlan(named: bool) -> None:
-    """Also one that was silent when the port left: it is a difference until it is done."""
+    """Also one that was silent when the port left: it is a difference until then."""
     fabric = put(untouched(), wanted("l1/a", "l2/a"))
     fabric = fabric if named else nameless(fabric)
     assert having(fabric) == BOTH
@@ -106,7 +108,7 @@ def test_switches_no_longer_on_a_path_lose_the_vlan(named: bool) -> None:
     [("silent", "l2"), ("silent", "s1"), ("write-only", "l2"), ("write-only", "s1"), ("gone", "l2")],
 )
 def test_unread_switch_prevents_a_clean_receipt(how: str, switch: str) -> None:
-    """It doesn't answer; it can't be read back any more; the site doesn't describe it any more."""
+    """It doesn't answer, can't be read back any more, or isn't in the site any more."""
     own = wanted("l1/a", former=("l2/a",))
     fabric = removed(put(untouched(), wanted("l1/a", "l2/a")), own)
     assert not having(fabric)
@@ -124,7 +126,7 @@ def test_unread_switch_prevents_a_clean_receipt(how: str, switch: str) -> None:
 
 
 def test_foreign_users_of_a_vlan_stay_connected() -> None:
-    """Their leaves keep it, and so does the spine between them, whether a port leaves or all of it."""
+    """Their leaves keep it, and the spine between them, whether one port or the whole network is removed."""
     fabric = put(untouched(), wanted("l1/a", "l2/a"))
     for leaf in ("l1", "l2"):
         fabric[leaf] = replace(fabric[leaf], ports={**fabric[leaf].ports, "x": PortVlans(VLAN)})
@@ -132,7 +134,7 @@ def test_foreign_users_of_a_vlan_stay_connected() -> None:
     fabric = put(fabric, less)
     assert having(fabric) == (BOTH | {"l1/x", "l2/x"}) - {"l2/a"}
     assert observe_own(less, seen(fabric), leaving=False).status is Status.SETTLED
-    assert foreign_ports(less, seen(fabric)) == ["l1/x", "l2/x"], "which refuses the removal as a whole"
+    assert foreign_ports(less, seen(fabric)) == ["l1/x", "l2/x"], "they refuse the removal as a whole"
     with pytest.raises(PermanentError, match="l1/x"):
         removed(fabric, less)
 

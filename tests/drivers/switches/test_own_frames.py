@@ -1,7 +1,7 @@
-"""VLANs of the site's own networks where frames move: weft's driver, each vendor's interface, Open vSwitch.
+"""VLANs of the site's own networks with real frames: weft's driver, each vendor's interface, Open vSwitch.
 
-Two networks: BMCs and gateways on hosts 1, 2 and 5 of two leaves, and storage on 6, with 3 as a host of the cloud's own
-that carries its tag. Host 7 is a port that weft knows nothing of; 4 and 8 are for pods.
+Two networks: BMCs and gateways on hosts 1, 2 and 5 of two leaves, and storage on 6, with 3 as a host of the cloud's
+own that carries its tag. Host 7 is on a port that weft doesn't know; 4 and 8 are for pods.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ OWN = ("host1", "host2", "host5", "host6", "host3")
 
 @dataclass
 class OwnRig:
-    """A rig of which some hosts are the site's own hardware."""
+    """A rig with some hosts as the site's own hardware."""
 
     rig: RealSwitches
     fabric: EthernetFabric
@@ -58,7 +58,7 @@ class OwnRig:
         return Recorded(self.fabric, self.rig.records)
 
     def made(self, ids: dict[str, str] | None = None) -> dict[str, str]:
-        """Both; key -> id."""
+        """Create both networks; their ids by key."""
         outcomes = self.driver.create(SITE, self.both, ids or {})
         assert all(o.error is None for o in outcomes.values()), outcomes
         return {key: str(o.id) for key, o in outcomes.items()}
@@ -68,14 +68,14 @@ class OwnRig:
         return {o.status for o in found.values()}
 
     def heard(self, sender: str, mark: bytes, by: Sequence[str] = (), tag: int | None = None) -> set[str]:
-        """Who hears a broadcast of a host's."""
+        """The hosts that hear a broadcast of this host."""
         listeners = [f"host{n}" for n in range(1, 9) if f"host{n}" != sender]
         frames = [frame(self.rig.hosts.by_name[sender].mac, mark=mark, tags=() if tag is None else (tag,))]
         return self.rig.hosts.heard(sender, listeners, frames, mark, by=by)
 
     @contextmanager
     def silent(self, port: str) -> Generator[None]:
-        """While it lasts the port's switch answers nothing."""
+        """Let the port's switch answer nothing in this context."""
         switch = port.partition("/")[0]
         front, session = self.rig.fronts.by_name.get(switch), self.fabric.session(switch)
         if front is not None:
@@ -83,7 +83,7 @@ class OwnRig:
             yield
             front.faults.down = False
             return
-        assert isinstance(session, Ovs)  # one database has all bridges: only weft's way to it is cut
+        assert isinstance(session, Ovs)  # all bridges are in one database, so only weft's access to it is cut
         session.point_at("unix:/nowhere/db.sock")
         yield
         session.point_at(self.rig.fronts.urls[switch])
@@ -99,7 +99,7 @@ def opened(rig: RealSwitches) -> EthernetFabric:
 
 @pytest.fixture(params=ALONE_AT_NIGHT)
 def own(request: pytest.FixtureRequest, switch_rigs: Callable[[str], RealSwitches]) -> Generator[OwnRig]:
-    """The ports keep their names when their hosts are no nodes any more."""
+    """Ports keep their names although their hosts aren't nodes any more."""
     rig = switch_rigs(request.param)
     fabric = opened(rig)
     yield OwnRig(rig, fabric)
@@ -107,8 +107,9 @@ def own(request: pytest.FixtureRequest, switch_rigs: Callable[[str], RealSwitche
 
 
 def test_network_connects_only_its_hardware(own: OwnRig) -> None:
-    """Two networks in one change of each switch, a pod beside them; after their end no port reaches anybody, and the
-    pod's go on."""
+    """Two networks in one change of each switch, next to a pod; after their end no port reaches another, except the
+    pod's.
+    """
     ids = own.made()
     pod = vlan(POD, [own.rig.port("host4"), own.rig.port("host8")])
     assert own.driver.create(scope(1), [pod], {})["partition"].error is None
@@ -139,7 +140,7 @@ def test_network_connects_only_its_hardware(own: OwnRig) -> None:
 
 
 def test_drift_is_detected_and_repaired(own: OwnRig) -> None:
-    """External changes: a port in another VLAN, one in none."""
+    """External changes: a port in another VLAN, and one in none."""
     ids = own.made()
     own.rig.add(own.rig.port("host1"), 77)
     own.rig.remove(own.rig.port("host5"), BMCS)
@@ -169,7 +170,7 @@ def test_foreign_port_is_left_alone_and_keeps_the_vlan(own: OwnRig) -> None:
 
 
 def test_existing_vlan_blocks_or_is_adopted(own: OwnRig) -> None:
-    """A port that has another VLAN; a VLAN under someone else's name, where a switch stores names."""
+    """A port with another VLAN blocks; a VLAN under another name, if the switch stores names, is adopted."""
     own.rig.define(BMCS)
     named = {name for s in own.fabric.configured().read.values() if (name := s.get(BMCS))}
     port = own.rig.port("host5")
@@ -193,7 +194,7 @@ def test_refused_network_does_not_block_others(own: OwnRig) -> None:
 
 
 def unknown(outcomes: Mapping[str, Outcome]) -> bool:
-    """Whether of each nothing else is known."""
+    """Whether the outcome of each is unknown."""
     return {type(o.error) for o in outcomes.values()} == {UnknownError}
 
 
@@ -211,7 +212,7 @@ def test_silent_switch_is_unknown_and_never_clean(own: OwnRig) -> None:
 
 
 def test_creation_and_deletion_are_saved(own: OwnRig) -> None:
-    """After switches were switched off and on."""
+    """They persist after switches were switched off and on."""
     ids = own.made()
     for front in own.fronts():
         front.restart()
@@ -223,7 +224,7 @@ def test_creation_and_deletion_are_saved(own: OwnRig) -> None:
 
 
 def test_another_process_continues_after_a_kill(own: OwnRig) -> None:
-    """As after a kill: one leaf has it, the other nothing; the next worker makes the rest."""
+    """One leaf has the VLAN and the other doesn't; the next worker makes the rest."""
     with own.silent(own.rig.port("host5")):
         assert unknown(own.fabric.create(SITE, own.both, {}))
     other = opened(own.rig)

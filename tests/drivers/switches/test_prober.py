@@ -1,4 +1,4 @@
-"""Frames that weft sends itself, by its agents, through real switches: who hears whom, before and after."""
+"""Frames that weft's agents send through real switches: who hears whom, before and after."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_members_hear_and_ping_only_each_other(rig: RealSwitches) -> None:
 
 
 def test_released_members_hear_nothing(rig: RealSwitches) -> None:
-    """And the receipt's item says of how many that was seen; before the release the same item isn't clean."""
+    """The receipt's item says for how many; before the release the same item isn't clean."""
     probed = Probed(rig)
     one = made(rig, 1, FIRST, MEMBERS)
     made(rig, 2, SECOND, ("host3", "host6"))
@@ -68,7 +68,7 @@ def test_released_members_hear_nothing(rig: RealSwitches) -> None:
 
 
 def test_externally_added_port_is_heard(rig: RealSwitches) -> None:
-    """In both directions, by what it does, whatever the switches' configuration says."""
+    """In both directions, whatever the switches' configuration says."""
     probed = Probed(rig)
     one = made(rig, 1, FIRST, MEMBERS)
     rig.add(rig.port("host4"), FIRST)
@@ -82,7 +82,7 @@ def test_externally_added_port_is_heard(rig: RealSwitches) -> None:
 
 
 def test_forged_tag_reaching_another_pod_is_detected(rig: RealSwitches) -> None:
-    """In it, and only with that tag; after a release too."""
+    """Only with that tag, and after a release too."""
     probed = Probed(rig)
     one = made(rig, 1, FIRST, MEMBERS)
     made(rig, 2, SECOND, ("host3", "host6"))
@@ -107,7 +107,7 @@ def test_disconnected_member_is_reported(rig: RealSwitches) -> None:
     rig.remove(rig.port("host5"), FIRST)
     deaf = "host5/mlx5_0 doesn't hear host1/mlx5_0, host2/mlx5_0 in VLAN 257"
     found = probed.prober.check(one, addresses(rig, MEMBERS))
-    for _ in range(20):  # paths that the datapath has cached go one after the other
+    for _ in range(20):  # the datapath forgets its cached paths one after the other
         if deaf in render(found.problems):
             break
         found = probed.prober.check(one, addresses(rig, MEMBERS))
@@ -118,7 +118,7 @@ def test_disconnected_member_is_reported(rig: RealSwitches) -> None:
 
 
 def test_trunk_members_send_their_tag(rig: RealSwitches) -> None:
-    """A host that two pods share hears both, each in its own round; released by one, it goes on for the other."""
+    """A host that two pods share hears both, each in its own round; released by one, it still serves the other."""
     probed = Probed(rig)
     one = made(rig, 1, FIRST, ("host1", "host5"), Mode.TRUNK)
     other = made(rig, 2, SECOND, ("host1", "host6"), Mode.TRUNK)
@@ -143,7 +143,7 @@ def test_faults_are_found_before_servers_exist(rig: RealSwitches) -> None:
 
 
 def test_host_without_an_agent_is_probed_by_arp(rig: RealSwitches) -> None:
-    """Only by members, with its MAC address as the site has it; after the release it answers none."""
+    """By members only, for the site's MAC address; after the release it answers none."""
     document = rig.site.model_dump(mode="json")
     for node in document["nodes"]:
         node["hcas"][0]["mac"] = rig.hosts.by_name[node["name"]].mac
@@ -158,14 +158,14 @@ def test_host_without_an_agent_is_probed_by_arp(rig: RealSwitches) -> None:
     assert (found.problems, found.notes) == ((), ()), render((*found.problems, *found.notes))
     assert found.looked_at[f"adapters of {FABRIC} without an agent that answer"] == 1
     sought = {e.adapter: e.sought for q in probed.agents["near"].asked for e in q.ends}
-    assert {a for a, s in sought.items() if s} == {"host1/mlx5_0", "host2/mlx5_0"}, "no stranger asks"
+    assert {a for a, s in sought.items() if s} == {"host1/mlx5_0", "host2/mlx5_0"}, "only members ask"
     rig.remove(rig.port("host5"), FIRST)
     found = prober.check(one, addresses(rig, MEMBERS))
     assert "no probe agent is beside host5, and it answers no member's ARP request" in render(found.notes)
 
 
 def test_mark_is_used_in_one_round_and_not_revealed_before(rig: RealSwitches) -> None:
-    """No one can send what isn't known before the round: numbers and marks are new each time."""
+    """Round numbers and marks are new each time, so no one can send one in advance."""
     probed = Probed(rig)
     one = made(rig, 1, FIRST, MEMBERS)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Agents that don't answer, or too late, and adapters that they don't have: silence that means nothing."""
+"""Agents that don't answer or answer late, and adapters that they don't have: silence that proves nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_unsynchronized_agents_repeat_the_round(rig: RealSwitches) -> None:
 
 
 def test_adapter_coming_up_is_retried(rig: RealSwitches) -> None:
-    """Its server has just been started: for a moment it is down, or has another host's interface."""
+    """Its server just started: for a moment it is down, or has another host's interface."""
     probed = Probed(rig)
     one = made(rig, 1, FIRST, MEMBERS)
     settled(rig, *permutations(MEMBERS, 2))
@@ -46,7 +46,7 @@ def test_adapter_coming_up_is_retried(rig: RealSwitches) -> None:
 
 
 def test_unsynchronized_agents_never_report_a_live_vlan_clean(rig: RealSwitches) -> None:
-    """One that begins when the other has ended hears nothing: that silence proves nothing."""
+    """An agent that begins after the other ended hears nothing, which proves nothing."""
     probed = Probed(rig)
     one = made(rig, 1, FIRST, ("host1", "host5"))
     settled(rig, ("host1", "host5"))
@@ -69,7 +69,7 @@ def down(agent: Beside) -> Generator[None]:
 
 @pytest.mark.parametrize("policy", ["warn", "refuse"])
 def test_untested_member_is_neither_good_nor_bad(rig: RealSwitches, policy: str) -> None:
-    """An agent that doesn't answer: a note, or unknown; what its neighbours hear counts nevertheless."""
+    """If its agent doesn't answer: a note, or unknown; what other members hear still counts."""
     probed = Probed(rig, policy)
     one = made(rig, 1, FIRST, MEMBERS)
     settled(rig, *permutations(MEMBERS, 2))
@@ -92,7 +92,7 @@ def test_untested_member_is_neither_good_nor_bad(rig: RealSwitches, policy: str)
 
 
 def test_adapter_without_interface_is_unknown(rig: RealSwitches) -> None:
-    """As on a hypervisor that has passed it to a guest: weft finds none at its PCI address."""
+    """As on a hypervisor that passed it to a guest: there is none at its PCI address."""
     probed = Probed(rig, "refuse")
     agent = probed.agents["near"].agent
     del agent._config.adapters["host2/mlx5_0"]  # pyright: ignore[reportPrivateUsage]
@@ -105,7 +105,7 @@ def test_adapter_without_interface_is_unknown(rig: RealSwitches) -> None:
 
 @pytest.mark.parametrize("policy", ["warn", "refuse"])
 def test_adapter_given_to_a_guest_was_tested_before(rig: RealSwitches, policy: str) -> None:
-    """While the adapters are their hosts' all is known of them; when guests have them, nothing is missed."""
+    """Before the servers started all adapters were tested, so none is missing afterwards."""
     probed = Probed(rig, policy)
     one = made(rig, 1, FIRST, MEMBERS)
     settled(rig, *permutations(MEMBERS, 2))
@@ -119,7 +119,7 @@ def test_adapter_given_to_a_guest_was_tested_before(rig: RealSwitches, policy: s
     found = probed.prober.check(one, {}, begun.ports)
     assert (found.problems, found.notes) == ((), ()), render((*found.problems, *found.notes))
     assert found.looked_at[f"adapters of {FABRIC} that did before their servers had them"] == 3
-    assert len(probed.agents["near"].asked) == 1, "what is known isn't waited for"
+    assert len(probed.agents["near"].asked) == 1, "an adapter without an interface isn't tried again"
     found = probed.prober.check(one, {}, begun.ports - {rig.port("host1")})
     reported = found.notes if policy == "warn" else found.problems
     assert [p.subject for p in reported] == ["host1/mlx5_0"]

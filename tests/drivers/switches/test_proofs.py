@@ -1,4 +1,4 @@
-"""A change may take long: whether it may still be made is seen again before each of its requests."""
+"""A change may take long, so its fence is checked again before each of its requests."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from weftlab.switches.front import Answer, Request
 
 
 class LostError(Exception):
-    """Another worker has the pod by now."""
+    """Another worker has the pod now."""
 
 
 class Slow:
-    """Each request that isn't a GET takes longer than a proof counts; with the first one, the pod is lost."""
+    """Each request but GET takes longer than a checked fence counts; with the first one the pod is lost."""
 
     def __init__(self, one: One, monkeypatch: pytest.MonkeyPatch) -> None:
         self.passed, self.lost = 0.0, False
@@ -49,6 +49,7 @@ class Slow:
 
 
 def into(one: One, port: int, number: int, fence: Callable[[], None] | None = None) -> Asked:
+    """Put the port in a VLAN."""
     batch = Batch({number: "weft-name"}, frozenset(), {one.ports[port]: PortEdit(number)})
     asked = Asked(lambda _: batch)
     return asked if fence is None else replace(asked, fence=fence)
@@ -61,8 +62,9 @@ def changes(one: One) -> list[str]:
 
 
 def test_lost_owner_adds_no_members_after_removals(sonic: One, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SONiC has a request for each member that goes: with many pods in a change, minutes may pass before the others
-    come. The outcome of what was sent is unknown."""
+    """SONiC needs a request for each member that leaves, so minutes may pass before members are added. The outcome
+    of what was sent is unknown.
+    """
     sonic.put(0, OTHER)
     slow = Slow(sonic, monkeypatch)
     sonic.front.requests.clear()
@@ -73,7 +75,7 @@ def test_lost_owner_adds_no_members_after_removals(sonic: One, monkeypatch: pyte
 
 
 def test_revision_of_a_lost_owner_is_not_applied(nvue: One, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing was made until then: the other one is made alone, at once."""
+    """Nothing was made until then; another owner's change is made alone, at once."""
     slow = Slow(nvue, monkeypatch)
     mine, other = nvue.session.change_all([into(nvue, 0, VLAN, slow.fence), into(nvue, 1, VLAN)])
     assert isinstance(mine, LostError) and other is None
@@ -82,7 +84,7 @@ def test_revision_of_a_lost_owner_is_not_applied(nvue: One, monkeypatch: pytest.
 
 
 def test_lost_owner_does_not_undo_an_unconfirmed_change(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another worker has given the port to another pod by then: its former state is no longer desired."""
+    """Another worker may have given the port to another pod by then."""
     slow = Slow(one, monkeypatch)
     one.front.faults.lose_commit = True
     slow_fence_from_second = iter([lambda: None])
@@ -90,7 +92,7 @@ def test_lost_owner_does_not_undo_an_unconfirmed_change(one: One, monkeypatch: p
     def fence() -> None:
         next(slow_fence_from_second, slow.fence)()
 
-    if one.front.plan.speaks == "nvue":  # it is asked once more before a revision is applied
+    if one.front.plan.speaks == "nvue":  # the fence is checked once more before a revision is applied
         slow_fence_from_second = iter([lambda: None, lambda: None])
     [error] = one.session.change_all([into(one, 0, VLAN, fence)])
     assert isinstance(error, OutsideError) and error.lands == one.session.lands_seconds
@@ -115,7 +117,7 @@ def test_slow_decision_rechecks_the_fence(one: One, monkeypatch: pytest.MonkeyPa
 
 
 def test_lost_owner_reports_what_may_still_take_effect() -> None:
-    """One switch gave no answer; on another one the pod was already another worker's, or of a newer generation."""
+    """One switch didn't answer; for another one the pod already belonged to another worker or generation."""
     limits = SwitchLimits(Range(first=VLAN, last=OTHER), frozenset({"p1"}), PARKING)
     switches = [
         FakeSwitch(name, ["p1"], limits, lost=lambda: False, late=lambda: True)
@@ -137,8 +139,9 @@ def test_lost_owner_reports_what_may_still_take_effect() -> None:
 
 
 def test_remains_taken_over_by_another_pod_are_not_removed(sonic: One) -> None:
-    """The audit's removal waits for a change of the switch; meanwhile its number is given out. Only weft's records say
-    whose a VLAN is."""
+    """The audit's removal waits for a change of the switch, and meanwhile the number is assigned. Only weft's
+    records say whose a VLAN is.
+    """
     records, holds, began = Records(), threading.Event(), threading.Event()
     fabric = open_fabric(sonic.site, FABRIC, records, CONFIRM)
     (spec, _), (_, other) = ordered(sonic, 0), ordered(sonic, 1, number=OTHER)

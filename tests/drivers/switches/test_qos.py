@@ -1,4 +1,4 @@
-"""Settings for RoCE by each vendor's own answers: what differs is named, one by one. No Open vSwitch: none forwards."""
+"""Settings for RoCE from each vendor's own answers: each difference is named. Without Open vSwitch: no frames."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KINDS: tuple[Speaks, ...] = ("eos", "nvue", "sonic")
 
 
 class Switch:
-    """One leaf of a kind, its operator by the vendor's own API, and weft's session of it."""
+    """One leaf of a kind, changed by the vendor's own API, and weft's session to it."""
 
     def __init__(self, folder: Path, speaks: Speaks) -> None:
         self.speaks = speaks
@@ -91,7 +91,7 @@ class Switch:
         assert answer.status_code == 204, answer.text
 
     def make_right(self) -> None:
-        """As the vendor's documents would have a port for RoCE."""
+        """Configure the port for RoCE as the vendor's documents do."""
         if self.speaks == "eos":
             ecn = "random-detect ecn minimum-threshold 256 kbytes maximum-threshold 512 kbytes"
             lines = ["qos trust dscp", "priority-flow-control on", "priority-flow-control priority 3 no-drop"]
@@ -122,7 +122,7 @@ def switch(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Switch]:
 
 
 def test_factory_default_switch_differs_and_configured_one_does_not(switch: Switch) -> None:
-    """Also where the port is a link aggregation: its links are what queues and pauses."""
+    """Also if the port is a link aggregation, whose links have the queues and pauses."""
     before = switch.differing(switch.port)
     assert "PFC: none, expected on priority 3" in before
     assert any(line.startswith("ECN: ") and line.endswith("expected on priority 3") for line in before)
@@ -171,7 +171,7 @@ def test_each_wrong_setting_is_found_alone(switch: Switch, field: str) -> None:
     switch.make_right()
     BREAK[switch.speaks, field](switch)
     fields = [line.partition(":")[0] for line in switch.differing(switch.port)]
-    # Without its map, SONiC doesn't lead the value anywhere either.
+    # without its map SONiC maps the value to no priority
     assert fields == (["trust", "DSCP 26"] if (switch.speaks, field) == ("sonic", "trust") else [field])
 
 
@@ -181,7 +181,7 @@ def test_malformed_answer_is_unknown(switch: Switch) -> None:
         answer = Answer(200, wrong)
         switch.front.faults.instead = lambda *_, answer=answer: answer
         if switch.speaks == "nvue" and "interface" not in wrong and isinstance(wrong, dict):
-            continue  # a tree without interfaces: nothing is known of any port
+            continue  # a tree without interfaces: no port is known
         if switch.speaks == "sonic" and wrong in ({"result": [{"interfaces": 3}]}, {"interface": []}):
             continue  # a table that isn't in the answer is an empty one
         with pytest.raises(UnknownError):
@@ -196,7 +196,7 @@ def test_malformed_number_is_unknown(number: str) -> None:
 
 
 def test_live_check_names_differences_and_silent_switches(tmp_path: Path) -> None:
-    """Open vSwitch has no such settings: that is a note, and no trouble."""
+    """Open vSwitch has no such settings, which is a note and no problem."""
     kinds: Mapping[str, Speaks] = {"leaf1": "eos", "leaf2": "nvue", "spine1": "sonic", "spine2": "ovs"}
     plan = leaf_spine(kinds, hosts_each=1)
     fronts = Fronts(tmp_path, plan, None)
@@ -222,7 +222,7 @@ def test_live_check_names_differences_and_silent_switches(tmp_path: Path) -> Non
         fronts.close()
 
 
-# -- readings
+# -- readings of settings
 
 
 class Teller:
@@ -245,7 +245,7 @@ def test_settings_are_cached_and_a_silent_switch_is_not_retried_at_once() -> Non
         reading = QosReading([teller], pool, 60.0, lambda: clock[0])  # type: ignore[list-item]
         teller.answer = UnknownError("read", "switch leaf1", "no answer")
         assert reading.get() == reading.get() == {"leaf1": Silent("no answer", True)}
-        assert teller.asked == 1, "every visit of every pod would wait for it"
+        assert teller.asked == 1, "else every visit of every pod would wait for it"
         clock[0], teller.answer = AGAIN_SECONDS, SwitchQos({})
         assert reading.get() == {"leaf1": SwitchQos({})}
         clock[0] += 59.0
@@ -259,11 +259,11 @@ def test_settings_are_cached_and_a_silent_switch_is_not_retried_at_once() -> Non
         teller.answer = "it has none"
         reading.get(0.0)
         reading.get()
-        assert teller.asked == 5, "what has none isn't asked again at once"
+        assert teller.asked == 5, "a switch without settings isn't asked again at once"
 
 
 def test_last_answer_of_a_silent_switch_counts_for_a_while() -> None:
-    """Else what differs on it would come and go with its answers, and be news each time."""
+    """Else its differences would come and go with its answers, and be reported each time."""
     teller, clock = Teller(), [0.0]
     with ThreadPoolExecutor(1) as pool:
         reading = QosReading([teller], pool, 60.0, lambda: clock[0])  # type: ignore[list-item]
@@ -275,7 +275,7 @@ def test_last_answer_of_a_silent_switch_counts_for_a_while() -> None:
 
 
 class Slow(Teller):
-    """One that answers when it is let."""
+    """A switch that answers when the test lets it."""
 
     def __init__(self, name: str) -> None:
         self.name, self.begun, self.go = name, threading.Event(), threading.Event()
@@ -298,7 +298,7 @@ def test_slow_switch_does_not_block_known_settings() -> None:
         clock[0] = 60.0
         first = pool.submit(reading.get)
         assert slow.begun.wait(60)
-        assert reading.get() == known, "it doesn't wait for the one that is under way"
+        assert reading.get() == known, "it doesn't wait for the reading under way"
         slow.go.set()
         assert first.result(60) == known and slow.asked == 2
 

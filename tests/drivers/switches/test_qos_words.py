@@ -1,4 +1,4 @@
-"""What each vendor's own words for settings for RoCE mean, one by one. Pure."""
+"""The meaning of each vendor's own words for RoCE settings, one by one, without switches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def eos(config: str, **interfaces: Mapping[str, Any]) -> SwitchQos:
 
 
 def test_eos_qos_is_read_from_profiles_maps_and_queues() -> None:
-    """A QoS profile counts for the interfaces that name it, and an interface's own word counts for more."""
+    """A QoS profile applies to the interfaces that name it, and an interface's own settings override it."""
     profile = """
 qos map dscp 26 48 to traffic-class 4
 qos map traffic-class 4 to tx-queue 2
@@ -51,7 +51,7 @@ interface Ethernet1
 @pytest.mark.parametrize("line", ["service-policy type qos input REMARK", "service-policy input REMARK"])
 @pytest.mark.parametrize("within", ["interface Ethernet1", "qos profile P", "interface Port-Channel7"])
 def test_eos_policy_map_makes_the_class_unknown(line: str, within: str) -> None:
-    """Whatever trust and maps say: it is neither as wanted nor different, and the policy map is named."""
+    """Whatever trust and maps say: neither right nor different, and the policy map is named."""
     config = (
         f"interface Ethernet1\n   qos trust dscp\n   service-profile P\nqos profile P\n{within}\n   {line}\n"
     )
@@ -74,11 +74,11 @@ def test_eos_interface_setting_overrides_its_profile() -> None:
     ):
         assert eos(f"{profile}{port}   {own}\n").ports["Ethernet1"].pfc == frozenset(), own
     again = f"{profile}   no priority-flow-control\n{port}   priority-flow-control on\n"
-    assert eos(again).ports["Ethernet1"].pfc == {3}, "what is said twice is said last"
+    assert eos(again).ports["Ethernet1"].pfc == {3}, "of a repeated setting the last counts"
 
 
 def test_eos_interface_queue_extends_its_profiles() -> None:
-    """Counters can only be asked for on the interface: that takes nothing of the profile's marking away."""
+    """Counters can be configured on the interface only, which doesn't remove the profile's marking."""
     ecn = "random-detect ecn minimum-threshold 256 kbytes maximum-threshold 512 kbytes"
     profile = f"qos profile ROCE\n   uc-tx-queue 3\n      {ecn}\n"
     port = "interface Ethernet1\n   service-profile ROCE\n   uc-tx-queue 3\n      "
@@ -136,7 +136,7 @@ def test_eos_interface_without_mtu_hides_no_other() -> None:
 
 
 def test_nvue_settings_are_read_in_each_versions_schema() -> None:
-    """`enable: on` until 5.14, `state: enabled` later; a profile counts for more than RoCE's defaults."""
+    """`enable: on` until 5.14, `state: enabled` later; a profile overrides RoCE's defaults."""
     port: dict[str, Any] = {"interface": {"swp1": {}}}
     for roce in (
         {"enable": "on"},
@@ -156,7 +156,7 @@ def nvue_port(**qos: Any) -> PortQos:
 
 
 def test_nvue_priority_has_ecn_only_if_its_queue_marks() -> None:
-    """By NVIDIA's documents: a class that is listed has ECN unless it says otherwise, and a list is all of it."""
+    """By NVIDIA's documents a listed class has ECN unless it says otherwise, and the list is complete."""
     roce = {"enable": "on"}
     moved = {"default-global": {"switch-priority": {"3": {"traffic-class": 5}}}}
     assert 3 in (nvue_port(roce=roce).ecn or ())
@@ -169,7 +169,7 @@ def test_nvue_priority_has_ecn_only_if_its_queue_marks() -> None:
 
 
 def test_fields_missing_in_nvue_do_not_hide_the_switch() -> None:
-    """A DSCP value without a priority keeps its own, `null` is the default; a profile that isn't there isn't none."""
+    """A DSCP value without a priority keeps its own, `null` is the default; a missing profile is unknown."""
     port = nvue_port(
         mapping={"default-global": {"dscp": {"26": {}, "27": None, "28": {"switch-priority": 5}}}}
     )
@@ -206,7 +206,7 @@ def test_sonic_switch_without_tables_has_no_settings() -> None:
         {"ifname": "global", "pfc_enable": "3,4"},
         {"ifname": "Ethernet0", "pfc_enable": ""},
     ]
-    assert sonic_qos(tables).ports["Ethernet0"].pfc == frozenset(), "a port's own word counts for more"
+    assert sonic_qos(tables).ports["Ethernet0"].pfc == frozenset(), "a port's own setting overrides"
 
 
 def test_switch_number_lists_are_parsed() -> None:
@@ -219,7 +219,7 @@ def test_switch_number_lists_are_parsed() -> None:
 
 @pytest.mark.parametrize("text", ["1-99999999999", "0", "4095", "12-11", "eleven", "1-2-3"])
 def test_vlan_list_is_bounded(text: str) -> None:
-    """A switch's answer must not take all of the memory."""
+    """A switch's answer must not use up the memory."""
     with pytest.raises(ValueError):
         from_ranges(text)
 

@@ -1,4 +1,4 @@
-"""What a switch says is believed if it can be read, and if it is young enough."""
+"""A switch's answer is believed if it can be parsed and is recent."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_oversized_answer_is_unknown(one: One, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_outdated_answer_is_not_believed(one: One) -> None:
-    """A cache answers with what was before weft's change: neither made nor not made."""
+    """A cache answers with the state before weft's change, which shows neither made nor not made."""
     one.session.read()
     one.front.freeze()
     with pytest.raises(UnknownError):
@@ -53,15 +53,18 @@ def test_malformed_answer_is_unknown(one: One, wrong: object) -> None:
 
 
 def test_unsupported_request_is_unknown(one: One) -> None:
-    """404 to everything: another server is at the address, or this one isn't set up. It is no switch without VLANs."""
+    """404 to everything: another server has the address, or the switch isn't set up. It isn't a switch without
+    VLANs.
+    """
     one.front.faults.instead = lambda *_: Answer(404, {"error": "not found"})
     with pytest.raises(OutsideError):
         one.session.read()
 
 
 def test_change_starts_from_a_recent_reading(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fabric's driver has read every switch before it changes any; but never with one that this process's own change
-    has made old, whether it ended before the reading, during it or after it."""
+    """A fabric's driver reads every switch before it changes any. A reading that this process's own change made
+    outdated is never used, whether the change ended before, during or after it.
+    """
     read: list[str] = []
     real = one.session._read  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(one.session, "_read", lambda: (read.append("once"), real())[1])
@@ -73,9 +76,9 @@ def test_change_starts_from_a_recent_reading(one: One, monkeypatch: pytest.Monke
     seen: list[int | None] = []
     one.session.read()
     one.session.change(untagged, recent=True)
-    assert (seen, len(read)) == ([None], 1), "it was read once"
+    assert (seen, len(read)) == ([None], 1), "the recent reading was used"
     one.session.change(untagged)
-    assert len(read) == 2, "other callers get a new one"
+    assert len(read) == 2, "other callers get a new reading"
     one.put(0, VLAN)
     one.session.change(untagged, recent=True)
     assert seen[-1] == VLAN
@@ -90,7 +93,7 @@ def test_change_starts_from_a_recent_reading(one: One, monkeypatch: pytest.Monke
     with contextlib.suppress(UnknownError):  # switches with a clock show that it is outdated
         one.session.read()
     one.session.change(untagged, recent=True)
-    assert seen[-1] == OTHER, "what was read before the change isn't recent, though it came after it"
+    assert seen[-1] == OTHER, "a reading that began before the change isn't recent"
     one.session.read()
     clock = one.session._monotonic  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(one.session, "_monotonic", lambda: clock() + switch.RECENT_SECONDS)
@@ -100,7 +103,7 @@ def test_change_starts_from_a_recent_reading(one: One, monkeypatch: pytest.Monke
 
 
 def test_port_is_read_right_before_it_becomes_a_trunk(one: One) -> None:
-    """Its list is set as a whole: another process that has set it meanwhile keeps its VLAN."""
+    """Its VLANs are set as a whole, so those that another process set meanwhile must be in it."""
     session = session_of(one.another())
 
     def tagged(number: int) -> Batch:
@@ -114,8 +117,9 @@ def test_port_is_read_right_before_it_becomes_a_trunk(one: One) -> None:
 
 
 def test_another_processs_change_makes_a_reading_outdated(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last VLAN of a shared host's port goes, by a reading from before another worker has put its own there: the
-    port is not parked."""
+    """The last VLAN leaves a shared host's port, by a reading from before another worker added its own: the port
+    isn't parked.
+    """
     monkeypatch.setattr(switch, "RECENT_SECONDS", 60.0)
     port, worker, cabling = one.ports[0], session_of(one.another()), one.fabric.cabling
 
@@ -130,7 +134,7 @@ def test_another_processs_change_makes_a_reading_outdated(one: One, monkeypatch:
 
 
 def test_killed_processs_requests_make_readings_outdated(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It left no moment at which its change ended."""
+    """It left no record of when its change ended."""
     monkeypatch.setattr(switch, "RECENT_SECONDS", 60.0)
     port, session = one.ports[0], dying(one, monkeypatch)
     seen: list[frozenset[int]] = []
@@ -147,12 +151,12 @@ def test_killed_processs_requests_make_readings_outdated(one: One, monkeypatch: 
 
 
 class Given:
-    """What answers of a switch are, after `passed` seconds: those of a moment that are given again and again, or its
-    own by a clock that was set back.
+    """What the switch's answers are after `passed` seconds: an earlier state given again, or its own with a clock
+    set back.
 
     Attributes:
-        kept: what was answered before, and is answered still; None: the switch answers.
-        back: seconds that its clock was set back.
+        kept: the earlier state, which is answered again; None: the switch's own.
+        back: seconds by which its clock was set back.
     """
 
     def __init__(self, one: One, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +175,7 @@ class Given:
 
 
 def test_repeated_old_answer_stays_outdated(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache between gives what the switch had before the pod came: a release would be clean after ten minutes."""
+    """A cache keeps the state from before the pod; else a release would be clean after ten minutes."""
     given = Given(one, monkeypatch)
     before = one.session.read()
     given.passed = 5.0

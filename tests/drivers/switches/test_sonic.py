@@ -1,4 +1,4 @@
-"""SONiC by its public models, of 2019 and of today: what is sent and answered, empty tables, errors."""
+"""SONiC by its public models of 2019 and of today: requests and answers, empty tables, errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def restconf(one: One) -> Restconf:
 
 @pytest.mark.parametrize("modern", [True, False], ids=["today", "2019"])
 def test_requests_and_answers_match_the_yang_models(sonic: One, modern: bool) -> None:
-    """A port put into a VLAN, made a trunk, parked; VLANs made and forgotten; a LAG would be the same."""
+    """Ports in a VLAN, as a trunk, parked; VLANs made and deleted. A LAG has the same requests."""
     restconf(sonic).modern = modern
     exchanged: list[tuple[str, str, Any]] = []
 
@@ -43,7 +43,7 @@ def test_requests_and_answers_match_the_yang_models(sonic: One, modern: bool) ->
 
 
 def test_upgraded_switch_is_addressed_by_its_new_models(sonic: One) -> None:
-    """Its models say what a port is called in a member's row."""
+    """Its models say how a port is named in a member's row."""
     restconf(sonic).modern = False
     sonic.put(0, VLAN)
     restconf(sonic).modern = True
@@ -53,8 +53,7 @@ def test_upgraded_switch_is_addressed_by_its_new_models(sonic: One) -> None:
 
 @pytest.mark.parametrize(("mine", "left"), [(VLAN, OTHER), (OTHER, VLAN)])
 def test_port_untagged_in_two_vlans_is_in_both(sonic: One, mine: int, left: int) -> None:
-    """Models before 2024 have nothing against it: what landed late is beside the pod that came after. Both send to the
-    port."""
+    """Models before 2024 allow it, as after a late change next to the next pod's. Both VLANs send to the port."""
     front = restconf(sonic)
     front.modern = False
     (former, leaves), (spec, stays) = ordered(sonic, 0, number=left), ordered(sonic, 0, number=mine)
@@ -85,7 +84,7 @@ def test_port_untagged_in_two_vlans_is_repaired(sonic: One) -> None:
 
 
 def test_violated_constraint_is_a_refusal(sonic: One) -> None:
-    """The framework's status for it is 500; nothing was made, and what was made before it is taken back."""
+    """The framework answers 500 for it; earlier requests of the change are undone."""
     sonic.put(0, OTHER)
     sonic.put(1, OTHER)
     before = sonic.session.read()
@@ -97,7 +96,7 @@ def test_violated_constraint_is_a_refusal(sonic: One) -> None:
 
 
 def test_concurrent_transaction_of_sonic_changes_nothing_and_can_be_retried(sonic: One) -> None:
-    """ "Please try again": nothing was made."""
+    """It answers "Please try again"."""
     sonic.front.faults.fail_after = 0
     with pytest.raises(UndoneError, match="try again") as exchanged:
         sonic.put(0, VLAN)
@@ -108,7 +107,7 @@ def test_concurrent_transaction_of_sonic_changes_nothing_and_can_be_retried(soni
 
 @pytest.mark.parametrize(("status", "kind"), [(404, "protocol"), (404, ""), (503, "")])
 def test_missing_model_is_not_an_empty_table(sonic: One, status: int, kind: str) -> None:
-    """An image without it, or a proxy's own answer: the switch's state is unknown."""
+    """An image without it, or a proxy's answer: the switch's state is unknown."""
     sonic.put(0, VLAN)
     body = (
         {"ietf-restconf:errors": {"error": [{"error-type": kind, "error-tag": "invalid-value"}]}}
@@ -123,7 +122,7 @@ def test_missing_model_is_not_an_empty_table(sonic: One, status: int, kind: str)
 
 @pytest.mark.parametrize("model", ["sonic-vlan", "sonic-port"])
 def test_empty_answer_is_not_an_empty_table(sonic: One, model: str) -> None:
-    """An empty object is one; no text at all is none that the framework gives."""
+    """An empty object is one; the framework never answers without text."""
     sonic.put(0, VLAN)
     sonic.front.faults.instead = lambda request, said: Answer(200) if model in request.path else said
     with pytest.raises(UnknownError, match="nothing is in it"):
@@ -139,7 +138,7 @@ def test_save_without_a_result_has_not_saved(sonic: One, body: object) -> None:
 
 
 def test_missing_feature_of_an_image_is_named(sonic: One) -> None:
-    """Unreadable settings and neighbours aren't empty ones; a change that can't be saved needs a person."""
+    """Unreadable settings and neighbours aren't empty; a change that can't be saved needs a person."""
     front = restconf(sonic)
     front.missing = frozenset({"sonic-port-qos-map", "openconfig-lldp", "sonic-config-mgmt"})
     assert sonic.session.qos() == "its RESTCONF has no sonic-port-qos-map:sonic-port-qos-map/PORT_QOS_MAP"
@@ -149,7 +148,7 @@ def test_missing_feature_of_an_image_is_named(sonic: One) -> None:
 
 
 def test_body_of_another_media_type_is_rejected(sonic: One) -> None:
-    """The framework's operations take `application/yang-data+json`, and nothing else."""
+    """The framework's operations accept only `application/yang-data+json`."""
     own = partial(access.credentials_for, "leaf1", str(sonic.fronts.credentials))
     api = access.Api("leaf1", sonic.fronts.urls["leaf1"], own, str(sonic.fronts.ca))
     tree = {"sonic-vlan:sonic-vlan": {"VLAN": {"VLAN_LIST": [{"name": f"Vlan{VLAN}", "vlanid": VLAN}]}}}
@@ -167,8 +166,7 @@ def test_malformed_port_table_is_unknown(sonic: One) -> None:
 
 
 def test_switch_without_vlans_must_list_its_ports(sonic: One) -> None:
-    """404 means that a table is empty; from a server that answers everything with 404 it means nothing, also
-    later."""
+    """404 means that a table is empty, but not from a server that answers everything with 404."""
     sonic.put(0, VLAN)
     sonic.session.read()
     empty = {"ietf-restconf:errors": {"error": [{"error-type": "application", "error-tag": "invalid-value"}]}}
@@ -178,7 +176,7 @@ def test_switch_without_vlans_must_list_its_ports(sonic: One) -> None:
 
 
 def test_change_reads_the_ports_once(sonic: One) -> None:
-    """Each table is a request; which ports there are doesn't change with a VLAN. A new one is looked for."""
+    """Each table is a request, and a VLAN doesn't change which ports exist. A new port is looked up."""
 
     def asked() -> list[str]:
         found = [f"{r.method} {r.path.rpartition('/')[2]}" for r in sonic.front.requests]

@@ -22,7 +22,7 @@ def test_peer_link_carries_what_both_of_its_switches_have() -> None:
 
 
 def test_switch_behind_its_peer_is_reached_over_the_peer_link() -> None:
-    """A pair of which one has the cable to the rest: the site's check takes it for connected."""
+    """Only one switch of the pair has a cable to the rest; the site's check accepts that."""
     links = (PEERS, UP2, DOWN3)
     assert ends(links, "leaf1/Ethernet1", "leaf3/Ethernet1") == {*PEERS[:2], *UP2[:2], *DOWN3[:2]}
     assert ends(links, "leaf2/Ethernet1", "leaf3/Ethernet1") == {*UP2[:2], *DOWN3[:2]}

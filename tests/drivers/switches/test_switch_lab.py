@@ -1,4 +1,4 @@
-"""The lab's switches: frames go where VLANs say, and every trap that was found there stays shut."""
+"""The lab's switches: frames follow the VLANs, and each problem found there stays solved."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.fabric
 
 
 def test_only_members_reach_each_other(switches: SwitchLab) -> None:
-    """Over one leaf and over the spines; other VLANs, parked ports and ports in none don't."""
+    """On one leaf and over the spines; other VLANs, parked ports and ports in no VLAN don't."""
     for host, vlan in {"host1": 101, "host2": 101, "host5": 101, "host3": 102, "host6": 102}.items():
         switches.put(host, vlan)
     switches.carry({101, 102})
@@ -57,7 +57,7 @@ def test_moved_port_is_silent_at_once(switches: SwitchLab) -> None:
 
 
 def test_bond_to_two_switches_outlives_one_of_its_links(switches: SwitchLab) -> None:
-    """Both legs attach, since both switches announce one LACP system; with one leg cut the host is reached."""
+    """Both legs attach, since both switches announce the same LACP system; with one leg cut the host is reached."""
     for host in ("host1", "host5", "bonded"):
         switches.put(host, 101)
     switches.carry({101})
@@ -70,7 +70,7 @@ def test_bond_to_two_switches_outlives_one_of_its_links(switches: SwitchLab) -> 
 
 
 def test_tcp_works_with_computed_checksums(switches: SwitchLab) -> None:
-    """With checksums left to an adapter that isn't there, ping works and this hangs."""
+    """With checksums left to a missing adapter ping works and TCP hangs."""
     for host in ("host1", "host5"):
         switches.put(host, 101)
     switches.carry({101})
@@ -89,7 +89,7 @@ def test_tcp_works_with_computed_checksums(switches: SwitchLab) -> None:
 
 
 def test_forged_tag_opens_no_other_vlan(switches: SwitchLab) -> None:
-    """Neither with the tag of another VLAN, nor with two tags of which the first is the sender's own."""
+    """Neither with another VLAN's tag, nor with two tags of which the first is the sender's own."""
     vlans = {"host1": 101, "host5": 101, "host2": 102, "host6": 102, "host7": 103}
     for host, vlan in vlans.items():
         switches.put(host, vlan)
@@ -109,7 +109,7 @@ def test_forged_tag_opens_no_other_vlan(switches: SwitchLab) -> None:
 
 
 def test_flood_of_addresses_opens_no_other_vlan(switches: SwitchLab) -> None:
-    """A table of addresses that is full makes a switch flood; inside the VLAN and no further."""
+    """A full table of addresses makes a switch flood, but only inside the VLAN."""
     for host, vlan in {"host1": 101, "host5": 101, "host2": 102, "host6": 102}.items():
         switches.put(host, vlan)
     switches.carry({101, 102})
@@ -122,8 +122,8 @@ def test_flood_of_addresses_opens_no_other_vlan(switches: SwitchLab) -> None:
     switches.hosts.await_reach({("host2", "host6")})
 
 
-def test_untagged_port_would_be_a_trunk_of_all_vlans(switches: SwitchLab) -> None:
-    """The remains of a careless driver are reported as they are, and `Vlans()` is different."""
+def test_unconfigured_port_is_reported_as_a_trunk_of_all_vlans(switches: SwitchLab) -> None:
+    """A careless driver leaves such ports; an empty `Vlans()` is different."""
     bridge, port = switches.bridges["leaf1"], switches.port("host1")
     assert bridge.read()[port.number] == Vlans()
     switches.ovs.vsctl("clear", "port", bridge.plan.interface(port.number), "tag")
@@ -141,7 +141,7 @@ def test_trunk_without_vlans_carries_none(switches: SwitchLab) -> None:
 
 
 def test_impossible_tag_is_refused(switches: SwitchLab) -> None:
-    """Some clients drop what is out of range and say that all is well; read back, nothing has changed."""
+    """Some clients drop it without an error; read back, nothing has changed."""
     bridge, port = switches.bridges["leaf1"], switches.port("host1")
     with pytest.raises(LabError, match="constraint violation"):
         bridge.apply({port.number: Vlans(5000)})
@@ -149,7 +149,7 @@ def test_impossible_tag_is_refused(switches: SwitchLab) -> None:
 
 
 def test_two_labs_are_isolated(switches: SwitchLab) -> None:
-    """Each has a namespace of its own: two vswitchd in one have one tap between them, and ovs-vsctl says nothing."""
+    """Each has its own namespace: two vswitchd in one would share a tap, without an error."""
     with_another = SwitchLab(leaf_spine(leaves=1, spines=1, hosts_each=2))
     try:
         for host in ("host1", "host2"):
@@ -164,7 +164,7 @@ def test_two_labs_are_isolated(switches: SwitchLab) -> None:
 
 
 def test_stop_cleans_up_the_remains_of_a_crash() -> None:
-    """vswitchd and the holder killed; `stop` ends the rest, and no namespace, cable or process is left."""
+    """After vswitchd and the holder were killed, `stop` ends the rest and leaves no namespace, cable or process."""
     lab = SwitchLab(leaf_spine(leaves=1, spines=1, hosts_each=2))
     try:
         spaces = [lab.ovs.space(name) for name in (SWITCHES, "host1")]
@@ -198,7 +198,7 @@ def test_too_long_socket_path_is_reported_at_once() -> None:
 
 
 def test_parked_port_without_protection_reaches_others(switches: SwitchLab) -> None:
-    """An operator who puts it into the parking VLAN, as weft says, must protect it, too; weft's own change does."""
+    """An operator who parks a port must protect it too; weft's own change does."""
     bridge, end = switches.bridges["leaf1"], switches.port("host1")
     port = bridge.plan.interface(end.number)
     limits = SwitchLimits(Range(first=257, last=260), frozenset({port}), 4000)
@@ -213,8 +213,9 @@ def test_parked_port_without_protection_reaches_others(switches: SwitchLab) -> N
 
 
 def test_vlan_just_added_to_a_trunk_stays(switches: SwitchLab) -> None:
-    """A worker of another host adds it after this one has decided, and before this one's change: what a reading of
-    meanwhile shows isn't this one's to remove."""
+    """A worker of another host adds it after this one decided and before this one's change, which must remove only
+    its own.
+    """
     bridge, end = switches.bridges["leaf1"], switches.port("host1")
     port = bridge.plan.interface(end.number)
     limits = SwitchLimits(Range(first=257, last=260), frozenset({port}), 4000)

@@ -1,4 +1,4 @@
-"""Rates of switches' ports: by each switch's own answers and their times, and soon although one hangs."""
+"""Rates of switches' ports, from each switch's own answers and their times; quick although one switch hangs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEAF, SPINE = (1, 1), (2, 1)
 
 
 class Switches:
-    """What `CounterReading.timed` gives: the next of `answers` of each switch."""
+    """A stand-in for `CounterReading.timed`: each switch's next entry of `answers`."""
 
     def __init__(self, **answers: list[tuple[float, int | str]]) -> None:
         self.answers, self.now = answers, 0.0
@@ -46,7 +46,7 @@ class Switches:
 
 
 def test_rate_is_computed_from_the_times_of_the_switchs_own_answers() -> None:
-    """One that took 20 s to answer counted for 22 s, and not for 2 s as the others."""
+    """An answer after 20 s counts for 22 s, not for 2 s as the others."""
     switches = Switches(leaf01=[(0.0, 0), (22.0, 2200)], spine01=[(20.0, 0), (22.0, 2200)])
     found = switches.rates().get(ROUTES, 0)
     assert (found.ports[LEAF].sent, found.ports[SPINE].sent) == (100.0, 1100.0)
@@ -54,7 +54,7 @@ def test_rate_is_computed_from_the_times_of_the_switchs_own_answers() -> None:
 
 
 def test_late_answer_that_is_given_again_is_not_a_rate() -> None:
-    """The port would seem to carry nothing."""
+    """Else the port would seem to carry nothing."""
     switches = Switches(leaf01=[(0.0, 500), (0.0, 500)], spine01=[(0.0, 0), (2.0, 8)])
     found = switches.rates().get(ROUTES, 0)
     assert (found.ports[LEAF].sent, found.ports[SPINE].sent, found.unread) == (None, 4.0, 1)
@@ -87,7 +87,7 @@ def test_silent_switch_has_no_rate_until_it_has_answered_twice() -> None:
 
 
 def test_fabric_with_a_switch_that_hangs_is_read_within_a_request() -> None:
-    """The other's rates are known; the API's requests wait for `READ_SECONDS`."""
+    """The others' rates are known after `READ_SECONDS`, which the API's requests wait."""
     assert 2 * SOON + FIRST < READ_SECONDS
     gate, sent = threading.Event(), [0]
 
@@ -106,7 +106,7 @@ def test_fabric_with_a_switch_that_hangs_is_read_within_a_request() -> None:
         for _ in range(2):
             found = rates.get(ROUTES, 20)
             assert found.ports[LEAF].sent is None and (found.ports[SPINE].sent or 0) > 0 and found.unread == 1
-        assert sent[0] == 2000, "the second request is answered by the readings of the first"
+        assert sent[0] == 2000, "the first request's readings answer the second"
         assert time.monotonic() - began < 60
     finally:
         gate.set()

@@ -26,7 +26,7 @@ LONG = 30.0
 
 
 def sent(one: One, pattern: dict[str, str]) -> int:
-    """How many requests of a sort the switch has had since they were last forgotten."""
+    """How many requests matching the pattern the switch got since they were last cleared."""
     lines = [r.line for r in one.front.requests]
     return sum(bool(re.search(pattern[one.front.plan.speaks], line)) for line in lines)
 
@@ -55,7 +55,7 @@ def lands(errors: Sequence[Exception | None]) -> list[float]:
 def held_up(
     one: One, pods: Sequence[tuple[Scope, Resource]], change: Callable[[Scope, Resource], object]
 ) -> None:
-    """The first one's change is under way until all others wait."""
+    """Hold the first change until all others wait."""
     holds, others = threading.Event(), len(pods) - 1
 
     def fence() -> None:
@@ -79,7 +79,7 @@ def held_up(
 
 
 def test_waiting_changes_are_joined_into_one_session_and_one_save(one: One) -> None:
-    """Many pods are ordered at once, and released: each is read back by itself."""
+    """Many pods are created, and deleted, at once; each is read back by itself."""
     numbers = (VLAN, OTHER, THIRD)
     segments = [ordered(one, n, number=number) for n, number in enumerate(numbers)]
     pods = [(scope(n + 1), wanted) for n, (_, wanted) in enumerate(segments)]
@@ -92,7 +92,7 @@ def test_waiting_changes_are_joined_into_one_session_and_one_save(one: One) -> N
 
     one.front.requests.clear()
     held_up(one, pods, made)
-    assert (sent(one, MAKES), sent(one, SAVES)) == (2, 2), "the first, and all others"
+    assert (sent(one, MAKES), sent(one, SAVES)) == (2, 2), "one session for the first, one for all others"
     assert [one.untagged(n) for n in range(3)] == [*numbers]
     for (spec, wanted), (mine, _) in zip(segments, pods, strict=True):
         assert one.fabric.find(mine, [wanted], {})["partition"].status is Status.SETTLED
@@ -123,22 +123,21 @@ def test_change_outside_the_limits_fails_only_its_pod(one: One) -> None:
 
 
 def test_refused_batch_is_retried_one_by_one(one: One) -> None:
-    """The switch accepts none of it; the cause isn't known."""
+    """The switch accepts none of it, and the cause isn't known."""
     one.front.faults.fail_after = 4 if one.front.plan.speaks == "eos" else 0
     assert one.session.change_all([into(one, 0, VLAN), into(one, 1, OTHER)]) == [None, None]
     assert (one.untagged(0), one.untagged(1)) == (VLAN, OTHER)
 
 
 def test_unmade_changes_are_tried_one_by_one(one: One) -> None:
-    """Answered as done, and not read back."""
+    """The switch answered as done, but reading back shows otherwise."""
     one.front.faults.lose_commit = True
     assert one.session.change_all([into(one, 0, VLAN), into(one, 1, OTHER)]) == [None, None]
     assert (one.untagged(0), one.untagged(1)) == (VLAN, OTHER)
 
 
 def test_lost_answer_is_a_doubt_for_each_change(one: One) -> None:
-    """No change is reported as failed because of another, and unaffected ones needn't wait until it takes
-    effect."""
+    """No change fails because of another, and changes that it doesn't affect don't wait until it takes effect."""
     one.session.change_all([into(one, 2, THIRD)])
     one.front.requests.clear()
     one.front.faults.late = MAKES[one.front.plan.speaks]
@@ -153,7 +152,7 @@ def test_lost_answer_is_a_doubt_for_each_change(one: One) -> None:
 
 
 def test_changes_after_a_lost_answer_are_made_one_by_one(one: One) -> None:
-    """One pod's change may be what the switch gives no answer to."""
+    """One pod's change may be the reason why the switch doesn't answer."""
     one.front.faults.mute = MAKES[one.front.plan.speaks]
     lands(one.session.change_all([into(one, 0, VLAN), into(one, 1, OTHER)]))
     one.front.requests.clear()
@@ -184,8 +183,9 @@ def test_silent_switch_is_asked_once_for_all_changes(one: One, monkeypatch: pyte
 
 @pytest.mark.parametrize("ends", [True, False], ids=["once", "always"])
 def test_outdated_fence_proof_sends_nothing(one: One, monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:
-    """While the others' are asked for, a worker may lose its pod: the first ones' are asked for again, or each is made
-    alone."""
+    """A worker may lose its pod while the others' fences are checked: the first ones are checked again, or each
+    change is made alone.
+    """
     clock, proofs = [time.monotonic()], list[int]()
 
     def slowly(asked: Asked, number: int) -> Asked:
@@ -203,7 +203,7 @@ def test_outdated_fence_proof_sends_nothing(one: One, monkeypatch: pytest.Monkey
 
 
 def test_changes_are_made_one_by_one_for_a_limited_time(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of them may take a minute, and others wait."""
+    """Each may take a minute, and others wait."""
     monkeypatch.setattr(parts, "TURN_SECONDS", 0.0)
     one.front.faults.lose_commit = True
     errors = one.session.change_all([into(one, 0, VLAN), into(one, 1, OTHER)])
@@ -211,7 +211,7 @@ def test_changes_are_made_one_by_one_for_a_limited_time(one: One, monkeypatch: p
 
 
 def test_port_moves_from_one_pod_to_another_in_a_batch(one: One) -> None:
-    """In this order, in one change; and a trunk of both."""
+    """In this order, in one change; also with a trunk of both."""
     one.session.change_all([into(one, 0, VLAN)])
     one.front.requests.clear()
     assert one.session.change_all([out(one, VLAN), into(one, 0, OTHER)]) == [None, None]
@@ -228,7 +228,7 @@ def test_port_moves_from_one_pod_to_another_in_a_batch(one: One) -> None:
 
 
 def test_present_change_is_not_repeated_in_a_batch(one: One) -> None:
-    """A switch without names is thought to have none, whatever those before it are called in weft."""
+    """A switch without VLAN names is read as having none, whatever weft calls them."""
     _, wanted = ordered(one, 0)
     assert one.fabric.create(scope(), [wanted], {})["partition"].error is None
     other = ordered(one, 1, number=OTHER)[1]
@@ -241,7 +241,7 @@ def test_present_change_is_not_repeated_in_a_batch(one: One) -> None:
 
 
 def test_worker_dying_in_a_batch_blocks_no_other(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The switch has it, but it wasn't recorded: another worker sees and removes all of it."""
+    """The switch has its change, which wasn't recorded: another worker finds and removes all of it."""
     pods = [(scope(1), *ordered(one, 0)), (scope(2), *ordered(one, 1, number=OTHER))]
     first, second = (vlan_name(mine.mark(wanted.key)) for mine, _, wanted in pods)
     session = dying(one, monkeypatch)
@@ -259,7 +259,7 @@ def _tagged(number: int, port: str = "p1") -> Batch:
 
 
 def test_each_change_of_a_batch_is_judged_alone() -> None:
-    """Two tags of one port; a port that the next one takes."""
+    """Two tags of one port, and a port that the next change uses."""
     first, second = _tagged(VLAN), _tagged(OTHER)
     whole = joined(first, second)
     assert (within(whole, first), within(whole, second)) == (first, second)

@@ -21,19 +21,19 @@ BRIDGES = tuple(f"leaf{n}" for n in range(1, 10))
 
 
 def tables(argv: list[str], **_: object) -> subprocess.CompletedProcess[str]:
-    """What `ovs-vsctl` says of bridges without ports."""
+    """What `ovs-vsctl` prints for bridges without ports."""
     bridges = [[name, ["set", []], ["map", []]] for name in BRIDGES]
     answers = ({"data": bridges}, {"data": []}, {"data": [[3, 3]]})
     return subprocess.CompletedProcess(argv, 0, "\n".join(map(json.dumps, answers)), "")
 
 
 def test_fabric_reading_reads_each_database_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each bridge's session asks a moment later than the one before."""
+    """Although the bridges' sessions ask at slightly different times."""
     asked: list[str] = []
 
     def run(argv: list[str], **more: object) -> subprocess.CompletedProcess[str]:
         asked.append(argv[0])
-        time.sleep(0.5)  # the others come while it is read
+        time.sleep(0.5)  # the others ask while it is read
         return tables(argv, **more)
 
     monkeypatch.setattr(ovs.subprocess, "run", run)
@@ -46,13 +46,13 @@ def test_fabric_reading_reads_each_database_once(monkeypatch: pytest.MonkeyPatch
         states, unread = sessions.read(time.monotonic())
         assert states.keys() == {*BRIDGES} and not unread and len(asked) == 1
         sessions.read(time.monotonic())
-        assert len(asked) == 2, "the next reading of the fabric is a new one"
+        assert len(asked) == 2, "a later reading of the fabric reads again"
     finally:
         sessions.close()
 
 
 def test_turns_folder_follows_systemd(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Units have a /tmp of their own each; they may share a folder for what runs."""
+    """Units have separate /tmp folders, but may share a runtime folder."""
     monkeypatch.setenv("RUNTIME_DIRECTORY", "/run/weft:/run/other")
     assert folder_of_turns().parent == Path("/run/weft")
     monkeypatch.delenv("RUNTIME_DIRECTORY")

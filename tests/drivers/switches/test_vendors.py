@@ -1,4 +1,4 @@
-"""What all vendors' interfaces have in common. No Open vSwitch: nothing forwards here."""
+"""What all vendors' interfaces have in common. Without Open vSwitch: no frames."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from weftlab.switches.plan import NAMES, Speaks
 
 
 def test_two_workers_change_a_shared_hosts_port(one: One) -> None:
-    """The last pod leaves as another comes: a port that is no trunk any more would keep the new VLAN out."""
+    """The last pod leaves while another arrives: if the port were no trunk any more, the new VLAN would be lost."""
     port, worker = one.ports[0], session_of(one.another())
     add = Batch({VLAN: "first", OTHER: "second"}, frozenset(), {port: PortEdit(add=frozenset({VLAN}))})
     one.session.change(lambda state: add)
@@ -45,7 +45,7 @@ def test_changes_survive_a_restart(one: One) -> None:
 def test_ports_of_breakout_cables_have_their_vendors_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, speaks: Speaks, names: str
 ) -> None:
-    """Lanes in the name, a slash among them: in the site, on the wire, and in what is read back."""
+    """Names with lanes and a slash, in the site, in requests, and read back."""
     monkeypatch.setitem(NAMES, speaks, names)  # type: ignore[arg-type]
     with one_of(tmp_path, speaks) as one:
         spec, wanted = ordered(one, 0, 1)
@@ -58,7 +58,7 @@ def test_ports_of_breakout_cables_have_their_vendors_names(
 
 
 def test_change_in_progress_does_not_block_readings(one: One) -> None:
-    """Other pods' verifications and receipts read the switch meanwhile; neither is it unread, nor unsaved."""
+    """Other pods' visits read the switch meanwhile; it is neither unread nor unsaved."""
     one.session.read()
     one.front.faults.slow_commit = 0.4
     worker = threading.Thread(target=one.put, args=(0, VLAN))
@@ -72,7 +72,7 @@ def test_change_in_progress_does_not_block_readings(one: One) -> None:
 
 
 def test_batch_failing_midway_is_undone(one: One) -> None:
-    """Whatever was done before the part that failed is taken back, or was never more than a candidate."""
+    """Parts before the failure are undone, or were only a candidate."""
     one.put(0, OTHER)
     before = one.session.read()
     one.front.faults.fail_after = 4 if one.fronts.urls and one.front.plan.speaks == "eos" else 1
@@ -90,7 +90,7 @@ def test_slow_commit_is_waited_for(one: One) -> None:
 
 
 def test_missing_port_is_refused_and_nothing_changes(one: One) -> None:
-    """Some drivers get no error: the switch reports it, or the reading does."""
+    """Also if the driver gets no error: then reading back shows it."""
     one.session.limits = type(one.session.limits)(
         one.session.limits.vlans, one.session.limits.ports | {"swp99"}, one.session.limits.parking
     )
@@ -125,8 +125,7 @@ def test_edit_returns_the_resulting_state() -> None:
 
 
 def test_unsaved_change_is_reported_and_saved_by_the_next_call(one: One) -> None:
-    """The change is made, saving fails: unknown, reported by each reading, and repaired without another
-    change."""
+    """Saving fails: unknown and reported by each reading, until it is saved without another change."""
     one.front.faults.refuse_save = True
     with pytest.raises(UnknownError):
         one.put(0, VLAN)
@@ -139,7 +138,7 @@ def test_unsaved_change_is_reported_and_saved_by_the_next_call(one: One) -> None
 
 
 def test_another_processs_unsaved_change_is_saved(one: One) -> None:
-    """Killed between the change and its save, or the switch's memory was full: the switch shows nothing of it."""
+    """It was killed before saving, or the switch's memory was full; the switch itself shows nothing."""
     spec, wanted = ordered(one, 0)
     assert one.fabric.create(scope(), [wanted], {})["partition"].error is None
     one.front.faults.refuse_save = True
@@ -158,7 +157,7 @@ def test_another_processs_unsaved_change_is_saved(one: One) -> None:
 
 
 def test_first_change_of_a_process_always_saves(one: One) -> None:
-    """Only callers that depend on it get the failure."""
+    """Only callers whose change depends on it get its error."""
     one.front.faults.refuse_save = True
     with pytest.raises(UnknownError):
         one.put(0, VLAN)
@@ -173,7 +172,7 @@ def test_first_change_of_a_process_always_saves(one: One) -> None:
 
 
 def test_receipt_reveals_no_other_pods_on_a_shared_port(one: One) -> None:
-    """Its project reads it."""
+    """The pod's project reads the receipt."""
     (spec, mine), (_, others) = (ordered(one, 0, mode=Mode.TRUNK, number=n) for n in (VLAN, OTHER))
     for pod, wanted in enumerate((mine, others)):
         assert one.fabric.create(scope(pod + 1), [wanted], {})["partition"].error is None
@@ -184,7 +183,7 @@ def test_receipt_reveals_no_other_pods_on_a_shared_port(one: One) -> None:
 
 @pytest.mark.parametrize("speaks", ["nvue", "sonic"])
 def test_unsuspendable_parking_vlan_does_not_isolate(tmp_path: Path, speaks: Speaks) -> None:
-    """Another hand puts released ports into it, as networking-generic-switch's own classes do."""
+    """Released ports are put in it from outside, as networking-generic-switch's own classes do."""
     with one_of(tmp_path, speaks) as one:
         spec, wanted = ordered(one, 0)
         assert one.fabric.create(scope(), [wanted], {})["partition"].error is None
@@ -199,7 +198,7 @@ def test_unsuspendable_parking_vlan_does_not_isolate(tmp_path: Path, speaks: Spe
 
 
 def park(one: One, port: str) -> None:
-    """Changed externally."""
+    """Park the port from outside."""
     running = one.front.running
     if isinstance(one.front, Nvue):
         running["interface"][port]["bridge"] = {"domain": {BRIDGE: {"access": PARKING}}}
@@ -209,7 +208,7 @@ def park(one: One, port: str) -> None:
 
 
 def test_cumulus_trunk_carries_the_vlans_in_its_list(nvue: One) -> None:
-    """Whether the bridge has it or not; and the parking VLAN only as long as there is nothing else."""
+    """Whether the bridge has them or not; the parking VLAN only while there is no other."""
     port = nvue.ports[0]
     _, wanted = ordered(nvue, 0, mode=Mode.TRUNK)
     assert nvue.fabric.create(scope(), [wanted], {})["partition"].error is None
@@ -225,5 +224,5 @@ def test_cumulus_trunk_carries_the_vlans_in_its_list(nvue: One) -> None:
 
 
 def listed(nvue: One, port: str) -> dict[str, object]:
-    """As the switch has it now."""
+    """The port's list of VLANs as the switch has it now."""
     return nvue.front.running["interface"][port]["bridge"]["domain"][BRIDGE]["vlan"]

@@ -1,4 +1,4 @@
-"""What weft reports of switches that it can't read back, on a device that records what it accepts."""
+"""What weft reports about switches that it can't read back, with a device that records what it accepts."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class RefusedError(Exception):
 
 
 class Device:
-    """One switch in the library's place.
+    """One switch in place of the library's.
 
     Attributes:
-        accepted: each call that it accepted, in order.
-        refuse, refuse_several: it accepts no call; no calls for several VLANs together.
+        accepted: calls that it accepted, in order.
+        refuse, refuse_several: it accepts no call, or none for several VLANs together.
         sessions: how many there were.
     """
 
@@ -83,7 +83,7 @@ class Device:
 
 
 class WriteOnlyFabric:
-    """A fabric of switches none of which can be read back."""
+    """A fabric of switches that can't be read back."""
 
     def __init__(self, turns: Path) -> None:
         plan = leaf_spine()
@@ -123,20 +123,20 @@ def rig(folder_of_turns: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Writ
 
 
 def test_ports_of_a_switch_that_cannot_be_read_are_unknown(rig: WriteOnlyFabric) -> None:
-    """Neither their links nor their counters."""
+    """Their links and their counters."""
     assert rig.fabric.links() == LinkStates(frozenset(), frozenset())
     assert rig.fabric.port_counters() == {}
 
 
 def test_added_port_is_not_reported_as_accepted_off(rig: WriteOnlyFabric) -> None:
-    """Also if weft's records don't want it any more once it is done: its pod was released in the meantime."""
+    """Also if its pod was released meanwhile, so that weft's records don't want it any more."""
     wanted = vlan(FIRST, [rig.port("host1"), rig.port("host2")])
     assert rig.fabric.create(scope(), [wanted], {})["partition"].error is None
     assert set(rig.results(wanted).values()) == {"not clean"}
 
 
 def test_port_whose_return_failed_is_not_reported_as_accepted_off(rig: WriteOnlyFabric) -> None:
-    """The switch may have done part of what it didn't accept."""
+    """The switch may have done part of a change that it didn't accept."""
     wanted = vlan(FIRST, [rig.port("host1")])
     rig.driver.create(scope(), [wanted], {})
     rig.driver.delete(scope(), [wanted], {})
@@ -148,7 +148,7 @@ def test_port_whose_return_failed_is_not_reported_as_accepted_off(rig: WriteOnly
 
 
 def test_another_owners_vlan_is_left_alone(rig: WriteOnlyFabric) -> None:
-    """A late release of a number that has another owner by now tells the switches nothing, and settles nothing."""
+    """A late release of a number that has another owner by now sends nothing and settles nothing."""
     wanted = vlan(FIRST, [rig.port("host1")])
     rig.devices["leaf1"].refuse = True
     with pytest.raises(UnknownError):
@@ -182,7 +182,7 @@ def test_refused_removal_of_a_former_member_is_repeated(rig: WriteOnlyFabric, le
 
 
 def test_fence_is_checked_again_after_waiting_for_a_turn(rig: WriteOnlyFabric) -> None:
-    """Another process has the switch; when it is done, this worker has lost its hold."""
+    """Another process has the switch; when it is done, this worker's hold has ended."""
     wanted, asked = vlan(FIRST, [rig.port("host1")]), list[bool]()
     rig.turns.mkdir(mode=0o700)
 
@@ -228,7 +228,7 @@ def test_unusable_turns_folder_is_reported(rig: WriteOnlyFabric) -> None:
 
 
 def test_turns_folder_of_another_user_is_not_used(rig: WriteOnlyFabric, tmp_path: Path) -> None:
-    """A link in it would have a file of weft's user emptied."""
+    """A link in it could make weft empty a file of its own user."""
     kept = tmp_path / "kept"
     kept.write_text("ours")
     rig.turns.mkdir()
@@ -242,7 +242,7 @@ def test_turns_folder_of_another_user_is_not_used(rig: WriteOnlyFabric, tmp_path
 
 
 def asked(rig: WriteOnlyFabric, of: Scope, wanted: Resource) -> Asked:
-    """A VLAN's members on a leaf."""
+    """A change of a VLAN's members on a leaf."""
     assert isinstance(wanted.spec, SegmentSpec)
     rig.records.write(of.mark(wanted.key), wanted.spec)
     cabling, vlans = rig.fabric.cabling, rig.site.fabrics[FABRIC].segments
@@ -272,7 +272,7 @@ def test_waiting_vlan_changes_are_joined_into_one_session(
 
 
 def test_vlan_requested_twice_is_sent_twice(rig: WriteOnlyFabric) -> None:
-    """The second one must know where the first one has put it."""
+    """The second change must be based on where the first one put it."""
     wide, narrow = vlan(FIRST, [rig.port("host1"), rig.port("host2")]), vlan(FIRST, [rig.port("host1")])
     both = [asked(rig, scope(1), wide), asked(rig, scope(1), narrow)]
     assert rig.fabric.session("leaf1").change_all(both) == [None, None]

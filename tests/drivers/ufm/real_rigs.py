@@ -1,4 +1,4 @@
-"""The whole way: UFM's driver, the stand-in as a program with TLS, real OpenSM over ibsim, agents beside it."""
+"""UFM's driver, the stand-in as a program with TLS, real OpenSM over ibsim, and agents beside it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from weftlab.ufm.service import ufm_jobs
 
 
 class RealUfmRig:
-    """Started once; `clean` before each test."""
+    """Started once; call `clean` before each test."""
 
     by_manager = True
     mode = Mode.FULL
@@ -48,7 +48,7 @@ class RealUfmRig:
         self._folder.cleanup()
 
     def clean(self) -> None:
-        """Every cable is in, nothing is planted, no partition is left, and the ports show it."""
+        """Plug in every cable, plan no faults, remove every partition, and wait until the ports show it."""
         self._supervisor.run(self._jobs)
         for guid in tuple(self._cut):
             self._cut.discard(guid)
@@ -85,7 +85,7 @@ class RealUfmRig:
         until("the port is gone", lambda: bool(self.driver.snapshot().tables[guid].unreachable))
 
     def keys(self, port: str) -> tuple[set[int], set[int]]:
-        """Keys of the port and its leaf port, by a client that is neither UFM nor agent nor driver."""
+        """Keys of the port and its leaf port, read by a client that is neither UFM nor an agent nor the driver."""
         host, leaf = self.faults.read_keys(parse_guid(port))
         return set(host), set(leaf)
 

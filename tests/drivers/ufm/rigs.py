@@ -1,4 +1,4 @@
-"""UFM's driver with a UFM in the process: the stand-in behind a transport, over a fabric in memory."""
+"""UFM's driver with a UFM in this process: the stand-in behind a transport, over a fabric in memory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ USERS = {
 
 
 class Book:
-    """A ledger in memory: weft's records as a test's own creates and deletes make them."""
+    """weft's records in memory, written by a test's own creates and deletes."""
 
     def __init__(self) -> None:
         self.rows: dict[Mark, SegmentSpec] = {}
@@ -61,7 +61,7 @@ class Book:
 
 
 class Booked(UfmDriver):
-    """The driver, with what the engine does around it: a row is on record once it was made, and until it is to go."""
+    """The driver with the engine's records: a row exists from the creation until it is to be deleted."""
 
     def __init__(self, book: Book, *args: Any, **kwargs: Any) -> None:
         self.book = book
@@ -89,7 +89,7 @@ class Booked(UfmDriver):
 
 
 class Pair(httpx.BaseTransport):
-    """One address of the pair; the one that isn't active refuses connections, or answers as `standby` says."""
+    """One address of the pair; the one that isn't active refuses connections, or answers with `standby`."""
 
     def __init__(self, rig: UfmRig, address: str) -> None:
         self._rig, self._address = rig, address
@@ -169,7 +169,7 @@ class UfmRig:
         self.before: Callable[[httpx.Request], None] = lambda _: None
         """Called before a request reaches UFM."""
         self.standby: tuple[int, str] | None = None
-        """Status and text with which the web server of a node without UFM answers everything; None: there is none."""
+        """Status and text of every answer by the web server of a node without UFM; None: there is no web server."""
         self.active, self.sent, self.book = ADDRESSES[0], list[httpx.Request](), Book()
         self.agents = self.fabric.managers if agents else ()
         self.driver = self.another_driver()
@@ -200,7 +200,7 @@ class UfmRig:
     def blind(self, port: str) -> None:
         self.fabric.cut(parse_guid(port))
 
-    # -- besides the contract ----------------------------------------------------------------------------------
+    # -- beyond the contract -----------------------------------------------------------------------------------
 
     def write_credentials(self, text: str) -> None:
         self.credentials.write_text(text)
@@ -212,15 +212,15 @@ class UfmRig:
         return {f"0x{g}": m.membership for g, m in pkey.guids.items()} if pkey else {}
 
     def foreign(self, number: int, guids: dict[str, str] | None) -> None:
-        """Another hand sets a partition, or takes it away."""
+        """Set a partition past weft, or remove it."""
         self.ufm.set_pkeys(foreign(f"0x{number:x}", guids))
 
     def keys(self, port: str) -> set[int]:
-        """What the port's own table has."""
+        """The keys in the port's own table."""
         return self.fabric.wire.hosts[parse_guid(port)]
 
     def methods(self) -> list[str]:
-        """Methods and paths of changes that were sent."""
+        """Methods and paths of the changes that were sent."""
         return [f"{r.method} {r.url.path}" for r in self.sent if r.method != "GET"]
 
     def _write(self, text: str) -> None:
@@ -257,7 +257,7 @@ def seen(rig: UfmRig, wanted: Resource, pod: int = 1) -> Observed:
 
 
 def made(rig: UfmRig, count: int = 2) -> Resource:
-    """A segment of so many ports; nothing was sent since."""
+    """A segment of this many ports; `sent` is cleared."""
     wanted = segment(KEY, rig.ports()[:count])
     assert create(rig, wanted).error is None
     assert seen(rig, wanted).status is Status.SETTLED

@@ -1,4 +1,4 @@
-"""Virtual functions, and bare-metal machines' adapters without an agent, as UFM has them."""
+"""Virtual functions, and adapters of bare-metal machines without an agent, as UFM has them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rig(tmp_path: Path) -> UfmRig:
 
 
 def test_virtual_port_is_a_member_by_its_guid(tmp_path: Path) -> None:
-    """Distinguished from its adapter's own port, which isn't in the partition; its node is the adapter's."""
+    """Its adapter's own port isn't in the partition; its node is the adapter's."""
     probe = UfmRig(tmp_path)
     physical = probe.ports()[2]
     virtual = "0x0011220300334456"
@@ -57,7 +57,7 @@ def behind(wanted: Resource, virtual: str, *physical: str) -> Resource:
 
 
 def test_function_is_up_once_its_port_is_only_behind_its_node(tmp_path: Path) -> None:
-    """What UFM shows after the server has booted: nothing yet, down, active, elsewhere, and in two places."""
+    """What UFM shows after the server booted: nothing yet, down, active, elsewhere, in two places."""
     rig = UfmRig(tmp_path)
     first, second, other = rig.ports()[:3]
     virtual = "0x0011220300334456"
@@ -84,14 +84,14 @@ def test_function_is_up_once_its_port_is_only_behind_its_node(tmp_path: Path) ->
     for place in (
         first,
         second,
-    ):  # an earlier server's, on the same node: which of them is the pod's can't be known
+    ):  # an earlier server's on the same node: which is the pod's isn't known
         [both] = found(VirtualPort(guid, first[2:]), VirtualPort(guid, place[2:]))
         assert both[:2] == (ProblemKind.FUNCTION_ELSEWHERE, own) and "2 active virtual ports" in both[2]
     assert found(VirtualPort(guid, first[2:]), VirtualPort(guid, second[2:], "DOWN")) == []
 
 
 def test_row_listed_on_two_pages_counts_as_one_virtual_port(rig: UfmRig) -> None:
-    """The list grew between two questions: the same adapter and LID, read twice."""
+    """The list grew between two requests: the same adapter and LID are listed twice."""
     virtual, physical = format_guid(0x1234), rig.ports()[0]
     wanted = behind(segment(KEY, [virtual]), virtual, physical)
     assert create(rig, wanted).error is None
@@ -105,13 +105,13 @@ def test_unreadable_virtual_ports_are_unknown_where_needed(rig: UfmRig) -> None:
     assert create(rig, plain).error is None
     rig.sent.clear()
     assert rig.driver.check(spec(plain), rig.driver.snapshot()).problems == ()
-    assert not [r for r in rig.sent if "vports" in str(r.url)]  # most sites have none
+    assert not [r for r in rig.sent if "vports" in str(r.url)]  # most sites have no virtual ports
     virtual = format_guid(0x1234)
     wanted = behind(segment(KEY, [virtual]), virtual, rig.ports()[0])
     rig.ufm.inventory.vports = lambda query: [{"virtual_port_guid": "no guid", "port_guid": "1"}]  # type: ignore[method-assign]
     snapshot = rig.driver.snapshot()
     rig.sent.clear()
-    for _ in range(3):  # the same answer for all who share the snapshot
+    for _ in range(3):  # the same answer for all that share the snapshot
         with pytest.raises(UnknownError, match="virtual ports"):
             rig.driver.check(spec(wanted), snapshot)
     assert len([r for r in rig.sent if "vports" in str(r.url)]) == 1
@@ -119,7 +119,7 @@ def test_unreadable_virtual_ports_are_unknown_where_needed(rig: UfmRig) -> None:
 
 @pytest.mark.parametrize("agents", [True, False])
 def test_release_waits_until_the_virtual_port_is_down(tmp_path: Path, agents: bool) -> None:
-    """Up behind its node after the server was deleted: given to the next pod, it would be in that one's partition."""
+    """If it is up behind its node after the server was deleted, it would be in the next pod's partition."""
     rig = UfmRig(tmp_path, agents=agents)
     virtual, own = format_guid(0x1234), rig.ports()[0]
     wanted = behind(segment(KEY, [virtual]), virtual, own)
@@ -139,22 +139,23 @@ def test_release_waits_until_the_virtual_port_is_down(tmp_path: Path, agents: bo
     assert results == {"clean"} and "UFM shows it behind" in said
     results, said, _ = read()
     assert results == {"clean"} and "UFM shows no virtual port with it any more" in said
-    # Elsewhere: a tenant with a whole adapter could keep others' pods from ending; the next pod's check is an
-    # alarm.
+    # elsewhere: else a tenant with a whole adapter could keep others' pods from ending; the next pod's check alarms
     assert read(VirtualPort(virtual[2:], rig.ports()[3][2:]))[0] == {"clean"}
     thief = VirtualPort(virtual[2:], rig.ports()[3][2:])
     assert read(VirtualPort(virtual[2:], own[2:]), thief)[2] == (rig.site.nodes[0].name,), (
-        "the thief's isn't held"
+        "the thief's node isn't held"
     )
-    rig.foreign(0x2001, {virtual: "full"})  # an operator's, for every function of the site: it tells nothing
+    rig.foreign(
+        0x2001, {virtual: "full"}
+    )  # an operator's partition of every function of the site proves nothing
     assert read(VirtualPort(virtual[2:], own[2:]))[0] == {"not clean"}
-    rig.foreign(KEY + 1, {virtual: "full"})  # weft gave it to another pod
+    rig.foreign(KEY + 1, {virtual: "full"})  # weft has assigned it to another pod
     assert read(VirtualPort(virtual[2:], own[2:]))[0] == {"clean"}
 
 
 @pytest.mark.parametrize("agents", [True, False])
 def test_function_is_not_down_if_ufm_discovered_nothing(tmp_path: Path, agents: bool) -> None:
-    """A UFM that has just started answers, has its partitions, and shows no ports, or no virtual ones."""
+    """A UFM that just started answers, has its partitions, and shows no ports or no virtual ports."""
     rig = UfmRig(tmp_path, agents=agents)
     virtual, own = format_guid(0x1234), rig.ports()[0]
     wanted = behind(segment(KEY, [virtual]), virtual, own)
@@ -172,11 +173,11 @@ def test_function_is_not_down_if_ufm_discovered_nothing(tmp_path: Path, agents: 
     result, seen, on = read()
     assert (result, on) == ("unknown", nodes) and "no virtual ports at all" in seen
     time.sleep(0.25)
-    assert read()[0] == "clean", "it has shown none for long enough"
+    assert read()[0] == "clean", "UFM has shown none for long enough"
     inventory.virtual = [VirtualPort("5678", rig.ports()[1][2:])]
     assert read()[0] == "clean", "others' are shown, and this one isn't"
     inventory.virtual = []
-    assert read()[0] == "unknown", "what was shown a moment ago was known"
+    assert read()[0] == "unknown", "one was shown a moment ago, so none is doubtful"
     inventory.virtual = [VirtualPort("5678", rig.ports()[1][2:])]
     rig.blind(own)
     result, seen, on = driver_blind = read()
@@ -184,7 +185,7 @@ def test_function_is_not_down_if_ufm_discovered_nothing(tmp_path: Path, agents: 
 
 
 def test_missing_virtual_port_is_pending(rig: UfmRig) -> None:
-    """A VF joins before it exists; left behind in UFM's list it is not clean."""
+    """A function may join before it exists; one that is left in UFM's list isn't clean."""
     wanted = segment(KEY, [rig.ports()[0], format_guid(0x1234)])
     assert create(rig, wanted).error is None and seen(rig, wanted).status is Status.SETTLED
     items = rig.driver.clean(spec(wanted), rig.driver.snapshot()).items
@@ -202,7 +203,7 @@ def _down(rows: dict[int, Row], one: int, other: int) -> None:
 
 
 def _coming_up(rows: dict[int, Row], one: int, other: int) -> None:
-    """It has a link, and the table that it had: its subnet manager doesn't sweep."""
+    """It has a link and its old table, since its subnet manager doesn't sweep."""
     rows[one].update(logical_state="Initialize")
 
 
@@ -267,7 +268,7 @@ def test_ufm_proves_a_powered_off_machine_clean_unless_adapters_moved(
     assert "UFM's inventory: " in mine["adapter"][1]
 
 
-def test_receipt_has_no_places_of_virtual_machine_hosts(tmp_path: Path) -> None:
+def test_receipt_of_virtual_machine_hosts_has_no_adapter_items(tmp_path: Path) -> None:
     rig = UfmRig(tmp_path, agents=False)
     rig.blind(rig.ports()[0])
     items = rig.driver.clean(spec(segment(KEY, rig.ports()[:2])), rig.driver.snapshot()).items

@@ -1,4 +1,4 @@
-"""Signing in, and answers that aren't: what weft must never take for a fabric."""
+"""Authentication, and answers that weft must not take for the state of a fabric."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def rig(tmp_path: Path) -> UfmRig:
     ("authentication", "prefix"), [("token", "/ufmRestV3"), ("basic", "/ufmRest"), ("session", "/ufmRestV2")]
 )
 def test_each_authentication_has_its_url_prefix(tmp_path: Path, authentication: str, prefix: str) -> None:
-    """The same life in all of them."""
+    """The same life of a segment with each."""
     rig = UfmRig(tmp_path, authentication=authentication)
     wanted = segment(KEY, rig.ports()[:2])
     assert rig.driver.create(scope(), [wanted], {})["partition"].error is None
@@ -53,7 +53,7 @@ def test_each_authentication_has_its_url_prefix(tmp_path: Path, authentication: 
     [("401", "session"), ("redirect", "session"), ("page", "session"), ("401", "TWISTED_SESSION")],
 )
 def test_expired_session_is_renewed(tmp_path: Path, expired: str, cookie: str) -> None:
-    """Reported by a status, a redirect, or a login page with 200: once more, and the change is made once."""
+    """It is recognized by a status, a redirect, or a login page with 200; the change is made once."""
     dialect = Dialect(expired=expired, cookie=cookie)  # type: ignore[arg-type]
     rig = UfmRig(tmp_path, authentication="session", dialect=dialect)
     rig.driver.configured()
@@ -69,7 +69,7 @@ def test_expired_session_is_renewed(tmp_path: Path, expired: str, cookie: str) -
 
 @pytest.mark.parametrize("login", ["empty cookie", "401"])
 def test_wrong_password_is_reported(tmp_path: Path, login: str) -> None:
-    """An empty cookie is how UFM says no; weft doesn't go on asking with it."""
+    """Also if UFM refuses by an empty cookie; weft doesn't use that for further requests."""
     rig = UfmRig(tmp_path, authentication="session", dialect=Dialect(login=login))  # type: ignore[arg-type]
     rig.write_credentials("username: weft\npassword: wrong\n")
     with pytest.raises(UnknownError, match="access denied") as caught:
@@ -78,7 +78,7 @@ def test_wrong_password_is_reported(tmp_path: Path, login: str) -> None:
 
 
 def test_wrong_token_is_unknown_and_alarming(rig: UfmRig) -> None:
-    """Nothing is known of the fabric: not absent, not clean, and the status says why. A new file needs no restart."""
+    """Nothing is absent or clean, and the status has the reason. A new file needs no restart."""
     rig.write_credentials("token: wrong-token-of-someone\n")
     with pytest.raises(UnknownError, match="access denied") as caught:
         rig.driver.find(scope(), [segment(KEY, rig.ports()[:2])], {})
@@ -97,7 +97,7 @@ def test_revoked_token_is_reported(rig: UfmRig) -> None:
 
 
 def test_read_only_role_is_reported(tmp_path: Path) -> None:
-    """401 is who, 403 is what: reading goes on, the change is a person's business."""
+    """Reading still works; a person must change the role."""
     rig = UfmRig(tmp_path, authentication="basic")
     rig.write_credentials(f"username: reader\npassword: {PASSWORD}\n")
     error = rig.driver.create(scope(), [segment(KEY, rig.ports()[:2])], {})["partition"].error
@@ -120,7 +120,7 @@ def test_credentials_are_read_from_the_environment() -> None:
 
 @pytest.mark.parametrize("password", ["0012", "no", "2026-13-45", "1e3", "null", "0x1f"])
 def test_password_in_a_file_is_a_text_as_it_is(rig: UfmRig, password: str) -> None:
-    """YAML would make a number, a date or false of it, and weft say that there is none."""
+    """YAML would read it as a number, a date or false."""
     rig.credentials.write_text(f"username: weft\npassword: {password}\n")
     manager = FabricManager(
         driver="ufm", addresses=ADDRESSES, authentication="basic", credentials=str(rig.credentials)
@@ -137,7 +137,7 @@ def test_password_in_a_file_is_a_text_as_it_is(rig: UfmRig, password: str) -> No
     ],
 )
 def test_incomplete_credentials_file_names_what_is_missing(rig: UfmRig, text: str) -> None:
-    """And doesn't quote what is in it, nor does its traceback."""
+    """Neither the error nor its traceback quotes the file's contents."""
     rig.credentials.write_bytes(text.encode("latin-1"))
     with pytest.raises(PermanentError, match=r"ufm\.yaml") as caught:
         rig.driver.configured()
@@ -152,8 +152,8 @@ def test_world_readable_credentials_are_a_problem(rig: UfmRig) -> None:
     assert any("chmod 600" in p for p in rig.driver.status().problems)
 
 
-def test_no_secret_is_shown(rig: UfmRig, caplog: pytest.LogCaptureFixture) -> None:
-    """Not by repr, not in an error that quotes what UFM said, not in a log."""
+def test_secrets_are_in_no_repr_error_or_log(rig: UfmRig, caplog: pytest.LogCaptureFixture) -> None:
+    """Also if an error quotes UFM's answer."""
     own = UfmCredentials("t0ken", "weft", "pa55word")
     assert "t0ken" not in repr(own) and "pa55word" not in repr(own)
     caplog.set_level(logging.DEBUG)
@@ -165,7 +165,7 @@ def test_no_secret_is_shown(rig: UfmRig, caplog: pytest.LogCaptureFixture) -> No
 
 
 def test_tls_is_verified(tmp_path: Path) -> None:
-    """By the authority that the site names, or the host's; a name that doesn't fit is refused too."""
+    """By the site's authority or the host's; a name that doesn't fit is refused too."""
     rest = Rest(FABRIC, FabricManager(driver="ufm", addresses=ADDRESSES))
     context = rest._tls.newest()  # pyright: ignore[reportPrivateUsage]
     assert context.verify_mode is ssl.CERT_REQUIRED and context.check_hostname
@@ -191,14 +191,14 @@ def test_tls_is_verified(tmp_path: Path) -> None:
     ],
 )
 def test_unexpected_body_with_status_200_is_unknown(rig: UfmRig, text: str) -> None:
-    """A page, nothing, another shape, a listing without the default partition: never an empty fabric."""
+    """A page, nothing, another shape, a listing without the default partition: not an empty fabric."""
     rig.ufm.plant({"texts": [text]})
     with pytest.raises(UnknownError):
         rig.driver.configured()
 
 
 def test_error_401_as_text_with_200_is_unknown(rig: UfmRig) -> None:
-    """In the form that UFM's own clients check: once it may pass, permanently it depends on the caller."""
+    """As UFM's own clients check. One such answer is repeated; if it persists, access is denied."""
     rig.ufm.plant({"texts": ["error 401"]})
     assert rig.driver.configured().numbers == frozenset()
     rig.ufm.plant({"texts": ["error 401"] * 2})
@@ -219,7 +219,7 @@ def test_server_error_is_unknown(rig: UfmRig, status: int) -> None:
 
 @pytest.mark.parametrize("fields", [("guids",), ("partition", "ip_over_ib")])
 def test_partition_without_its_members_is_unknown(rig: UfmRig, fields: tuple[str, ...]) -> None:
-    """As when both arguments are given: a list that is left out is not an empty one. Other fields may go."""
+    """As if both arguments were given: a missing list isn't an empty one. Other fields may be missing."""
     wanted = segment(KEY, rig.ports()[:2])
     rig.driver.create(scope(), [wanted], {})
     rig.ufm.plant({"drop_gets": fields})
@@ -231,7 +231,7 @@ def test_partition_without_its_members_is_unknown(rig: UfmRig, fields: tuple[str
 
 
 def test_exclusive_arguments_are_never_sent_together(rig: UfmRig) -> None:
-    """They hide the GUIDs of the whole list (seen on 6.19.0 and 6.21.0); the stand-in does the same."""
+    """Together they hide all GUIDs of the list (seen on 6.19.0 and 6.21.0, and in the stand-in)."""
     rig.driver.create(scope(), [segment(KEY, rig.ports()[:2])], {})
     rig.driver.snapshot()
     rig.driver.status()
@@ -252,7 +252,7 @@ def test_listing_without_the_default_partition_is_unknown(rig: UfmRig) -> None:
 
 
 def test_second_address_is_used_when_the_first_is_gone(rig: UfmRig) -> None:
-    """And stays the first to be asked; the status shows who is active."""
+    """It stays the first to be asked, and the status shows which is active."""
     wanted = segment(KEY, rig.ports()[:2])
     rig.driver.create(scope(), [wanted], {})
     rig.active = ADDRESSES[1]
@@ -273,13 +273,13 @@ STANDBYS = [
     (403, "Forbidden"),
     (500, "Internal Server Error"),
 ]
-"""What a web server says on a node whose UFM doesn't run."""
+"""What a web server answers on a node whose UFM doesn't run."""
 
 
 @pytest.mark.parametrize("standby", STANDBYS, ids=str)
 @pytest.mark.parametrize("authentication", ["token", "session"])
 def test_standby_web_server_is_skipped(tmp_path: Path, standby: tuple[int, str], authentication: str) -> None:
-    """UFM is known by its version. The first address is a node without it, from the beginning or after a failover."""
+    """UFM is recognized by its version. The first address is a node without UFM, from the start or after a failover."""
     rig = UfmRig(tmp_path, authentication=authentication)
     rig.standby, rig.active = standby, ADDRESSES[1]
     wanted = segment(KEY, rig.ports()[:2])
@@ -299,14 +299,14 @@ def test_standby_web_server_is_skipped(tmp_path: Path, standby: tuple[int, str],
 
 @pytest.mark.parametrize("standby", STANDBYS, ids=str)
 def test_web_server_without_ufm_proves_nothing(tmp_path: Path, standby: tuple[int, str]) -> None:
-    """Its 404 is no absence, and a deletion that it answers isn't done; it says so while no address has UFM."""
+    """Its 404 is no absence, and a deletion that it answers isn't done."""
     rig = UfmRig(tmp_path)
     wanted = segment(KEY, rig.ports()[:2])
     rig.driver.create(scope(), [wanted], {})
     before = rig.driver.snapshot()
 
     def dies(request: httpx.Request) -> None:
-        """After the listing was read, before the deletion."""
+        """UFM ends after the listing was read and before the deletion."""
         if request.method == "DELETE":
             rig.active = ""
             raise httpx.ConnectError("Connection refused", request=request)
@@ -330,7 +330,7 @@ def test_new_session_begins_at_the_other_address(tmp_path: Path) -> None:
 
 
 def test_silent_addresses_are_unknown(rig: UfmRig) -> None:
-    """UFM restarts: refused, then 502 for a while. OpenSM goes on, and nothing is absent or clean meanwhile."""
+    """UFM restarts: refused, then 502 for a while. Meanwhile nothing is absent or clean."""
     wanted = segment(KEY, rig.ports()[:2])
     rig.driver.create(scope(), [wanted], {})
     rig.active = ""
@@ -349,7 +349,7 @@ def test_silent_addresses_are_unknown(rig: UfmRig) -> None:
 
 
 def test_failover_to_an_old_copy_is_detected_and_repaired(rig: UfmRig) -> None:
-    """What was made since is missed, and an update makes it again; a released one that came back is a stray."""
+    """A later partition is missing, and an update creates it again; a released one that came back is a stray."""
     old, new = segment(KEY, rig.ports()[:2]), segment(KEY + 1, rig.ports()[2:4])
     rig.driver.create(scope(), [old], {})
     rig.ufm.stop_replication()
@@ -367,8 +367,7 @@ def test_failover_to_an_old_copy_is_detected_and_repaired(rig: UfmRig) -> None:
 
 
 def test_change_is_not_sent_twice_after_a_lost_answer(rig: UfmRig) -> None:
-    """The first address accepted it and fell silent: nothing is sent to the other, the result is read
-    back."""
+    """The first address accepted it and fell silent: the other one is only read."""
     rig.driver.configured()
     rig.sent.clear()
     rig.ufm.plant({"lose_answers": 1})
@@ -377,7 +376,7 @@ def test_change_is_not_sent_twice_after_a_lost_answer(rig: UfmRig) -> None:
 
 
 def test_fence_is_checked_before_every_change(rig: UfmRig) -> None:
-    """A worker that has lost its pod sends nothing."""
+    """A worker that lost its pod sends nothing."""
 
     def lost() -> None:
         raise TemporaryError("go on", "the database", "another worker has the pod")
@@ -389,7 +388,7 @@ def test_fence_is_checked_before_every_change(rig: UfmRig) -> None:
 
 @pytest.mark.parametrize("authentication", ["token", "session"])
 def test_fence_is_checked_again_for_the_second_address(tmp_path: Path, authentication: str) -> None:
-    """The worker loses its pod while it finds that the first one is gone, and proves and signs in at the other."""
+    """The worker loses its pod while it finds the first address gone and signs in at the second."""
     rig = UfmRig(tmp_path, authentication=authentication)
     rig.driver.configured()
     rig.sent.clear()

@@ -1,4 +1,4 @@
-"""What UFM's driver sends, and whose partitions it leaves alone."""
+"""What UFM's driver sends, and which partitions it doesn't change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rig(tmp_path: Path) -> UfmRig:
 
 
 def test_membership_change_sends_one_put_of_the_whole_list(rig: UfmRig) -> None:
-    """Nothing is taken away to be added again, and what is as wanted isn't sent at all."""
+    """Nothing is removed and added again, and nothing is sent if all is as wanted."""
     made(rig)
     more = segment(KEY, rig.ports()[1:4])
     rig.driver.update(scope(), [more], {})
@@ -42,8 +42,8 @@ def test_externally_set_ip_over_ib_is_kept(rig: UfmRig) -> None:
 
 
 def test_externally_created_partition_is_adopted_unchanged(rig: UfmRig) -> None:
-    """Partitions that UFM's own service for Neutron made: nothing is written while the members are the same, and with
-    the first change the P_Key keeps its index in the tables of those that stay.
+    """Made by UFM's own service for Neutron: nothing is written while the members are the same, and in the first
+    change the P_Key keeps its index in the tables of members that stay.
     """
     ports = rig.ports()
     rig.foreign(KEY, dict.fromkeys(ports[:2], "full"))
@@ -63,7 +63,7 @@ def test_externally_created_partition_is_adopted_unchanged(rig: UfmRig) -> None:
 
 
 def test_index_of_some_members_is_kept(rig: UfmRig) -> None:
-    """One PUT says index0 of all of its members: with two that differ it would move the P_Key of one of them."""
+    """One PUT sets index0 for all its members, so with members that differ it would move some P_Keys."""
     ports = rig.ports()
     rig.foreign(KEY, dict.fromkeys(ports[:2], "full"))
     rig.ufm.set_pkeys(lambda state: at_index0(state, KEY, ports[:1]))
@@ -84,7 +84,7 @@ def test_extra_foreign_member_is_named_and_nothing_changes(rig: UfmRig) -> None:
 
 
 def test_members_with_different_memberships_are_sent_by_put(rig: UfmRig) -> None:
-    """POST would silently make all of them full members; PUT honours the list."""
+    """POST would make all of them full members without an error."""
     ports = rig.ports()
     members = (Membership(port=ports[0]), Membership(port=ports[1], mode=Mode.LIMITED))
     whole = segment(KEY, ports[:2])
@@ -96,7 +96,7 @@ def test_members_with_different_memberships_are_sent_by_put(rig: UfmRig) -> None
 
 
 def test_removing_the_last_member_deletes_the_partition(rig: UfmRig) -> None:
-    """No empty list is sent; the pod's empty segment is as wanted, and gone once it is released."""
+    """No empty list is sent; the pod's empty segment is settled, and absent once it is released."""
     made(rig)
     empty = segment(KEY, [])
     rig.driver.update(scope(), [empty], {})
@@ -106,8 +106,8 @@ def test_removing_the_last_member_deletes_the_partition(rig: UfmRig) -> None:
     assert seen(rig, empty).status is Status.ABSENT
 
 
-def test_fake_ufm_refuses_an_empty_list_in_every_way(tmp_path: Path) -> None:
-    """They are documented side by side; the driver meets none of them."""
+def test_fake_ufm_answers_an_empty_list_with_each_documented_status(tmp_path: Path) -> None:
+    """The driver never sends one."""
     for status in (200, 400, 403, 404):
         rig = UfmRig(tmp_path, dialect=Dialect(put_empty=status))  # type: ignore[arg-type]
         made(rig)
@@ -130,7 +130,7 @@ def test_fake_ufm_refuses_an_empty_list_in_every_way(tmp_path: Path) -> None:
 def test_fake_ufm_accepts_members_like_a_real_one(
     rig: UfmRig, method: str, body: dict[str, object], status: int
 ) -> None:
-    """POST ignores `memberships` and makes full members; a list under `membership` is refused; the schema is closed."""
+    """POST ignores `memberships`; a list under `membership` and unknown fields are refused."""
     guids = [p.removeprefix("0x") for p in rig.ports()[:2]]
     body = {"pkey": "0x101", "guids": guids, **body}
     answer = rig.driver.rest._exchange(  # pyright: ignore[reportPrivateUsage]
@@ -149,7 +149,7 @@ def test_fake_ufm_accepts_members_like_a_real_one(
     [("6.11.1", "older than 6.12"), ("6.15.2-4", "RN 4040154"), ("6.15.6-3", "RN 4040154")],
 )
 def test_unsupported_versions_are_not_written_to(tmp_path: Path, version: str, why: str) -> None:
-    """On these a change may open the whole fabric, or its way isn't documented: nothing is changed; it is read."""
+    """A change might open the whole fabric, or how it works isn't documented; reading works."""
     rig = UfmRig(tmp_path, dialect=Dialect(version=version))
     wanted = segment(KEY, rig.ports()[:2])
     error = create(rig, wanted).error
@@ -163,12 +163,11 @@ def test_supported_versions_are_written_to(tmp_path: Path, version: str) -> None
     made(UfmRig(tmp_path, dialect=Dialect(version=version)))
 
 
-# -- external changes
-# ----------------------------------------------------------------------------------------------------
+# -- external changes ---------------------------------------------------------------------------------------------
 
 
 def test_foreign_partitions_are_never_touched(rig: UfmRig) -> None:
-    """Outside of weft's range: not marked, not removed, not in the way."""
+    """Outside weft's range they are neither marked nor removed nor in the way."""
     rig.foreign(0x2001, {rig.ports()[7]: "full"})
     made(rig)
     [mine] = rig.driver.marked("lab", [])
@@ -180,7 +179,7 @@ def test_foreign_partitions_are_never_touched(rig: UfmRig) -> None:
 
 
 def test_foreign_partition_with_the_same_number_is_not_overwritten(rig: UfmRig) -> None:
-    """Inside weft's range and not recorded, with members that aren't ours."""
+    """In weft's range and not recorded, with members of others."""
     rig.foreign(KEY, {rig.ports()[7]: "full"})
     error = create(rig, segment(KEY, rig.ports()[:2])).error
     assert isinstance(error, PermanentError) and "someone else" in str(error)
@@ -188,8 +187,7 @@ def test_foreign_partition_with_the_same_number_is_not_overwritten(rig: UfmRig) 
 
 
 def test_member_revived_by_a_stale_writer_is_detected_and_removed(rig: UfmRig) -> None:
-    """A PUT based on an older reading, for which UFM has no precondition. The set is restored by an
-    update."""
+    """UFM has no precondition against a PUT based on an older reading. An update restores the set."""
     wanted = made(rig, 3)
     old = rig.members(KEY)
     fewer = segment(KEY, rig.ports()[:2])
@@ -202,7 +200,7 @@ def test_member_revived_by_a_stale_writer_is_detected_and_removed(rig: UfmRig) -
 
 
 def test_stale_write_after_the_release_is_a_stray(rig: UfmRig) -> None:
-    """Without an owner in the database: the audit sees it without an owner, and may remove it."""
+    """The audit lists it without an owner and can remove it."""
     wanted = made(rig)
     old = rig.members(KEY)
     rig.driver.delete(scope(), [wanted], {})

@@ -1,4 +1,4 @@
-"""Unpublished dialects of UFM: the driver copes with each."""
+"""Behaviours of UFM that aren't documented and may vary: the driver works with each."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def rig(tmp_path: Path) -> UfmRig:
     ids=str,
 )
 def test_segment_lifecycle_works_in_every_dialect(tmp_path: Path, dialect: Dialect) -> None:
-    """Made, changed, emptied, refilled and gone, with the same outcome everywhere."""
+    """Created, changed, emptied, refilled and deleted, with the same outcome."""
     rig = UfmRig(tmp_path, dialect=dialect)
     ports = rig.ports()
     for members in (ports[:2], ports[1:4], [], ports[:1]):
@@ -55,7 +55,7 @@ def test_segment_lifecycle_works_in_every_dialect(tmp_path: Path, dialect: Diale
 
 
 def test_partition_of_unknown_origin_is_foreign(tmp_path: Path) -> None:
-    """An operator's lines in partitions.conf.user_ext: listed or not, weft leaves them as they are."""
+    """From an operator's lines in partitions.conf.user_ext: it isn't marked as weft's."""
     rig = UfmRig(tmp_path, dialect=Dialect(user_ext="listed"))
     made(rig)
     assert rig.driver.configured().numbers == {KEY, USER_EXT}
@@ -66,10 +66,10 @@ def test_partition_of_unknown_origin_is_foreign(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pkey", "guid"), [("0x7fff", "1"), ("0x8001", "1"), ("x", "1"), ("0x101", "0"), ("0x101", "no guid")]
 )
-def test_malformed_value_is_unknown(
+def test_invalid_value_is_refused_or_unknown(
     tmp_path: Path, pkey: str, guid: str, status: int, error: type[Exception]
 ) -> None:
-    """weft sends none of these; a UFM that says 500 to them is read back, and nothing was made."""
+    """weft sends none of these. 400 is a refusal, 500 is unknown; nothing was made."""
     rig = UfmRig(tmp_path, dialect=Dialect(bad_value=status))  # type: ignore[arg-type]
     with pytest.raises(error, match="Invalid"):
         rig.driver.rest.change("PUT", "/resources/pkeys/", {"pkey": pkey, "guids": [guid]})
@@ -78,7 +78,7 @@ def test_malformed_value_is_unknown(
 
 @pytest.mark.parametrize("status", [200, 409])
 def test_fake_ufm_accepts_or_refuses_a_duplicate_guid(tmp_path: Path, status: int) -> None:
-    """By POST, which weft never sends: others' tools do."""
+    """By POST, which weft doesn't send but other tools do."""
     rig = UfmRig(tmp_path, dialect=Dialect(duplicate=status))  # type: ignore[arg-type]
     body = {"pkey": "0x101", "guids": [rig.ports()[0].removeprefix("0x")]}
     answers = [
@@ -91,7 +91,7 @@ def test_fake_ufm_accepts_or_refuses_a_duplicate_guid(tmp_path: Path, status: in
 
 
 def test_expired_licence_is_reported(tmp_path: Path) -> None:
-    """Nothing is refused, or changes are a person's business, or nothing is known: never taken for absent or clean."""
+    """If changes are refused a person must act; if everything is refused nothing is known."""
     for over in ("changes", "everything"):
         rig = UfmRig(tmp_path, dialect=Dialect(licence=over))  # type: ignore[arg-type]
         wanted = segment(KEY, rig.ports()[:2])
@@ -108,8 +108,9 @@ def test_expired_licence_is_reported(tmp_path: Path) -> None:
 
 
 def test_unknown_guid_is_accepted_or_refused(tmp_path: Path) -> None:
-    """6.11.1 takes it (seen), a mock of others refuses: a virtual port may come later, a refusal is
-    reported."""
+    """6.11.1 accepts it (seen), a mock of other versions refuses: a virtual port may appear later, a refusal is
+    reported.
+    """
     for unknown in ("accept", "404"):
         rig = UfmRig(tmp_path, dialect=Dialect(unknown_guid=unknown))  # type: ignore[arg-type]
         wanted = segment(KEY, [rig.ports()[0], "0x0011220300334456"])
@@ -120,7 +121,7 @@ def test_unknown_guid_is_accepted_or_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("refusal", ["400", "413", "500", "cut"])
 def test_too_many_members_for_one_call_are_reported(tmp_path: Path, refusal: str) -> None:
-    """Refused or truncated with 200: it is reported, never taken for done, and members stay members."""
+    """Refused, or truncated with 200: existing members stay."""
     rig = UfmRig(tmp_path, dialect=Dialect(most_guids=3, too_many=refusal))  # type: ignore[arg-type]
     ports = rig.ports()
     assert create(rig, segment(KEY, ports[:3])).error is None
@@ -162,8 +163,9 @@ def test_member_with_another_key_at_index_0_is_reported(tmp_path: Path, twice: s
 
 @pytest.mark.parametrize("conflict", ["set", "409", "stays"])
 def test_ip_over_ib_set_meanwhile_is_kept(tmp_path: Path, conflict: str) -> None:
-    """Between weft's reading and its PUT: the members are right or it is reported, and the next change keeps
-    what is there."""
+    """Between weft's reading and its PUT: the members are right or it is reported, and the next change keeps the
+    setting.
+    """
     rig = UfmRig(tmp_path, dialect=Dialect(ip_over_ib=conflict))  # type: ignore[arg-type]
     made(rig)
     ports = rig.ports()
@@ -185,7 +187,7 @@ def test_ip_over_ib_set_meanwhile_is_kept(tmp_path: Path, conflict: str) -> None
 
 @pytest.mark.parametrize("status", [400, 500])
 def test_field_outside_the_schema_is_refused(tmp_path: Path, status: int) -> None:
-    """500 with `additionalProperties` too: trying again won't help."""
+    """500 with `additionalProperties` is a refusal too, since trying again wouldn't help."""
     rig = UfmRig(tmp_path, dialect=Dialect(schema_error=status))  # type: ignore[arg-type]
     with pytest.raises(PermanentError, match="additionalProperties"):
         rig.driver.rest.change("PUT", "/resources/pkeys/", {"pkey": "0x101", "guids": ["1"], "colour": "red"})

@@ -1,4 +1,4 @@
-"""What UFM says of the fabric and of itself: inventory, alarms, versions, settings."""
+"""What UFM says about the fabric and itself: inventory, alarms, versions, settings."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_port_numbers_may_be_text() -> None:
 
 
 def test_host_with_an_exchanged_adapter_is_missing() -> None:
-    """It stays in UFM's list with the old GUID, no live port and no peer; a description proves nothing."""
+    """It stays in UFM's list with the old GUID, without a live port or peer; a description proves nothing."""
     stale = {**ROW, "name": "0a_1", "guid": "0b", "systemID": "0a", "logical_state": "Down", "peer": "N/A"}
     switch = {
         **ROW, "name": "e41d2d0300000010_7", "guid": "e41d2d0300000010", "systemID": "e41d2d0300000010", "number": "7",
@@ -157,14 +157,14 @@ def test_long_list_comes_in_pages(rig: UfmRig, monkeypatch: pytest.MonkeyPatch) 
 
 
 def virtual_ports(rig: UfmRig, count: int) -> list[int]:
-    """So many virtual ports behind the first adapter; their GUIDs."""
+    """Add this many virtual ports behind the first adapter; their GUIDs."""
     physical = rig.ports()[0][2:]
     rig.ufm.inventory.virtual = [VirtualPortOfUfm(f"{n:016x}", physical) for n in range(1, count + 1)]
     return list(range(1, count + 1))
 
 
 def of_page(number: int, rig: UfmRig, then: Callable[[], object], times: int = 1) -> None:
-    """Something happens right before a page of virtual ports is read, so many times."""
+    """Call `then` right before this page of virtual ports is read, this many times."""
     left = [times]
 
     def before(request: httpx.Request) -> None:
@@ -179,7 +179,7 @@ def of_page(number: int, rig: UfmRig, then: Callable[[], object], times: int = 1
 def test_list_that_changes_between_its_pages_is_read_again(
     rig: UfmRig, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
-    """Others are unplugged meanwhile: rows move up, and one falls between two pages."""
+    """Others are unplugged meanwhile, so rows move up and one is on no page."""
     monkeypatch.setattr(module, "PAGE", 2)
     guids, ports = virtual_ports(rig, 5), rig.ufm.inventory.virtual
     first, new = ports[0], VirtualPortOfUfm(f"{9:016x}", ports[0].physical)
@@ -207,7 +207,7 @@ def test_constantly_changing_list_is_unknown(rig: UfmRig, monkeypatch: pytest.Mo
 def test_page_without_a_total_is_not_the_whole_list(
     rig: UfmRig, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Nor is a page with fewer rows than it says."""
+    """Nor is a page with fewer rows than its total."""
     virtual_ports(rig, 3)
     answers = iter(
         [{"num_of_pages": 1, "total_resources": 3, "data": []} for _ in range(4)]
@@ -248,7 +248,7 @@ def test_many_alarms_are_counted(rig: UfmRig) -> None:
 
 
 def test_agent_that_is_away_is_in_the_status(rig: UfmRig) -> None:
-    """One of two is enough to read the ports, so nothing else would say that it is."""
+    """The other agent is enough to read the ports, so nothing else shows it."""
     assert rig.driver.status().problems == ()
     rig.fabric.manager("sm2").reachable = False
     status = rig.driver.status()
@@ -258,7 +258,7 @@ def test_agent_that_is_away_is_in_the_status(rig: UfmRig) -> None:
 
 
 def test_agents_readings_are_in_the_status(rig: UfmRig) -> None:
-    """Lines of opensm's log and error counters, which UFM's REST doesn't tell."""
+    """Lines of opensm's log and error counters, which UFM's REST doesn't have."""
     errors = PortErrors(
         node="leaf01", port=3, counters={"SymbolErrorCounter": 9}, over=("SymbolErrorCounter",)
     )
@@ -272,13 +272,13 @@ def test_agents_readings_are_in_the_status(rig: UfmRig) -> None:
 
 
 def test_agents_alone_do_not_prove_a_managed_fabric(rig: UfmRig) -> None:
-    """OpenSM runs on, and UFM can't be asked: nothing can be changed or proved."""
+    """OpenSM runs, but UFM can't be asked, so nothing can be changed or proved."""
     rig.ufm.plant({"statuses": [500] * 8})
     assert not rig.driver.status().known
 
 
 def test_node_where_ufm_runs_no_opensm_is_a_standby() -> None:
-    """UFM starts it on its active node alone; the agent's own certificate counts there, too."""
+    """UFM starts it only on its active node; the agent's certificate is reported there too."""
     guid = 0x0002C90300000001
     stopped = "opensm does not run on this host: start it"
     old = "certificate agent-sm2.pem expired at 2026-11-01 00:00 UTC: renew it with `weft fabric-agent certs --renew`"
@@ -325,17 +325,16 @@ HARDENED = {
     "no_partition_enforcement": "FALSE", "part_enforce": "both", "allow_both_pkeys": "FALSE", "console": "off",
     "cc_key_enable": "2", "vs_key_enable": "2", "n2n_key_enable": "2",
 }  # fmt: skip
-"""An opensm.conf that lacks nothing, as an agent tells it."""
+"""A hardened opensm.conf as an agent reports it."""
 
 
 def weak_settings(rig: UfmRig) -> list[Weakness]:
-    """As `weft site check --live` finds them."""
+    """The findings of `weft site check --live`."""
     return list(rig.driver.live_check().weaknesses)
 
 
 def test_open_default_partition_is_an_alarm(tmp_path: Path) -> None:
-    """default_membership=full joins all tenants: the status says so, and no pod is as it should be; with and without
-    agents."""
+    """default_membership=full joins all tenants: the status reports it and no pod is well, with and without agents."""
     for agents in (True, False):
         rig = UfmRig(tmp_path, agents=agents, default_membership="full")
         assert any("joins all tenants" in p for p in rig.driver.status().managers[0].problems)
@@ -363,7 +362,7 @@ def test_version_without_the_setting_is_reported_unchecked(tmp_path: Path) -> No
     ],
 )
 def test_each_missing_setting_is_found(tmp_path: Path, setting: str, value: str, found: str) -> None:
-    """With what it allows a tenant; a secret is never reported, only whether it is set."""
+    """With what it allows a tenant; of a secret only whether it is set."""
     rig = UfmRig(tmp_path, agents=False, smconf={**SAFE_SMCONF, setting: value})
     [weak] = weak_settings(rig)
     assert (weak.manager, weak.setting, weak.found) == ("ufm", setting, found) and weak.allows
@@ -372,7 +371,7 @@ def test_each_missing_setting_is_found(tmp_path: Path, setting: str, value: str,
 
 
 def test_open_default_partition_is_a_weakness(tmp_path: Path) -> None:
-    """gv.cfg's own, which no file of opensm has: with agents, too, UFM alone is named for it."""
+    """Only UFM has this setting (gv.cfg), so it alone is named, with agents too."""
     rig = UfmRig(tmp_path, default_membership="full")
     for name in ("sm1", "sm2"):
         rig.fabric.manager(name).settings = dict(HARDENED)
@@ -382,8 +381,8 @@ def test_open_default_partition_is_a_weakness(tmp_path: Path) -> None:
 
 
 def test_weak_settings_of_one_node_are_reported_although_the_others_are_not(rig: UfmRig) -> None:
-    """Both nodes of a pair have their own opensm.conf, and after a fail-over the weak one's counts: neither the other
-    agent's file nor what REST tells covers it.
+    """Each node of a pair has its own opensm.conf, which counts after a failover; neither the other agent's file nor
+    REST replaces it.
     """
     sm1, sm2 = rig.fabric.manager("sm1"), rig.fabric.manager("sm2")
     for weak, strong in ((sm1, sm2), (sm2, sm1)):
@@ -397,7 +396,7 @@ def test_weak_settings_of_one_node_are_reported_although_the_others_are_not(rig:
 
 
 def test_rest_options_are_judged_next_to_hardened_agents(tmp_path: Path) -> None:
-    """UFM's own value is what it writes into opensm.conf at its next start."""
+    """UFM writes its own value to opensm.conf at its next start."""
     rig = UfmRig(tmp_path, smconf={**SAFE_SMCONF, "sm_key": "0x1"})
     for name in ("sm1", "sm2"):
         rig.fabric.manager(name).settings = dict(HARDENED)
@@ -406,7 +405,7 @@ def test_rest_options_are_judged_next_to_hardened_agents(tmp_path: Path) -> None
 
 
 def test_agent_supplies_options_missing_in_rest(rig: UfmRig) -> None:
-    """What the other one's file says is unknown, and reported as unknown."""
+    """The other agent's file is unknown, and reported as unknown."""
     rig.fabric.manager("sm1").settings = dict(HARDENED)
     rig.fabric.manager("sm2").reachable = False
     settings = rig.driver.settings()
@@ -435,7 +434,7 @@ def test_one_agent_suffices_and_none_is_unknown(rig: UfmRig) -> None:
 
 
 def test_drift_unknown_to_the_manager_is_detected_and_repaired(rig: UfmRig) -> None:
-    """A key that someone wrote into a port: UFM doesn't know it, the tables show it, an update repairs it."""
+    """A key written to a port from outside: UFM doesn't know it, the tables show it, an update repairs it."""
     wanted = segment(KEY, rig.ports()[:2])
     rig.driver.create(scope(), [wanted], {})
     guid = int(rig.ports()[1], 16)
@@ -473,7 +472,7 @@ def test_pods_that_drifted_at_the_same_time_are_repaired_together(rig: UfmRig) -
 
 
 def test_full_table_is_reported(rig: UfmRig) -> None:
-    """Sizes are the ports' own: read where an agent reads them."""
+    """The sizes of ports are known where an agent reads them."""
     for number in range(62):
         rig.foreign(0x2000 + number, {rig.ports()[0]: "full"})
     [tight] = rig.driver.usage().tight

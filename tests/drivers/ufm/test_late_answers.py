@@ -22,7 +22,7 @@ def rig(tmp_path: Path) -> UfmRig:
 
 
 def test_lost_answer_is_read_back(rig: UfmRig) -> None:
-    """The PUT was made, and the connection ended: what is read says that it was."""
+    """The PUT was made and the connection ended; the next reading shows it."""
     rig.ufm.plant({"lose_answers": 1})
     wanted = segment(KEY, rig.ports()[:2])
     assert create(rig, wanted).error is None
@@ -30,7 +30,7 @@ def test_lost_answer_is_read_back(rig: UfmRig) -> None:
 
 
 def test_lost_request_is_unknown(rig: UfmRig) -> None:
-    """Closed before it was looked at: not there, so nothing is claimed; the next try makes it."""
+    """The connection ended before UFM read it: nothing was made, and the next attempt makes it."""
     wanted = segment(KEY, rig.ports()[:2])
     rig.driver.configured()
     rig.driver._changer.version()  # pyright: ignore[reportPrivateUsage]
@@ -54,7 +54,7 @@ def test_lost_request_is_unknown(rig: UfmRig) -> None:
 def test_timed_out_change_is_unknown_until_read_back(
     rig: UfmRig, monkeypatch: pytest.MonkeyPatch, done: bool
 ) -> None:
-    """UFM hangs in the middle of the PUT, and is left alone for a moment; then what it shows decides."""
+    """UFM hangs during the PUT and isn't asked for a moment; then the next reading decides."""
     ports = rig.ports()
     wanted = segment(KEY, ports[:2])
 
@@ -80,7 +80,7 @@ def test_timed_out_change_is_unknown_until_read_back(
 
 
 def test_completed_job_is_not_believed_until_read_back(rig: UfmRig) -> None:
-    """A stale GET after a 200: no claim, no repetition of what was done; then it shows."""
+    """A stale GET after a 200: pending and not repeated until it shows."""
     rig.ufm.plant({"stale": True})
     wanted = segment(KEY, rig.ports()[:2])
     with pytest.raises(TemporaryError, match="doesn't show the change"):
@@ -91,7 +91,7 @@ def test_completed_job_is_not_believed_until_read_back(rig: UfmRig) -> None:
 
 
 def test_members_left_out_by_ufm_are_named(rig: UfmRig) -> None:
-    """It answers 200 and has fewer members than were sent, or others: the error names them."""
+    """It answers 200 with fewer members than were sent, or others."""
     ports = rig.ports()
     wanted = segment(KEY, ports[:3])
 
@@ -108,7 +108,7 @@ def test_members_left_out_by_ufm_are_named(rig: UfmRig) -> None:
 
 
 def test_stale_listing_does_not_prove_absence(rig: UfmRig) -> None:
-    """UFM answers with what was before the partition: its ports' own tables have the key."""
+    """UFM answers with its state before the partition; the ports' own tables have the key."""
     rig.ufm.plant({"stale": True})
     wanted = segment(KEY, rig.ports()[:2])
     with pytest.raises(TemporaryError):
@@ -119,7 +119,7 @@ def test_stale_listing_does_not_prove_absence(rig: UfmRig) -> None:
 
 
 def test_segment_is_settled_when_the_tables_show_it(rig: UfmRig) -> None:
-    """UFM has it, but its subnet manager hasn't applied it yet (a slow sweep): pending, with each port."""
+    """UFM has it, but its subnet manager hasn't applied it yet: pending, with each port."""
     rig.ufm.plant({"hold": True})
     wanted = segment(KEY, rig.ports()[:2])
     assert create(rig, wanted).error is None
@@ -130,7 +130,7 @@ def test_segment_is_settled_when_the_tables_show_it(rig: UfmRig) -> None:
 
 
 def test_release_waits_for_the_tables(rig: UfmRig) -> None:
-    """Gone from UFM, and still on the ports: not absent, not clean."""
+    """UFM doesn't have it any more, but the ports do: neither absent nor clean."""
     wanted = made(rig)
     rig.ufm.plant({"hold": True})
     rig.driver.delete(scope(), [wanted], {})
@@ -145,7 +145,7 @@ def test_release_waits_for_the_tables(rig: UfmRig) -> None:
 # -- jobs -----------------------------------------------------------------------------------------------------------
 
 
-def test_slow_job_is_followed(tmp_path: Path) -> None:
+def test_slow_job_is_followed_to_its_end(tmp_path: Path) -> None:
     rig = UfmRig(tmp_path, dialect=Dialect(changes="job"))
     rig.ufm.plant({"job_polls": 3})
     made(rig)
@@ -153,7 +153,7 @@ def test_slow_job_is_followed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("silent", [False, True], ids=["it runs on", "no answer about it"])
 def test_job_whose_end_is_not_seen_may_take_effect_later(tmp_path: Path, silent: bool) -> None:
-    """So a release reads back what is there only after that, and gives the number to no other pod before."""
+    """A release reads back only after that time, and no other pod gets the number before."""
     rig = UfmRig(tmp_path, dialect=Dialect(changes="job"))
     rig.driver._changer = UfmChanger(rig.driver.rest, 0.3, 0.1)  # pyright: ignore[reportPrivateUsage]
     rig.ufm.plant({"job_polls": 1000})
@@ -181,7 +181,7 @@ def test_job_whose_end_is_not_seen_may_take_effect_later(tmp_path: Path, silent:
     ],
 )
 def test_job_without_effect_is_never_done(tmp_path: Path, fault: str, said: str) -> None:
-    """Failed with its causes, aborted, Completed with nothing made, or forgotten."""
+    """Failed with its causes, aborted, Completed without an effect, or forgotten."""
     rig = UfmRig(tmp_path, dialect=Dialect(changes="job"))
     rig.ufm.plant({"jobs": fault})
     wanted = segment(KEY, rig.ports()[:2])
@@ -194,7 +194,7 @@ def test_job_without_effect_is_never_done(tmp_path: Path, fault: str, said: str)
 
 
 def test_effect_of_a_job_that_ufm_forgot_is_read_back(tmp_path: Path) -> None:
-    """GET /jobs says `[]`, as for one that never was: what was asked for is there."""
+    """GET /jobs answers `[]`, as for an unknown job; the change is there."""
     rig = UfmRig(tmp_path, dialect=Dialect(changes="job"))
     rig.ufm.plant({"jobs": "forget done"})
     made(rig)

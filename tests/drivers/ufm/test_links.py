@@ -1,4 +1,4 @@
-"""Which links pods use on a fabric of UFM: its agents read the switches' tables; UFM itself has none to give."""
+"""Which links pods use on a fabric of UFM: its agents read the switches' tables, since UFM doesn't have them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def silent(*_: object) -> None:
 
 
 def test_agent_beside_ufm_reads_tables_and_counters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any of them sees the whole fabric; without an answer nothing is known."""
+    """Each agent sees the whole fabric; if none answers nothing is known."""
     rig = UfmRig(tmp_path, agents=True)
     assert isinstance(rig.driver, FollowsRoutes)
     monkeypatch.setattr(rig.fabric.managers[0], "routes", silent)

@@ -1,4 +1,4 @@
-"""The stand-in as a program, over real OpenSM: what is set by REST ends in the ports' tables on the wire."""
+"""The stand-in as a program over real OpenSM: what REST sets arrives in the ports' tables."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def made(rig: RealUfmRig, ports: list[str]) -> Resource:
 
 
 def test_partition_reaches_the_ports_tables(rig: RealUfmRig) -> None:
-    """On hosts and leaves, only members'; afterwards it is gone from all of them."""
+    """On hosts and leaves, of members only; after the release none has it."""
     ports = rig.ports()
     wanted = made(rig, ports[:2])
     for port in ports[:3]:
@@ -53,7 +53,7 @@ def test_partition_reaches_the_ports_tables(rig: RealUfmRig) -> None:
 
 
 def test_standby_takes_over(rig: RealUfmRig) -> None:
-    """The other address answers, the partitions are there, and the ports never lost them."""
+    """The other address answers with the partitions, and the ports kept them all the time."""
     wanted = made(rig, rig.ports()[:2])
     first = rig.driver.rest.active
     rig.control.do("failover")
@@ -66,7 +66,7 @@ def test_standby_takes_over(rig: RealUfmRig) -> None:
 
 
 def test_stopped_ufm_is_unknown(rig: RealUfmRig) -> None:
-    """Its ports keep what they have: nothing is absent, nothing is clean, until it is back."""
+    """The ports keep their tables; nothing is absent or clean until UFM is back."""
     wanted = made(rig, rig.ports()[:2])
     rig.control.do("stop")
     with pytest.raises(UnknownError):
@@ -78,7 +78,7 @@ def test_stopped_ufm_is_unknown(rig: RealUfmRig) -> None:
 
 
 def test_manager_that_missed_a_change_is_detected_on_the_wire(rig: RealUfmRig) -> None:
-    """UFM has taken the change and its OpenSM never heard of it."""
+    """UFM accepted the change and its OpenSM never got it."""
     rig.control.plant(hold=True)
     wanted = segment(KEY, rig.ports()[:2])
     quick = Ufm(rig.site, FABRIC, NoLedger(), takes=0.2)
@@ -90,7 +90,7 @@ def test_manager_that_missed_a_change_is_detected_on_the_wire(rig: RealUfmRig) -
 
 
 def test_ufm_certificate_must_be_of_the_sites_authority(rig: RealUfmRig, tmp_path: Path) -> None:
-    """Another authority's, or none that this host trusts: nothing is sent to it, least of all credentials."""
+    """With another authority's, or one unknown to this host, nothing is sent, least of all credentials."""
     from weft.fabricagent.tls import make_certificates
 
     make_certificates(tmp_path, {"x": ["127.0.0.1"]})
@@ -127,7 +127,7 @@ def test_topology_matches_the_site(rig: RealUfmRig) -> None:
 
 
 def test_live_check_finds_the_labs_weaknesses(rig: RealUfmRig) -> None:
-    """What REST tells is as it should be; each agent's own opensm.conf isn't, and the one doesn't cover the other."""
+    """REST's settings are right; each agent's own opensm.conf isn't, and one doesn't replace the other."""
     live = check_live(rig.site)
     assert all(w.allows for w in live.weaknesses)
     by = {m: {w.setting for w in live.weaknesses if w.manager == m} for m in ("ufm", "sm1", "sm2")}

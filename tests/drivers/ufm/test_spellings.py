@@ -1,4 +1,4 @@
-"""UFM's rows in another spelling or shape: read as what they mean, or unknown, never as a port that is gone."""
+"""Rows of UFM in another spelling or shape: read correctly or unknown, never as a port that is gone."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_member_of_another_shape_invalidates_the_listing(values: dict[str, objec
     ],
 )
 def test_virtual_port_of_another_shape_invalidates_the_list(row: dict[str, object]) -> None:
-    """Left out, its function would count as gone."""
+    """Without the row its function would count as gone."""
     with pytest.raises(ValueError, match=r"GUID|guid|invalid literal"):
         read_virtual([{"virtual_port_guid": "a2", "port_guid": "5"}, row])
 
@@ -74,7 +74,7 @@ def test_virtual_port_in_an_unknown_state_is_not_idle(state: object, idle: bool)
 
 
 def test_row_that_shows_the_port_up_counts_before_another_row_of_it() -> None:
-    """The other one may be of before: it doesn't show that the port is down."""
+    """The other row may be older, so it doesn't show that the port is down."""
     row = {"name": f"{TEXT}_1", "guid": TEXT, "description": "Computer IB Port", "number": "1"}
     up, coming, down = ({**row, "logical_state": state} for state in ("Active", "Initialize", "Down"))
     for rows in ([up, down], [down, up], [down, coming], [coming, down]):
@@ -85,7 +85,7 @@ def test_row_that_shows_the_port_up_counts_before_another_row_of_it() -> None:
 
 @pytest.mark.parametrize("answer", [{"alarms": []}, "none", [None], 7])
 def test_alarms_of_another_shape_are_reported(answer: object) -> None:
-    """Not read as no alarms."""
+    """Instead of being read as no alarms."""
 
     class Odd:
         def get(self, path: str, **query: str) -> object:

@@ -1,4 +1,4 @@
-"""What the contract of an IPU-POD's driver is run on: an order's graph, and hands to disturb it."""
+"""What the contract of an IPU-POD's driver runs on: an order's graph, and methods that disturb it."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ STRANGER = "someone-else"
 _FOLDER = tempfile.TemporaryDirectory()
 atexit.register(_FOLDER.cleanup)
 TLS = Path(_FOLDER.name) / "tls"
-"""The agents' certificates, as the site's operator makes them once."""
+"""The agents' certificates, which a site's operator makes once."""
 authority.create(TLS, [])
 
 
 class PlainKeys:
-    """Pods' keys that can be distinguished."""
+    """Keys that differ for each pod and name."""
 
     def key(self, pod_id: str, name: str) -> str:
         return f"{pod_id}.{name}"
@@ -102,11 +102,11 @@ class Bench(ABC):
         return [r for r in self.wanted if r.key.split("/")[0] in keys]
 
     def seen(self) -> set[str]:
-        """Keys of everything that is found."""
+        """Keys of all resources that are found."""
         return set(there(self.driver.find(self.scope, self.wanted, {})))
 
     def delete_all(self) -> None:
-        """Backwards, as a release does."""
+        """Delete in reverse order, as a release does."""
         for resource in reversed(self.wanted):
             for _ in range(100):
                 outcome = self.driver.delete(self.scope, [resource], {})[resource.key]
@@ -116,18 +116,18 @@ class Bench(ABC):
             assert outcome.error is None, outcome.error
 
     def proved(self) -> str:
-        """Proved and cleared, as the loop does: asked again until it was seen."""
+        """The proof's result once all is cleared, asked repeatedly as the loop does."""
         said = _asked(lambda: self.machines.prove(self.scope, self.wanted))
         _asked(lambda: self.machines.clear_proof(self.scope, self.wanted))
         return said
 
     @abstractmethod
     def boot(self) -> None:
-        """The controller's virtual machine starts, and its cloud-init runs to its end."""
+        """Start the controller's virtual machine and run its cloud-init to the end."""
 
     @abstractmethod
     def power_off(self) -> None:
-        """The controller is gone, from one moment to the next."""
+        """End the controller at once."""
 
     @abstractmethod
     def tenant_makes_partition(self, name: str) -> None: ...
@@ -137,26 +137,26 @@ class Bench(ABC):
 
     @abstractmethod
     def take_allocation(self) -> None:
-        """Someone takes the tenant's allocation away from its user."""
+        """Remove the tenant's allocation from its user, from outside."""
 
     @abstractmethod
     def stranger_claims(self, machine: str) -> None: ...
 
     @abstractmethod
     def agent_forgets(self, machine: str) -> None:
-        """The agent becomes unbound; what is set up on its machine stays."""
+        """Make the agent unbound; what is set up on its machine stays."""
 
     @abstractmethod
     def controller_forgets(self, machine: str) -> None:
-        """It lists the agent no more, which is still bound to it. It has no cluster."""
+        """Remove the agent from the controller's list; it stays bound. There is no cluster."""
 
     @abstractmethod
     def stick(self, machine: str, stuck: bool) -> None:
-        """Nothing can be cleared on this machine, or it can again."""
+        """Make clearing this machine fail, or work again."""
 
     @abstractmethod
     def leave(self, machine: str, name: str) -> None:
-        """A partition of a former controller is set up on it."""
+        """Set up a former controller's partition on the machine."""
 
     @abstractmethod
     def settings(self) -> set[str]:
@@ -216,7 +216,7 @@ class FakeBench(Bench):
 
 
 class Forked:
-    """What `Guest` asks of a process, of one that is forked."""
+    """A forked process with the methods of a process that `Guest` uses."""
 
     def __init__(self, process: ForkServerProcess) -> None:
         self._process = process
@@ -233,7 +233,7 @@ class Forked:
 
 
 class ForkedGuest(Guest):
-    """Its programs are forked from one that has imported them: `tests.helpers.forks`."""
+    """A guest whose programs are forked from a process that has imported them (`tests.helpers.forks`)."""
 
     def _start(self, words: Sequence[str], log: str) -> Any:
         inside = [str(self.path(w)) if w.startswith("/") else w for w in words[1:]]
@@ -245,7 +245,7 @@ class ForkedGuest(Guest):
 
 
 class RealBench(Bench):
-    """openvipu: a controller booted by the very cloud-init of the graph, over a simulated POD16."""
+    """openvipu: a controller booted with the graph's own cloud-init, over a simulated POD16."""
 
     def __init__(self, folder: Path, net: str, pod: SimulatedPod) -> None:
         self._folder, self._pod = folder, pod
@@ -353,14 +353,14 @@ class RealBench(Bench):
 
 @contextmanager
 def simulated_pod() -> Iterator[tuple[str, SimulatedPod]]:
-    """A POD16 on loopback addresses that no other run has; also the first two bytes of its controllers'."""
+    """A POD16 on loopback addresses that no other run uses, and the first two bytes of its controllers' addresses."""
     with _own_net() as second, _simulated_pod(second) as pod:
         yield f"127.{second}", pod
 
 
 @contextmanager
 def _own_net() -> Iterator[int]:
-    """The second byte of a loopback network, owned by the process that listens on its last port."""
+    """The second byte of a loopback network; the process that listens on its last port owns it."""
     for second in range(110, 210):
         try:
             taken = socket.create_server((f"127.{second}.255.254", 65535))
@@ -383,7 +383,7 @@ def _simulated(machine: str) -> str:
 
 
 def _on_loopback(site: Site, net: str, pod: SimulatedPod) -> Site:
-    """The example's site with its first four machines where the simulated ones are, and no others."""
+    """The example's site with only its first four machines, at the simulated machines' addresses."""
     changes = {
         "addresses": IPv4Network(f"{net}.0.0/16"),
         "controllers": IPv4Network(f"{net}.3.0/24"),

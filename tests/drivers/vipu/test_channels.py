@@ -1,4 +1,4 @@
-"""Keys of a pod's controller and agents: shown in TLS to the right server, or not at all."""
+"""Keys of a pod's controller and agents are sent over TLS to the right server, or not at all."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ POD, OTHER = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-22
 
 
 class PlainKeys:
-    """Pods' keys that can be distinguished, and searched for in what went over the wire."""
+    """Keys that differ for each pod and name, and can be found in recorded traffic."""
 
     def key(self, pod_id: str, name: str) -> str:
         return f"secret-{pod_id}.{name}"
@@ -46,7 +46,7 @@ KEYS = PlainKeys()
 
 
 class Listener:
-    """Takes gRPC calls on loopback, answers each with nothing, and keeps the metadata that it was shown."""
+    """Accepts gRPC calls on loopback, answers each with nothing, and keeps their metadata."""
 
     def __init__(self, tls: Tls | None, at: str = "127.0.0.1:0", slow: float = 0.0) -> None:
         self.shown: list[tuple[str, Any]] = []
@@ -84,7 +84,7 @@ class Listener:
 
 
 def controllers_tls(pod_id: str) -> Tls:
-    """What the controller of this pod shows, as its user data has it."""
+    """The certificate of this pod's controller, as in its user data."""
     files = podtls._files(KEYS.key(pod_id, TLS_SEED))
     return Tls(files[TLS_AUTHORITY], files[TLS_CERTIFICATE], files[TLS_KEY], mutual=False)
 
@@ -128,7 +128,7 @@ def credentials(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 ADDRESS = f"127.{120 + os.getpid() % 100}.7.1"
-"""The controller's, of this process alone: its ports are fixed."""
+"""The controller's address, used by this process only, since its ports are fixed."""
 DOOR = f"{ADDRESS}:{ADMIN_PORT}"
 CONTROLLER = At(ADDRESS, tls=True)
 
@@ -139,7 +139,7 @@ def list_users(channels: Channels, at: At) -> None:
 
 
 def test_keys_are_sent_only_over_the_controllers_tls() -> None:
-    """The pod's own controller gets the key; another pod's, one without TLS and one that only listens get none."""
+    """Not to another pod's controller, to one without TLS, or to a server that only accepts connections."""
     channels = Channels(KEYS, gateway())
     with Listener(controllers_tls(POD), DOOR) as right:
         list_users(channels, CONTROLLER)
@@ -160,7 +160,7 @@ def test_keys_are_sent_only_over_the_controllers_tls() -> None:
 
 @contextmanager
 def _spy() -> Iterator[list[bytes]]:
-    """The channel takes every connection, answers nothing, and keeps the bytes."""
+    """Accept every connection, answer nothing, and keep the bytes."""
     heard: list[bytes] = []
     with socket.create_server((ADDRESS, ADMIN_PORT)) as listener:
 
@@ -186,7 +186,7 @@ def _spy() -> Iterator[list[bytes]]:
 
 
 def test_slow_controller_is_not_reported_gone() -> None:
-    """Who has shown its certificate is there; who only takes the connection could be anybody."""
+    """A server that showed its certificate is the controller; one that only accepts the connection may be anything."""
     channels = Channels(KEYS, gateway())
     for there, error in (
         (Listener(controllers_tls(POD), DOOR, slow=1.0), SlowError),
@@ -197,7 +197,7 @@ def test_slow_controller_is_not_reported_gone() -> None:
 
 
 def test_silent_agent_does_not_count_as_silent_controller() -> None:
-    """A controller that says in time that an agent doesn't is there: an error of that resource alone."""
+    """The controller answers in time that an agent doesn't: an error of that resource only."""
     agent = Agent("ipum1", "127.0.0.1", 0, NO_MACHINE)
     fleet = Fleet(Settings("red", "key"), timeout=0.3)
     refusals: list[Unavailable] = []
@@ -219,8 +219,7 @@ def test_silent_agent_does_not_count_as_silent_controller() -> None:
 
 
 def test_controller_without_tls_must_be_allowed_by_the_site() -> None:
-    """A pod from before TLS is shown keys only where the site says keys_in_clear; else there is no connection
-    to it."""
+    """A pod from before TLS gets keys only if the site has keys_in_clear; else there is no connection."""
     with Listener(None, DOOR) as plain:
         old = At(ADDRESS, tls=False)
         with pytest.raises(
@@ -238,7 +237,7 @@ def release(channels: Channels, port: int) -> None:
 
 
 def test_keys_are_sent_to_agents_only_over_the_sites_tls(credentials: tuple[Path, Path]) -> None:
-    """An agent of the site's authority gets the key; an impostor, a plain one and one without the site's word don't."""
+    """Not to an impostor, nor to an agent without TLS unless the site allows it."""
     ours, theirs = credentials
     verifying = Channels(KEYS, gateway(agents_ca=(ours / "ca.crt").read_text()))
     with Listener(Tls.read(ours, "agent", mutual=False)) as agent:
@@ -248,7 +247,7 @@ def test_keys_are_sent_to_agents_only_over_the_sites_tls(credentials: tuple[Path
         with Listener(tls) as impostor:
             with pytest.raises(NoAnswerError):
                 release(verifying, impostor.port)
-            # nor is its word taken for which controller it is bound to
+            # nor is it believed which controller it is bound to
             with pytest.raises(NoAnswerError), verifying.agent(machine(impostor.port)) as channel:
                 channel.ask("look", lambda stub: stub.GetOwner, agent_pb2.GetOwnerRequest(), 5.0)
             assert not impostor.shown
@@ -261,7 +260,7 @@ def test_keys_are_sent_to_agents_only_over_the_sites_tls(credentials: tuple[Path
 
 
 def test_same_seed_gives_the_same_keys() -> None:
-    """Certificates made at another time, by another worker, still vouch for the controller that runs."""
+    """Certificates that another worker makes later still verify the running controller."""
     first, second = (podtls._files("seed") for _ in range(2))
     assert first[TLS_KEY] == second[TLS_KEY]
     assert podtls._files("another")[TLS_KEY] != first[TLS_KEY]

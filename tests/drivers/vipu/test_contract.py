@@ -1,4 +1,4 @@
-"""The contract of an IPU-POD's driver, on the fake and on a real openvipu that the graph's own cloud-init booted."""
+"""The contract of an IPU-POD's driver, on the fake and on a real openvipu booted with the graph's own cloud-init."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def keys(bench: Bench) -> set[str]:
 
 
 def test_resources_are_absent_before_the_controller_exists(bench: Bench) -> None:
-    """Nothing is found, nothing can be made yet (try again), and to delete what was never there is fine."""
+    """Nothing is found, creating is a temporary error, and deleting succeeds."""
     assert bench.seen() == set()
     with pytest.raises(TemporaryError, match="has not booted yet"):
         bench.driver.create(bench.scope, bench.of("vipu_agent"), {})
@@ -49,7 +49,7 @@ def test_resources_are_absent_before_the_controller_exists(bench: Bench) -> None
 
 
 def test_resources_made_by_cloud_init_are_found_exactly(bench: Bench) -> None:
-    """Everything of the graph, without a difference; to create it again makes nothing twice."""
+    """Everything of the graph without a difference; creating it again makes nothing twice."""
     bench.boot()
     for _ in range(2):
         for resource in bench.wanted:
@@ -61,7 +61,7 @@ def test_resources_made_by_cloud_init_are_found_exactly(bench: Bench) -> None:
 
 
 def test_proof_removes_its_own_partition(bench: Bench) -> None:
-    """A partition of all IPUs is made as the tenant's user, and is gone after; twice."""
+    """A partition of all IPUs is made as the tenant's user and is gone afterwards; twice."""
     bench.boot()
     for _ in range(2):
         assert "created a partition" in bench.proved()
@@ -69,7 +69,7 @@ def test_proof_removes_its_own_partition(bench: Bench) -> None:
 
 
 def test_tenants_partitions_prove_the_fabric_works(bench: Bench) -> None:
-    """Where they leave no room, nothing is disturbed."""
+    """If they leave no room, nothing is disturbed."""
     bench.boot()
     bench.tenant_makes_partition("mine")
     assert bench.proved() == "the tenant's user has partitions of 8 of 8 IPUs: mine"
@@ -77,7 +77,7 @@ def test_tenants_partitions_prove_the_fabric_works(bench: Bench) -> None:
 
 
 def test_missing_user_proves_nothing(bench: Bench) -> None:
-    """A controller that lets the tenant in no more makes the pod not ready; create repairs it, key included."""
+    """Without the tenant's user the pod isn't ready; create repairs it, with its key."""
     bench.boot()
     bench.driver.delete(bench.scope, bench.of("vipu_user"), {})
     assert bench.seen() == keys(bench) - {"vipu_user"}
@@ -88,7 +88,7 @@ def test_missing_user_proves_nothing(bench: Bench) -> None:
 
 
 def test_removed_allocation_is_restored(bench: Bench) -> None:
-    """The difference is found, and update repairs it; a cluster can't be changed in place."""
+    """The difference is found and update repairs it; a cluster can't be changed in place."""
     bench.boot()
     bench.take_allocation()
     user = bench.of("vipu_user")
@@ -100,7 +100,7 @@ def test_removed_allocation_is_restored(bench: Bench) -> None:
 
 
 def test_release_removes_partitions(bench: Bench) -> None:
-    """With a partition in use: user, allocation, cluster and agents go, and no machine is bound to anybody."""
+    """Even one in use. User, allocation, cluster and agents are deleted, and no machine is bound."""
     bench.boot()
     bench.tenant_makes_partition("mine")
     bench.delete_all()
@@ -109,7 +109,7 @@ def test_release_removes_partitions(bench: Bench) -> None:
 
 
 def test_lost_controller_is_unknown_and_does_not_block_release(bench: Bench) -> None:
-    """While machines are bound to it, its contents are unknown; a release takes the machines in its place."""
+    """While machines are bound to it its contents are unknown; a release frees the machines themselves."""
     bench.boot()
     bench.tenant_makes_partition("mine")
     bench.power_off()
@@ -123,7 +123,7 @@ def test_lost_controller_is_unknown_and_does_not_block_release(bench: Bench) -> 
 
 
 def test_silent_machine_is_not_clean(bench: Bench) -> None:
-    """Its agent is away: unknown, never absent; when it is back it is released."""
+    """Its agent is away: unknown and not absent; once it is back it is released."""
     bench.boot()
     away = bench.names[1]
     bench.agent_gone(away)
@@ -141,7 +141,7 @@ def test_silent_machine_is_not_clean(bench: Bench) -> None:
 
 
 def test_leftovers_are_found_and_released(bench: Bench) -> None:
-    """Machines still bound to a controller that is gone bear its pod's id; another pod's hand can't release them."""
+    """Machines bound to a controller that is gone have its pod's id; another pod can't release them."""
     bench.boot()
     bench.power_off()
     left = bench.driver.marked(bench.scope.site, ())
@@ -155,7 +155,7 @@ def test_leftovers_are_found_and_released(bench: Bench) -> None:
 
 
 def test_strangers_machine_is_left_alone(bench: Bench) -> None:
-    """It is not fit, not marked, broken where a pod wants it, and nothing that weft does takes it away."""
+    """It is unfit and unmarked, broken if a pod wants it, and deleting doesn't change its binding."""
     taken = bench.names[0]
     bench.stranger_claims(taken)
     assert STRANGER in bench.machines.unfit()[taken]
@@ -183,7 +183,7 @@ def without_cluster(bench: Bench) -> None:
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_unbound_machine_with_partitions_is_not_clean(bench: Bench, lost: bool) -> None:
-    """An agent forgot its controller, with a partition on its machine: still there, unfit, and cleared by a release."""
+    """An agent forgot its controller with a partition on its machine: found, unfit, and cleared by a release."""
     bench.boot()
     bench.tenant_makes_partition("mine")
     forgetful = bench.names[0]
@@ -200,13 +200,15 @@ def test_unbound_machine_with_partitions_is_not_clean(bench: Bench, lost: bool) 
         assert bench.driver.delete(bench.scope, [agent], {})[agent.key].error is not None
         assert seen(bench, forgetful).there
     bench.stick(forgetful, False)
-    bench.scope = replace(bench.scope, waited=60.0)  # partitions by force: one machine refuses its controller
+    bench.scope = replace(
+        bench.scope, waited=60.0
+    )  # remove partitions by force, since one machine refuses its controller
     bench.delete_all()
     assert bench.seen() == set() and not bench.machines.unfit() and bench.settings() == set()
 
 
 def test_agent_that_forgot_its_controller_is_rebound(bench: Bench) -> None:
-    """Listed and not bound is missing, and create binds it; it is there after that, and usable."""
+    """Listed and not bound is missing; create binds it."""
     bench.boot()
     forgetful = bench.names[1]
     bench.agent_forgets(forgetful)
@@ -218,7 +220,7 @@ def test_agent_that_forgot_its_controller_is_rebound(bench: Bench) -> None:
 
 
 def test_agent_forgotten_by_its_controller_is_added_again(bench: Bench) -> None:
-    """Bound and not listed is a difference, which update repairs; the others show none."""
+    """Bound and not listed is a difference that update repairs."""
     bench.boot()
     without_cluster(bench)
     forgotten, other = bench.names
@@ -234,7 +236,7 @@ def test_agent_forgotten_by_its_controller_is_added_again(bench: Bench) -> None:
 
 
 def test_agent_forgotten_by_its_controller_is_released(bench: Bench) -> None:
-    """What the controller doesn't list it can't release: its agent is asked all the same."""
+    """The controller can't release what it doesn't list, so its agent is asked."""
     bench.boot()
     without_cluster(bench)
     forgotten = bench.names[0]
@@ -245,7 +247,7 @@ def test_agent_forgotten_by_its_controller_is_released(bench: Bench) -> None:
 
 
 def test_clearing_a_machine_is_retried(bench: Bench) -> None:
-    """An error that passes: bound and listed until then, and released through its controller after."""
+    """A temporary error: bound and listed until clearing works, then released through its controller."""
     bench.boot()
     without_cluster(bench)
     stuck = bench.names[0]
@@ -260,7 +262,7 @@ def test_clearing_a_machine_is_retried(bench: Bench) -> None:
 
 
 def test_remains_on_a_machine_do_not_hinder_the_proof(bench: Bench) -> None:
-    """A new controller clears its machines before it assigns them."""
+    """A new controller clears its machines before it uses them."""
     for name in bench.names:
         bench.leave(name, "left")
     bench.boot()

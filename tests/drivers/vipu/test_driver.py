@@ -1,4 +1,4 @@
-"""What an IPU-POD's driver makes of a real openvipu that is slow, raced, lost, or changed by others' hands."""
+"""An IPU-POD's driver with a real openvipu that is slow, raced, lost, or changed from outside."""
 
 from __future__ import annotations
 
@@ -36,13 +36,17 @@ def bench(machines: tuple[str, SimulatedPod], tmp_path: Path) -> Iterator[RealBe
 
 
 def ask(bench: RealBench, method: str, request: Any) -> Any:
-    """By an administrator's hand."""
+    """Call a method as an administrator."""
     with bench._channels.admin(bench.scope.owner.id, bench._address) as channel:
         return channel.ask(method, lambda stub: getattr(stub, method), request)
 
 
 class Between:
-    """A stub; `calls`: method -> what becomes of its requests, given how they would be made."""
+    """A stub with other calls in between.
+
+    Attributes:
+        calls: method -> what is done with its requests, given the real call.
+    """
 
     def __init__(self, stub: Any, calls: Mapping[str, Callable[..., object]]) -> None:
         self._stub, self._calls = stub, calls
@@ -62,12 +66,12 @@ def instead(**calls: Callable[..., object]) -> Iterator[None]:
 
 
 def hung(real: Callable[..., object], request: object, timeout: float, metadata: object) -> object:
-    """Nothing is answered in time."""
+    """No answer within the time limit."""
     return real(request, timeout=1e-6, metadata=metadata)
 
 
 def test_slow_controller_is_not_lost(bench: RealBench) -> None:
-    """Its machines stay with it, and what was asked is asked again; after a while it counts as lost."""
+    """Its machines stay with it and the request is repeated; after a while it counts as lost."""
     bench.boot()
     bench.tenant_makes_partition("mine")
     user = bench.of("vipu_user")
@@ -81,7 +85,9 @@ def test_slow_controller_is_not_lost(bench: RealBench) -> None:
 
 
 def test_concurrent_creation_is_not_reported_as_an_error(bench: RealBench) -> None:
-    """cloud-init makes each between weft's look and weft's request: it passes, and the next look finds it."""
+    """cloud-init creates each resource between weft's look and weft's request: a temporary error, and the next look
+    finds it.
+    """
     bench.boot()
     with instead(
         ListAgents=lambda *_, **__: admin_pb2.ListAgentsReply(),
@@ -97,7 +103,7 @@ def test_concurrent_creation_is_not_reported_as_an_error(bench: RealBench) -> No
 
 
 def test_lost_fence_stops_between_two_machines(bench: RealBench) -> None:
-    """The fence is asked before each change, not once for all of them."""
+    """The fence is checked before each change, not once for all."""
 
     class Lost(Exception):  # noqa: N818
         pass
@@ -125,7 +131,7 @@ def test_lost_fence_stops_between_two_machines(bench: RealBench) -> None:
 
 
 def make(bench: RealBench, name: str, size: int) -> None:
-    """By the tenant's hand."""
+    """Create a partition as the tenant."""
     needs = vipuuser_pb2.PartitionRequirements(id=name, size=size)
     with bench._channels.user(bench.scope.owner.id, bench._address, tenant=True) as channel:
         request = vipuuser_pb2.CreatePartitionRequest(requirements=needs)
@@ -133,15 +139,15 @@ def make(bench: RealBench, name: str, size: int) -> None:
 
 
 def test_tenants_partition_is_not_mistaken_for_wefts(bench: RealBench) -> None:
-    """Whatever it is called: it isn't removed, and weft says of how many IPUs it is."""
+    """Whatever its name: it isn't removed, and weft reports its number of IPUs."""
     bench.boot()
     make(bench, "weft-proof", 4)
     assert bench.proved() == "the tenant's user has partitions of 4 of 8 IPUs: weft-proof"
     assert bench.partitions() == {"weft-proof"}
 
 
-def test_broken_capacity_is_not_used(bench: RealBench) -> None:
-    """The tenant has a partition, and there is no room because an IPU beside it is dead: no proof."""
+def test_dead_ipu_next_to_the_tenants_partition_is_no_proof(bench: RealBench) -> None:
+    """There is no room only because of the dead IPU."""
     bench._pod.plant(Fault("dead-ipu", "ipum2", "3"))
     bench.boot()
     make(bench, "mine", 4)
@@ -150,7 +156,9 @@ def test_broken_capacity_is_not_used(bench: RealBench) -> None:
 
 
 def test_unordered_users_are_removed(bench: RealBench) -> None:
-    """Another user, and the tenant's as an administrator, are differences, and repaired; the tenant's key stays."""
+    """Another user, and the tenant's user as administrator, are differences that are repaired; the tenant's key
+    stays.
+    """
     bench.boot()
     ask(bench, "RemoveUser", admin_pb2.RemoveUserRequest(id="tenant"))
     key = bench._channels.keys.key(bench.scope.owner.id, "vipu-tenant-key")
@@ -173,7 +181,7 @@ def test_unordered_users_are_removed(bench: RealBench) -> None:
 
 
 def test_silent_machine_hides_no_other(bench: RealBench) -> None:
-    """What answered is listed, those in maintenance included; these may be silent."""
+    """Machines that answered are listed, also in maintenance; one in maintenance may be silent."""
     bench.boot()
     one, two = bench.names
     driver = bench.driver
@@ -188,7 +196,7 @@ def test_silent_machine_hides_no_other(bench: RealBench) -> None:
 
 
 def test_weft_and_cloud_init_may_create_concurrently(bench: RealBench) -> None:
-    """A controller that is slow to boot: both make what is missing, side by side, and neither fails of the other."""
+    """While a slow controller boots both create what is missing, and neither fails because of the other."""
     errors: list[PermanentError] = []
 
     def make_all(booted: Future[None]) -> None:
@@ -201,12 +209,12 @@ def test_weft_and_cloud_init_may_create_concurrently(bench: RealBench) -> None:
                 if isinstance(error, PermanentError):
                     errors.append(error)
                 if error is not None:
-                    break  # in order of dependencies, as the loop does
+                    break  # stop at the first error, as the loop does
 
     with ThreadPoolExecutor(1) as pool:
         booted = pool.submit(bench.boot)
         make_all(booted)
-        booted.result()  # cloud-init's own exit codes were 0
+        booted.result()  # cloud-init's own commands succeeded
     assert not errors
     found = bench.driver.find(bench.scope, bench.wanted, {})
     assert all(o.there and not o.differences for o in found.values())

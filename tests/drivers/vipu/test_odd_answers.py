@@ -1,4 +1,6 @@
-"""A controller's answers that don't say what was asked: never taken for it. The controller is the tenant's."""
+"""Answers of a controller about something else than was asked are not believed, since the controller is the
+tenant's.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ ALLOCATION = VipuAllocationSpec(controller="10.0.0.1", name="pod", machines=("m1
 
 
 class Stub:
-    """Answers with what it is given, by method; notes the requests."""
+    """Answers each method with the given replies, and records the requests."""
 
     def __init__(self, **answers: Any) -> None:
         self._answers, self.asked = answers, list[tuple[str, Any]]()
@@ -117,7 +119,7 @@ def test_machine_that_is_not_listed_is_not_healthy(agents: list[Any], says: str)
 
 
 def test_only_partitions_of_the_allocation_are_removed() -> None:
-    """Also where the filter isn't heeded."""
+    """Also if the controller ignores the filter."""
     rows = [partition("theirs", "others"), partition("bare", "")]
     stub = Stub(
         ListPartitions=vipuuser_pb2.ListPartitionsReply(partitions=rows),
@@ -128,7 +130,7 @@ def test_only_partitions_of_the_allocation_are_removed() -> None:
 
 
 def test_id_that_is_listed_twice_is_unknown() -> None:
-    """One of the two may be at another address, or an administrator."""
+    """One of the two may have another address, or be an administrator."""
     machine = VipuAgentSpec(controller="10.0.0.1", machine="m1", address="10.0.0.9", port=8080)
     user = VipuUserSpec(controller="10.0.0.1", name="tenant", machines=("m1",), allocation="pod")
     users = [admin_pb2.User(id="tenant", admin=True), admin_pb2.User(id="tenant", allocation_ids=["pod"])]

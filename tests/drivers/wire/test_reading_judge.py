@@ -1,4 +1,4 @@
-"""A reading carries its own proof that it was one: what a blind agent sees is unknown."""
+"""Whether a reading proves that the agent really saw the fabric; otherwise it is unknown."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def new_judge(*described: int) -> tuple[ReadingJudge, list[float]]:
 
 
 def test_plausible_reading_is_believed() -> None:
-    """Every port with its default key, the manager's own as full member."""
+    """Every port has the default key, and the manager's own port is a full member."""
     assert len(new_judge()[0].all(tables(1, 2, 3), "sm1").ports) == 4
 
 
@@ -35,7 +35,7 @@ def test_plausible_reading_is_believed() -> None:
     "port", [reading(1, 0x8101), reading(1, 0x7FFF, leaf=()), reading(1, 0x7FFF, leaf=(0x8101,))]
 )
 def test_table_without_the_default_key_counts_as_unread(port: PortReading) -> None:
-    """Neither a host's nor a leaf's: the port counts as one that could not be read."""
+    """A host's or a leaf's: the port couldn't be read."""
     given = tables(2).model_copy(update={"ports": (*tables(2).ports, port)})
     [found] = [p for p in new_judge()[0].all(given, "sm1").ports if p.port_guid == 1]
     assert found.unreachable == EMPTY and found.keys == ()
@@ -54,17 +54,17 @@ def test_table_without_the_default_key_counts_as_unread(port: PortReading) -> No
         (tables(1, 1), "twice"),
     ],
 )
-def test_agent_without_view_is_unknown(blind: Tables, said: str) -> None:
-    """No port, not its own, none that the site describes, one twice: each is said."""
+def test_implausible_reading_is_unknown_with_the_reason(blind: Tables, said: str) -> None:
+    """No ports, not its own port, none that the site describes, one twice."""
     with pytest.raises(UnknownError, match=said):
         new_judge()[0].all(blind, "sm1")
 
 
-def test_sudden_loss_of_most_ports_is_read_twice() -> None:
-    """A second look that agrees, a while later, makes it the truth: a power cut is no blind agent."""
+def test_sudden_loss_of_most_ports_is_believed_once_a_second_reading_agrees() -> None:
+    """A power cut is real, and a second reading some time later confirms it."""
     judge, now = new_judge()
     judge.all(tables(*range(1, 21)), "sm1")
-    for _ in range(2):  # two looks at the same moment are one
+    for _ in range(2):  # two readings at the same moment count as one
         with pytest.raises(UnknownError, match="answered a moment ago"):
             judge.all(tables(1, 2), "sm1")
     now[0] = 2.0
@@ -73,7 +73,7 @@ def test_sudden_loss_of_most_ports_is_read_twice() -> None:
 
 
 def test_doubt_ends_when_the_ports_return() -> None:
-    """And the next time it is a doubt again."""
+    """A later loss is doubted again."""
     judge, now = new_judge()
     judge.all(tables(*range(1, 21)), "sm1")
     with pytest.raises(UnknownError):
@@ -85,14 +85,14 @@ def test_doubt_ends_when_the_ports_return() -> None:
 
 
 def test_loss_of_a_few_ports_is_believed() -> None:
-    """A rack is switched off: those ports are named as not read, the others count."""
+    """As if a rack were switched off: those ports are unread, the others count."""
     judge, _ = new_judge()
     judge.all(tables(*range(1, 21)), "sm1")
     assert len(judge.all(tables(*range(1, 13)), "sm1").ports) == 13
 
 
 def test_answers_to_other_questions_are_unknown() -> None:
-    """Other ports than asked for, fewer paths than asked for: an empty answer proves nothing."""
+    """Other ports or fewer paths than asked for."""
     judge, _ = new_judge()
     for ports in ((), (reading(2),), (reading(1), reading(1))):
         with pytest.raises(UnknownError, match="asked for"):

@@ -33,7 +33,7 @@ def files(tmp_path: Path) -> FabricManager:
 def test_old_certificate_stays_in_use_until_both_files_of_the_new_one_exist(
     files: FabricManager, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It failed each request, and with it pods, until the other half was there; it is logged once, and reported."""
+    """Half of a new pair must not fail requests; it is logged once and reported."""
     now = SystemClock().now()
     tls = RenewedTls(files, "make them")
     first = tls.newest()
@@ -47,10 +47,10 @@ def test_old_certificate_stays_in_use_until_both_files_of_the_new_one_exist(
     assert tls.newest() is not first and certificate_problems(files, now) == []
 
 
-def test_files_that_were_mended_in_place_are_used(
+def test_files_corrected_in_place_are_used(
     files: FabricManager, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Renewed as root, given to weft's user a moment later: the old pair stayed in use until it had ended."""
+    """Renewed as root, then given to weft's user: the new pair is used as soon as it is readable."""
     tls = RenewedTls(files, "make them")
     first, key = tls.newest(), (tmp_path / "other" / "weft.key").read_bytes()
     shutil.copy(tmp_path / "other" / "weft.pem", tmp_path / "weft.pem")
@@ -63,7 +63,7 @@ def test_files_that_were_mended_in_place_are_used(
 
 
 def test_key_with_a_password_is_refused_at_start(files: FabricManager, tmp_path: Path) -> None:
-    """A key with a password isn't asked for on the terminal."""
+    """weft doesn't ask for it on the terminal."""
     key = serialization.load_pem_private_key((tmp_path / "weft.key").read_bytes(), None)
     sealed = key.private_bytes(
         serialization.Encoding.PEM,

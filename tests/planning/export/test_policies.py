@@ -62,8 +62,7 @@ def test_cloud_without_manila_has_no_manila_rules() -> None:
 @pytest.mark.parametrize("known", ["0123abcd", "nobody"])
 def test_only_administrators_move_pod_servers(known: str) -> None:
     """A member moves its own server unless weft made it; an administrator moves any. Until weft's id is known, the
-    rules
-    change nothing.
+    rules change nothing.
     """
     roles = {"rule:context_is_admin": "role:admin", "rule:project_member_api": "role:member"}
     text = policy("nova_moves", known)

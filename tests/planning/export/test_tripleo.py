@@ -326,8 +326,7 @@ def heat(request: pytest.FixtureRequest, builder: Path, tmp_path_factory: pytest
 )
 def test_heat_templates_render_with_roles_and_networks(heat: Path, tmp_path: Path) -> None:
     """By TripleO's own renderer. Files that the deploy command names exist, and services and parameters are the
-    templates'
-    own: `--validation-warnings-fatal` ends a deployment with an unknown parameter.
+    templates' own: `--validation-warnings-fatal` ends a deployment with an unknown parameter.
     """
     folder = written(tmp_path / "files", changed(with_everything, with_roce, with_shares))
 

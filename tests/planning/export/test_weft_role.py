@@ -79,9 +79,8 @@ def test_ansible_syntax_check_accepts_the_role_and_finds_mistakes(tmp_path: Path
 @pytest.mark.cloud
 @pytest.mark.nightly(reason="the role is played twice, 45 s; by day Ansible reads it")
 def test_role_installs_weft(tmp_path: Path) -> None:
-    """Without user and systemd: files with their modes, a unit and a command line that are valid. A second run changes
-    nothing,
-    and a site file that weft can't read isn't installed.
+    """Without user and systemd: files with their modes, a unit and a command line that are valid. A second run
+    changes nothing, and a site file that weft can't read isn't installed.
     """
     ansible = Ansible(tmp_path, changed(with_everything))
     done = ansible.play()

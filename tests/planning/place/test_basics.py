@@ -126,9 +126,8 @@ def test_replacement_keeps_the_required_level_together_with_the_nodes_that_stay(
 
 
 def test_host_bond_is_not_assigned_whole() -> None:
-    """The pod would have one function of the NIC, and the host's function would be in the pod's VLAN (VF-LAG). A bare-
-    metal
-    machine gets both functions, and virtual functions are behind the bond.
+    """The pod would have one function of the NIC, and the host's function would be in the pod's VLAN (VF-LAG). A
+    bare- metal machine gets both functions, and virtual functions are behind the bond.
     """
     bond = {"bond_pci": "0000:c0:00.1", "bond_mode": "802.3ad", "eswitch": "switchdev", "vfs": 8}
     bonded = tuple(h.model_copy(update=bond) for h in adapters("gpu1", 1))

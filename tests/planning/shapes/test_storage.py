@@ -171,8 +171,7 @@ def guest(tmp_path: Path) -> Guest:
 
 def test_nfs_is_mounted_once_and_listed_in_fstab(guest: Guest) -> None:
     """A script that runs twice, as after a new instance id, makes no second entry. The automount exists before the
-    first
-    attempt and stays, so that what is written meanwhile isn't on the root disk.
+    first attempt and stays, so that what is written meanwhile isn't on the root disk.
     """
     (guest.folder / "refused").touch()
     mount = Mount("nfs", "/data", "10.0.0.9:/shares/x", "rw,hard")

@@ -228,8 +228,7 @@ def lldpctl(**rows: Any) -> str:
 
 def test_lldpcli_json_format_is_read(tmp_path: Path) -> None:
     """Objects by name instead of lists; a single interface isn't in a list, and a neighbour without a name is
-    identified by its
-    MAC address.
+    identified by its MAC address.
     """
     port = {"id": {"type": "ifname", "value": "swp9"}, "descr": "to gpu1", "ttl": "120"}
     mac = {"type": "mac", "value": "02:00:00:00:10:01"}

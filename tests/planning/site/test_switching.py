@@ -39,9 +39,7 @@ def test_lab_fabric_is_valid_with_its_leaves() -> None:
     assert check_site(site) == [] and hints(site) == ()
     topology = Topology.of(site, "roce")
     assert topology.leaves == {"tor01": ("roce01", "roce02"), "tor02": ("roce03", "roce04")}
-    assert topology.uplinks == {"tor01": 200, "tor02": 200}, (
-        "two links to spines, together as fast as its adapters"
-    )
+    assert topology.uplinks == {"tor01": 200, "tor02": 200}, "two links to spines, each as fast as an adapter"
 
 
 def test_link_rate_overrides_the_default() -> None:
