@@ -469,7 +469,7 @@ def test_arrays_are_made_before_a_machine_is_available(rig: Rig) -> None:
         ["delete_configuration", "erase_devices_metadata", "create_configuration"]
     ]
     verbs = [b["target"] for b in rig.ironic.provisioned]
-    assert verbs.index("clean") > verbs.index("inspect"), "a machine unlike the list isn't cleaned"
+    assert verbs.index("clean") > verbs.index("inspect"), "it is cleaned only after its inspection"
     disks = rig.ironic.findings[rig.ids[0]]["inventory"]["disks"]
     disks += [{"name": "/dev/md0", "size": 1}, {"name": "/dev/md1", "size": 2}]
     rig.ironic.asked.clear()

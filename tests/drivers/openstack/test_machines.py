@@ -172,7 +172,7 @@ def test_next_pods_machine_is_not_touched_by_the_first_pod(rig: Rig) -> None:
     assert rig.give_back(first) is None
     assert rig.see(second, OTHER).status is Status.SETTLED
     rig.use()
-    assert rig.see(first).there, "it is in use, so the first pod has given it back"
+    assert rig.see(first).there, "it is there, being in use, but the first pod doesn't look any more"
 
 
 def test_mark_written_by_the_tenant_is_corrected_and_proves_nothing(rig: Rig) -> None:

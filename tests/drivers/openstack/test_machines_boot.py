@@ -208,7 +208,7 @@ def test_tenant_logs_in_to_the_rescue_system_with_the_shown_password(
             )
         assert login(ironic, tmp_path, password, "head -c 22 /dev/vda").stdout.encode() == SECRET
         assert login(ironic, tmp_path, f"{password}x", "true").returncode == 255
-        assert door.run(ADDRESS, "true").returncode == 255, "it has the server's own host key"
+        assert door.run(ADDRESS, "true").returncode == 255, "the server's key doesn't open the rescue system"
         assert facts.act(PROJECT, server, Action.UNRESCUE, unfenced) is None
         ironic.await_state("active")
         assert door.awaited(ADDRESS, "hostname", PATIENCE) == "train-bm01"

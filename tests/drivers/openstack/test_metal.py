@@ -59,7 +59,7 @@ def test_machine_is_assigned_connected_deployed_and_torn_down(rig: Rig) -> None:
     assert (seen.status, seen.differences, seen.facts["status"]) == (Status.SETTLED, (), "ACTIVE")
     assert rig.delete(server) is None
     assert rig.see(server).status is Status.PENDING
-    assert rig.delete(server) is None, "a second deletion changes nothing"
+    assert rig.delete(server) is None, "a second deletion is no error"
     rig.ironic.torn_down(NODE)
     proof = rig.see(server)
     assert proof.status is Status.ABSENT

@@ -148,7 +148,7 @@ def test_console_stuck_on_delays_no_teardown_but_keeps_the_machine(rig: Rig) -> 
     assert isinstance(error, TemporaryError) and error.alarming and "disabling the console" in str(error)
     assert rig.node["extra"] != {}
     rig.ironic.stuck = False
-    assert rig.give_back() is not None, "after the recorded failure it asks again"
+    assert rig.give_back() is not None, "the recorded failure is reported while it asks again"
     assert rig.give_back() is None and rig.node["extra"] == {}
 
 
