@@ -1,4 +1,4 @@
-"""A fake Ironic API with one machine, which is taken and given back; Nova or another user deploys it."""
+"""A fake Ironic API with one machine, which is claimed and freed; Nova or another user deploys it."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ class Rig:
     def node(self) -> dict[str, object]:
         return self.ironic.nodes[NODE]
 
-    def take(self, scope: Scope = SCOPE) -> str:
+    def claim(self, scope: Scope = SCOPE) -> str:
         outcome = self.driver.create(scope, [MACHINE], {})[MACHINE.key]
         if outcome.error is not None:
             raise outcome.error
         assert outcome.id is not None
         return outcome.id
 
-    def see(self, taken: str, scope: Scope = SCOPE) -> Observed:
-        return self.driver.find(scope, [MACHINE], {MACHINE.key: taken} if taken else {})[MACHINE.key]
+    def see(self, claimed: str, scope: Scope = SCOPE) -> Observed:
+        return self.driver.find(scope, [MACHINE], {MACHINE.key: claimed} if claimed else {})[MACHINE.key]
 
-    def give_back(self, taken: str, scope: Scope = SCOPE) -> WeftError | None:
-        return self.driver.delete(scope, [MACHINE], {MACHINE.key: taken})[MACHINE.key].error
+    def free(self, claimed: str, scope: Scope = SCOPE) -> WeftError | None:
+        return self.driver.delete(scope, [MACHINE], {MACHINE.key: claimed})[MACHINE.key].error
 
     def see_mark(self) -> bool:
         return bool(self.node["extra"])
@@ -87,7 +87,7 @@ def rig(house: Rig) -> Rig:
 
 
 class Remembered(NoCleanings):
-    """The cleaning by which the machine was taken, as in weft's database (`weft.engine.nodes.cleanings`)."""
+    """The cleaning by which the machine was claimed, as in weft's database (`weft.engine.nodes.cleanings`)."""
 
     def __init__(self) -> None:
         self.last: LastClaim | None = None

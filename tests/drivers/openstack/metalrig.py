@@ -57,7 +57,7 @@ class Rig:
     def node(self) -> dict[str, Any]:
         return self.ironic.nodes[NODE]
 
-    def take(self, scope: Scope = SCOPE) -> None:
+    def claim(self, scope: Scope = SCOPE) -> None:
         outcome = self.driver.create(scope, [MACHINE], {})[MACHINE.key]
         assert outcome.error is None, outcome.error
 
@@ -75,11 +75,11 @@ class Rig:
         ids = {**IDS, SERVER.key: server} if server else IDS
         return self.driver.delete(scope, [SERVER], ids)[SERVER.key].error
 
-    def give_back(self) -> WeftError | None:
+    def free(self) -> WeftError | None:
         return self.driver.delete(SCOPE, [MACHINE], {})[MACHINE.key].error
 
     def running(self) -> str:
-        self.take()
+        self.claim()
         made = self.create()
         assert made.id is not None, made.error
         self.ironic.deployed(NODE)

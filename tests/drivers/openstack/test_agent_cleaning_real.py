@@ -123,7 +123,7 @@ class Rig:
         return [str(event["event_type"]) for event in events]
 
     def refusal(self, driver: OpenStackDriver) -> str:
-        """The error with which the machine isn't taken."""
+        """The error with which the machine isn't claimed."""
         outcome = driver.create(SCOPE, [self.machine], {})[self.machine.key]
         assert outcome.error is not None, outcome.id
         return str(outcome.error)
@@ -148,7 +148,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
             each.close()
 
 
-def test_machine_cleaned_by_the_agent_is_taken_and_given_back(rig: Rig) -> None:
+def test_machine_cleaned_by_the_agent_is_claimed_and_freed(rig: Rig) -> None:
     """Ironic's history has only the end of the cleaning."""
     rig.provide()
     rig.clean(ERASE, VERIFY)
@@ -220,8 +220,8 @@ def test_steps_of_an_aborted_cleaning_do_not_count_for_the_next_one(rig: Rig) ->
 
 @pytest.mark.nightly(reason="by day on a fake Ironic; cleaning by the real one has other steps")
 def test_arrays_are_created_manually_and_by_each_cleaning(rig: Rig) -> None:
-    """As by `weft site enroll`, and in a cloud that deletes them first. A machine with other arrays is neither taken
-    nor given back.
+    """As by `weft site enroll`, and in a cloud that deletes them first. A machine with other arrays is neither
+    claimed nor freed.
     """
     rig.ironic.ask("PATCH", f"nodes/{rig.ironic.node}", [{"op": "add", "path": "/extra", "value": {}}])
     if not rig.is_in("manageable"):

@@ -53,7 +53,7 @@ def test_cleaning_by_the_agent_has_the_steps_that_weft_saw() -> None:
 def test_raid_members_count_as_unerased_unless_the_array_was_deleted(
     raid: str, steps: tuple[str, ...], whole: bool
 ) -> None:
-    """A tenant with root can build arrays of its disks. A site that demands the step takes no machine without it."""
+    """A tenant with root can build arrays of its disks. A site that demands the step claims no machine without it."""
     node, watched = {**NODE, "raid_interface": raid}, replace(WATCHED, plan=steps)
     found = last_cleaning(AGENTS, node, watched)
     assert isinstance(found, Cleaning) and (MEMBERS in found.text()) is not whole

@@ -1,4 +1,4 @@
-"""Machines in Ironic: taken when free, given back when clean, even if others write their marks."""
+"""Machines in Ironic: claimed when free, freed when clean, even if others write their marks."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from weft.model.errors import NotYetError, TemporaryError, UnknownError
 from weft.model.resources import Status
 
 
-def test_machine_is_taken_used_cleaned_and_given_back_with_its_record(rig: Rig) -> None:
-    taken = rig.take()
-    assert rig.see(taken).status is Status.SETTLED
+def test_machine_is_claimed_used_cleaned_and_freed_with_its_record(rig: Rig) -> None:
+    claimed = rig.claim()
+    assert rig.see(claimed).status is Status.SETTLED
     rig.use()
-    assert rig.see(taken).status is Status.SETTLED
-    assert isinstance(rig.give_back(taken), NotYetError)  # it still has its server
+    assert rig.see(claimed).status is Status.SETTLED
+    assert isinstance(rig.free(claimed), NotYetError)  # it still has its server
     rig.empty("cleaning")
-    assert rig.see(taken).status is Status.PENDING
-    assert isinstance(rig.give_back(taken), NotYetError)
+    assert rig.see(claimed).status is Status.PENDING
+    assert isinstance(rig.free(claimed), NotYetError)
     rig.empty()
     rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
-    assert rig.give_back(taken) is None
-    seen = rig.see(taken)
+    assert rig.free(claimed) is None
+    seen = rig.see(claimed)
     assert seen.status is Status.ABSENT
     assert "deploy.erase_devices, deploy.verify_erased; disks erased" in seen.reason
     assert "from 2026-11-22T21:30:00" in seen.reason and "conductor ironic1 is alive" in seen.reason
@@ -37,14 +37,14 @@ def test_machine_is_taken_used_cleaned_and_given_back_with_its_record(rig: Rig) 
 
 
 def test_taking_a_machine_is_idempotent_after_a_lost_answer(rig: Rig) -> None:
-    assert rig.take() == rig.take()
-    assert rig.see("").id == rig.take()  # without knowing the id
+    assert rig.claim() == rig.claim()
+    assert rig.see("").id == rig.claim()  # without knowing the id
 
 
-def test_machine_of_another_pod_is_not_taken(rig: Rig) -> None:
-    rig.take(OTHER)
+def test_machine_of_another_pod_is_not_claimed(rig: Rig) -> None:
+    rig.claim(OTHER)
     with pytest.raises(TemporaryError, match="carries the mark"):
-        rig.take()
+        rig.claim()
     assert rig.see("").status is Status.ABSENT
 
 
@@ -59,10 +59,10 @@ def test_machine_of_another_pod_is_not_taken(rig: Rig) -> None:
         ({"power_state": None}, "power state is unknown"),
     ],
 )
-def test_machine_that_is_not_free_is_not_taken(rig: Rig, change: dict[str, object], why: str) -> None:
+def test_machine_that_is_not_free_is_not_claimed(rig: Rig, change: dict[str, object], why: str) -> None:
     rig.node.update(change)
     with pytest.raises(TemporaryError, match=why):
-        rig.take()
+        rig.claim()
     assert rig.node["extra"] == {}
     assert why.split()[-1] in rig.facts.hosts()[NODE]
 
@@ -74,13 +74,13 @@ def test_ironic_lock_is_not_reported_as_an_error(rig: Rig, lasting: bool) -> Non
     rig.node["reservation"] = "ironic1" if lasting else None
     rig.ironic.lies = [] if lasting else [(f"PATCH /baremetal/v1/nodes/{NODE}", locked)]
     with pytest.raises(NotYetError):
-        rig.take()
+        rig.claim()
     rig.node["reservation"], rig.ironic.lies = None, []
-    taken = rig.take()
+    claimed = rig.claim()
     rig.node["reservation"] = "ironic1"
-    assert isinstance(rig.give_back(taken), NotYetError)
+    assert isinstance(rig.free(claimed), NotYetError)
     rig.node["reservation"] = None
-    assert rig.give_back(taken) is None and rig.node["extra"] == {}
+    assert rig.free(claimed) is None and rig.node["extra"] == {}
 
 
 @pytest.mark.parametrize(
@@ -94,10 +94,10 @@ def test_ironic_lock_is_not_reported_as_an_error(rig: Rig, lasting: bool) -> Non
     ],
 )
 def test_ironic_states_map_to_statuses(rig: Rig, change: dict[str, object], status: Status) -> None:
-    taken = rig.take()
+    claimed = rig.claim()
     rig.node.update(change)
-    assert rig.see(taken).status is status
-    assert rig.give_back(taken) is not None
+    assert rig.see(claimed).status is status
+    assert rig.free(claimed) is not None
 
 
 @pytest.mark.parametrize(
@@ -114,34 +114,34 @@ def test_temporary_hindrance_is_waited_for_with_an_alarm(
     before = dict(rig.node)
     rig.node.update(change)
     with pytest.raises(TemporaryError, match=why) as caught:
-        rig.take()
+        rig.claim()
     assert caught.value.alarming
     rig.node.update(before)
-    taken = rig.take()
+    claimed = rig.claim()
     rig.use()
     used = dict(rig.node)
     rig.node.update(change)
-    seen = rig.see(taken)
+    seen = rig.see(claimed)
     assert (seen.status, seen.differences) == (Status.PENDING, ()) and why in seen.reason
     rig.node.update(used)
-    assert rig.see(taken).status is Status.SETTLED
+    assert rig.see(claimed).status is Status.SETTLED
     rig.node.update(change)
     rig.empty()
     rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
-    error = rig.give_back(taken)
+    error = rig.free(claimed)
     assert isinstance(error, TemporaryError) and error.alarming and why in str(error)
     rig.node.update(before, extra=rig.node["extra"], provision_updated_at="2026-11-22T21:30:00+00:00")
-    assert rig.give_back(taken) is None
+    assert rig.free(claimed) is None
 
 
 def test_machine_with_another_sites_mark_is_not_offered(rig: Rig) -> None:
-    rig.take()
+    rig.claim()
     assert rig.facts.hosts()[NODE] == "up", "a machine of this site's pod stays listed"
     rig.node.update(extra={"weft": replace(SCOPE, site="elsewhere").mark(MACHINE.key).text()})
     assert rig.facts.hosts()[NODE] == "marked as site elsewhere's"
 
 
-def test_worker_that_lost_its_pod_while_reading_takes_nothing(rig: Rig) -> None:
+def test_worker_that_lost_its_pod_while_reading_claims_nothing(rig: Rig) -> None:
     lost: list[bool] = []
 
     def fence() -> None:
@@ -150,50 +150,50 @@ def test_worker_that_lost_its_pod_while_reading_takes_nothing(rig: Rig) -> None:
 
     rig.ironic.asides = [(f"GET /baremetal/v1/nodes/{NODE}/history", lambda: lost.append(True))]
     with pytest.raises(RuntimeError, match="another worker"):
-        rig.take(replace(SCOPE, fence=fence))
+        rig.claim(replace(SCOPE, fence=fence))
     assert rig.node["extra"] == {}
 
 
 def test_late_worker_leaves_the_next_pods_mark(rig: Rig) -> None:
-    """While it reads, another worker gives the machine back and the next pod takes it."""
-    taken = rig.take()
+    """While it reads, another worker frees the machine and the next pod claims it."""
+    claimed = rig.claim()
     theirs = {"weft": OTHER.mark(MACHINE.key).text()}
     rig.ironic.asides = [(f"GET /baremetal/v1/nodes/{NODE}/history", lambda: rig.node.update(extra=theirs))]
-    error = rig.give_back(taken)
+    error = rig.free(claimed)
     assert isinstance(error, TemporaryError) and "changed meanwhile" in str(error)
     assert rig.node["extra"] == theirs
 
 
 def test_next_pods_machine_is_not_touched_by_the_first_pod(rig: Rig) -> None:
-    first = rig.take()
-    assert rig.give_back(first) is None
-    second = rig.take(OTHER)
+    first = rig.claim()
+    assert rig.free(first) is None
+    second = rig.claim(OTHER)
     assert rig.see(first).status is Status.ABSENT
-    assert rig.give_back(first) is None
+    assert rig.free(first) is None
     assert rig.see(second, OTHER).status is Status.SETTLED
     rig.use()
-    assert rig.see(first).there, "it is there, being in use, but the first pod doesn't look any more"
+    assert rig.see(first).there, "a machine in use is there, but the first pod doesn't look any more"
 
 
 def test_mark_written_by_the_tenant_is_corrected_and_proves_nothing(rig: Rig) -> None:
     """A lessee's members may write `extra`; by its id the machine is the pod's until it is free and clean."""
-    taken = rig.take()
+    claimed = rig.claim()
     rig.use()
     theirs = {"weft": OTHER.mark(MACHINE.key).text()}
     rig.node.update(extra=theirs)
-    seen = rig.see(taken)
+    seen = rig.see(claimed)
     assert seen.there and [d.field for d in seen.differences] == ["mark"]
-    assert rig.driver.update(SCOPE, [MACHINE], {MACHINE.key: taken})[MACHINE.key].error is None
+    assert rig.driver.update(SCOPE, [MACHINE], {MACHINE.key: claimed})[MACHINE.key].error is None
     assert rig.node["extra"] == {"weft": SCOPE.mark(MACHINE.key).text()}
     rig.node.update(extra=theirs)
     for state in ("active", "deleting", "cleaning", "clean failed", "available"):
         rig.empty(state)
-        assert rig.see(taken).there, state
+        assert rig.see(claimed).there, state
         if state != "active":
-            assert rig.give_back(taken) is not None, state
+            assert rig.free(claimed) is not None, state
     rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
-    assert rig.give_back(taken) is None
-    seen = rig.see(taken)
+    assert rig.free(claimed) is None
+    seen = rig.see(claimed)
     assert seen.status is Status.ABSENT
     assert "with another mark; cleaned from 2026-11-22T21:30:00" in seen.reason
     assert rig.node["extra"] == theirs, "it may belong to the next pod by now"
@@ -208,8 +208,8 @@ def test_mark_written_during_the_proof_of_absence_is_detected(rig: Rig) -> None:
     assert rig.see("").there
 
 
-def test_audit_finds_marked_machines_and_gives_back_only_clean_ones(rig: Rig) -> None:
-    rig.take()
+def test_audit_finds_marked_machines_and_frees_only_clean_ones(rig: Rig) -> None:
+    rig.claim()
     (found,) = rig.driver.marked("lab", [])
     assert found.owner == SCOPE.owner and found.id.startswith(NODE)
     rig.use()
@@ -220,16 +220,16 @@ def test_audit_finds_marked_machines_and_gives_back_only_clean_ones(rig: Rig) ->
     assert rig.driver.marked("lab", []) == []
 
 
-def test_machine_in_rescue_is_neither_broken_nor_given_back(rig: Rig) -> None:
+def test_machine_in_rescue_is_neither_broken_nor_freed(rig: Rig) -> None:
     """Its tenant started the rescue and ends it, so no operator must act."""
-    taken = rig.take()
+    claimed = rig.claim()
     rig.use()
     rig.node.update(provision_state="rescue")
-    seen = rig.see(taken)
+    seen = rig.see(claimed)
     assert (seen.status, seen.reason) == (Status.PENDING, "rescue")
-    assert isinstance(rig.give_back(taken), NotYetError)
+    assert isinstance(rig.free(claimed), NotYetError)
     rig.node.update(provision_state="rescue failed", last_error="no agent")
-    assert rig.see(taken).status is Status.BROKEN
+    assert rig.see(claimed).status is Status.BROKEN
 
 
 THEIRS = "77777777777777777777777777777777"
@@ -244,30 +244,30 @@ def test_machine_others_may_act_on_is_not_free(rig: Rig, field: str, said: str) 
     """
     rig.node[field] = THEIRS
     with pytest.raises(TemporaryError, match=said) as refused:
-        rig.take()
+        rig.claim()
     assert refused.value.alarming and said in rig.facts.hosts()[NODE]
     assert said in rig.facts.seen_machines()[NODE].others
     rig.node[field] = PROJECT  # weft's own project in this cloud
     assert rig.facts.seen_machines()[NODE].others == ""
-    taken = rig.take()
+    claimed = rig.claim()
     rig.node[field] = THEIRS
-    error = rig.give_back(taken)
+    error = rig.free(claimed)
     assert error is not None and said in str(error) and rig.see_mark()
     rig.node[field] = None
-    assert rig.give_back(taken) is None
+    assert rig.free(claimed) is None
 
 
 def test_pod_reports_that_others_may_act_on_its_machine(rig: Rig) -> None:
     """Its tenant may be the lessee, as Ironic makes it by default while it has the machine, but not the owner."""
     scope = replace(SCOPE, project_id=THEIRS)
-    taken = rig.take(scope)
+    claimed = rig.claim(scope)
     rig.use()
     rig.node["lessee"] = THEIRS
-    assert rig.see(taken, scope).status is Status.SETTLED
+    assert rig.see(claimed, scope).status is Status.SETTLED
     assert "leased" in rig.facts.seen_machines()[NODE].others, "the audit still reports it"
     for node in ({"lessee": "8" * 32, "owner": None}, {"lessee": None, "owner": THEIRS}):
         rig.node.update(node)
-        seen = rig.see(taken, scope)
+        seen = rig.see(claimed, scope)
         assert seen.status is Status.PENDING and "whichever pod has it" in seen.reason
     assert rig.see_mark()
 
@@ -276,5 +276,5 @@ def test_operators_projects_may_own_machines(rig: Rig, tmp_path: Path) -> None:
     """A machine belongs to the project whose administrator enrolled it, so the site lists only operators' projects."""
     rig.node["owner"] = THEIRS
     with strictly(rig, tmp_path, Demands(owners=frozenset({THEIRS}))) as listed:
-        taken = listed.take()
-        assert listed.see(taken).status is Status.SETTLED and listed.give_back(taken) is None
+        claimed = listed.claim()
+        assert listed.see(claimed).status is Status.SETTLED and listed.free(claimed) is None

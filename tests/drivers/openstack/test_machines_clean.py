@@ -1,4 +1,4 @@
-"""Machines are given back only with the record of a cleaning, and with the site's firmware."""
+"""Machines are freed only with the record of a cleaning, and with the site's firmware."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from weft.drivers.openstack.cleaning import Demands
 from weft.model.errors import NotYetError, TemporaryError, WeftError
 
 
-def test_machine_without_a_record_of_a_cleaning_is_not_taken(rig: Rig) -> None:
+def test_machine_without_a_record_of_a_cleaning_is_not_claimed(rig: Rig) -> None:
     rig.ironic.history[NODE] = []
     with pytest.raises(TemporaryError, match="no record of a cleaning"):
-        rig.take()
+        rig.claim()
 
 
 UNCLEAN = {
@@ -52,34 +52,34 @@ UNCLEAN = {
 def test_machine_without_a_whole_cleaning_since_its_use_is_kept(
     rig: Rig, since: list[dict[str, object]]
 ) -> None:
-    taken = rig.take()
+    claimed = rig.claim()
     rig.use()
     rig.empty()
     rig.ironic.history[NODE] += since
-    error = rig.give_back(taken)
+    error = rig.free(claimed)
     assert isinstance(error, TemporaryError) and not isinstance(error, NotYetError)
-    assert rig.see(taken).there
+    assert rig.see(claimed).there
     del rig.node["extra"]
-    assert rig.see(taken).there, "removing its mark by hand doesn't make it clean"
+    assert rig.see(claimed).there, "removing its mark by hand doesn't make it clean"
 
 
 def test_cleaning_from_before_the_pod_does_not_count_even_without_recorded_steps(rig: Rig) -> None:
     """`record_step_flows_in_history` was switched off, so later use and cleaning leave no record."""
-    taken = rig.take()
+    claimed = rig.claim()
     rig.node.update(provision_state="active", instance_uuid="srv-1", power_state="power on")
     rig.empty()
     rig.node.update(provision_updated_at="2026-11-22T21:30:00+00:00")
-    error = rig.give_back(taken)
+    error = rig.free(claimed)
     assert isinstance(error, TemporaryError) and "record_step_flows_in_history" in str(error)
-    assert rig.see(taken).there
+    assert rig.see(claimed).there
     with pytest.raises(TemporaryError, match="carries the mark"):
-        rig.take(OTHER)
+        rig.claim(OTHER)
     del rig.node["extra"]
-    assert rig.see(taken).there
+    assert rig.see(claimed).there
     with pytest.raises(TemporaryError, match="isn't recorded"):
-        rig.take(OTHER)
+        rig.claim(OTHER)
     rig.ironic.clean(NODE, "2026-11-22T22:00:00+00:00")
-    assert rig.give_back(taken) is None
+    assert rig.free(claimed) is None
 
 
 def test_ironic_restored_from_a_backup_proves_nothing_about_later_use(rig: Rig, tmp_path: Path) -> None:
@@ -87,36 +87,36 @@ def test_ironic_restored_from_a_backup_proves_nothing_about_later_use(rig: Rig, 
     memory = Remembered()
     with strictly(rig, tmp_path, Demands(), memory) as one:
         backup = copy.deepcopy((one.node, one.ironic.history[NODE]))
-        taken = one.take()
+        claimed = one.claim()
         memory.use()
         one.use()
         one.ironic.nodes[NODE], one.ironic.history[NODE] = copy.deepcopy(backup)
-        error = one.give_back(taken)
+        error = one.free(claimed)
         assert isinstance(error, TemporaryError) and error.alarming and "database was set back" in str(error)
-        assert one.see(taken).there
+        assert one.see(claimed).there
         with pytest.raises(TemporaryError, match="was used since: its database was set back"):
-            one.take(OTHER)
+            one.claim(OTHER)
         one.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
-        assert one.give_back(taken) is None
-        one.give_back(one.take(OTHER))
+        assert one.free(claimed) is None
+        one.free(one.claim(OTHER))
         one.ironic.nodes[NODE], one.ironic.history[NODE] = copy.deepcopy(backup)
         with pytest.raises(
             TemporaryError, match="was cleaned at 2026-11-22T21:30:00Z, too, and may have been used"
         ):
-            one.take()
+            one.claim()
 
 
-def test_taken_but_unused_machine_is_still_clean(rig: Rig, tmp_path: Path) -> None:
+def test_claimed_but_unused_machine_is_still_clean(rig: Rig, tmp_path: Path) -> None:
     with strictly(rig, tmp_path, Demands(), Remembered()) as one:
         for scope in (SCOPE, OTHER, SCOPE):
-            assert one.give_back(one.take(scope), scope) is None
+            assert one.free(one.claim(scope), scope) is None
 
 
 def test_cleaning_without_a_demanded_step_does_not_count(rig: Rig, tmp_path: Path) -> None:
     """Metadata was erased and the disks weren't, or the BIOS wasn't reset: it is kept until a cleaning did all
     steps.
     """
-    taken = rig.take()
+    claimed = rig.claim()
     rig.use()
     rig.empty()
     rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
@@ -128,41 +128,41 @@ def test_cleaning_without_a_demanded_step_does_not_count(rig: Rig, tmp_path: Pat
         sessions = Sessions("weft", [tmp_path / "clouds.yaml"], cleaning=demanded)
         driver = OpenStackDriver("lab", sessions, machines=True)
         strict = Rig(ironic, driver, OpenStackFacts(sessions, machines=[NODE], site="lab"))
-        error = strict.give_back(taken)
+        error = strict.free(claimed)
         assert isinstance(error, TemporaryError) and error.alarming
         assert "lacked bios.factory_reset, which the site demands" in str(error)
-        assert strict.see(taken).there
+        assert strict.see(claimed).there
         whole = [*STEPS, {"interface": "bios", "step": "factory_reset", "priority": 1}]
         ironic.history[NODE] += cleaned("2026-11-22T22:00:00+00:00", whole)
         strict.node.update(provision_updated_at="2026-11-22T22:00:01+00:00")
-        assert strict.give_back(taken) is None
-        assert "bios.factory_reset" in strict.see(taken).reason
+        assert strict.free(claimed) is None
+        assert "bios.factory_reset" in strict.see(claimed).reason
         ironic.history[NODE] += cleaned("2026-11-22T23:00:00+00:00")
         with pytest.raises(TemporaryError, match="lacked bios"):
-            strict.take(OTHER)
+            strict.claim(OTHER)
         driver.close()
         sessions.close()
 
 
-def test_machine_without_its_target_arrays_is_neither_taken_nor_given_back(
+def test_machine_without_its_target_arrays_is_neither_claimed_nor_freed(
     rig: Rig,
 ) -> None:
     """A cleaning deleted them and didn't create them again. Arrays of a RAID controller aren't checked here."""
     array = {"raid_level": "1", "size_gb": 200, "controller": "software"}
-    taken = rig.take()
+    claimed = rig.claim()
     rig.use()
     rig.empty()
     rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
     rig.node.update(raid_interface="agent", target_raid_config={"logical_disks": [array]}, raid_config={})
-    error = rig.give_back(taken)
+    error = rig.free(claimed)
     assert isinstance(error, TemporaryError) and "it has 0 arrays, and should have 1" in str(error)
     rig.node.update(raid_config={"logical_disks": [{**array, "volume_name": "md0"}], "last_updated": "now"})
-    assert rig.give_back(taken) is None
+    assert rig.free(claimed) is None
     rig.node.update(raid_config={"logical_disks": [{**array, "raid_level": "0"}]})
     with pytest.raises(TemporaryError, match="array 0 has raid_level 0, it should be 1"):
-        rig.take()
+        rig.claim()
     rig.node.update(raid_interface="redfish")
-    assert rig.take()
+    assert rig.claim()
 
 
 LISTED = Demands(
@@ -194,23 +194,23 @@ def test_machine_with_disallowed_firmware_is_kept(
     rig: Rig, tmp_path: Path, hardware: dict[str, list[dict[str, object]]], why: str
 ) -> None:
     """A tenant with root can flash it, and erasing disks doesn't help."""
-    taken = rig.take()
+    claimed = rig.claim()
     rig.use()
     rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
     rig.empty()
     with strictly(rig, tmp_path, LISTED) as strict:
         strict.ironic.hardware = {"firmware": FIRMWARE, "bios": BIOS} | hardware
-        error = strict.give_back(taken)
+        error = strict.free(claimed)
         assert isinstance(error, TemporaryError) and error.alarming and re.search(why, str(error)), error
-        assert strict.see(taken).there
+        assert strict.see(claimed).there
         strict.ironic.hardware = {"firmware": FIRMWARE, "bios": BIOS}
-        assert strict.give_back(taken) is None
-        said = strict.see(taken).reason
+        assert strict.free(claimed) is None
+        said = strict.see(claimed).reason
         listed = "firmware of bios, bmc and 1 BIOS settings as the site lists them, as Ironic last read them"
         assert listed in said
         strict.ironic.hardware |= hardware
         with pytest.raises(TemporaryError, match="as the site demands"):
-            strict.take(OTHER)
+            strict.claim(OTHER)
 
 
 @pytest.mark.parametrize(
@@ -223,13 +223,13 @@ def test_machine_with_disallowed_firmware_is_kept(
     ],
 )
 def test_unreadable_firmware_keeps_the_machine(rig: Rig, tmp_path: Path, lie: Reply) -> None:
-    taken = rig.take()
+    claimed = rig.claim()
     rig.use()
     rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
     rig.empty()
     with strictly(rig, tmp_path, LISTED) as strict:
         strict.ironic.lies = [(f"GET /baremetal/v1/nodes/{NODE}/firmware", lie)]
-        assert isinstance(strict.give_back(taken), WeftError) and strict.see_mark()
+        assert isinstance(strict.free(claimed), WeftError) and strict.see_mark()
 
 
 NIC = {"component": "nic:NIC.Slot.1", "initial_version": "28.39.1002"}
@@ -250,36 +250,36 @@ def test_unlisted_firmware_must_equal_that_of_the_enrolment(
     rig: Rig, tmp_path: Path, now: str | None, flashed: str | None, why: str
 ) -> None:
     """A listed component may have any of its listed versions."""
-    taken = rig.take()
+    claimed = rig.claim()
     rig.use()
     rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
     rig.empty()
     with strictly(rig, tmp_path, replace(LISTED, unchanged=True)) as strict:
         changed = {**NIC, "current_version": now, "last_version_flashed": flashed}
         strict.ironic.hardware = {"firmware": [*FIRMWARE, changed], "bios": BIOS}
-        error = strict.give_back(taken)
+        error = strict.free(claimed)
         assert (why in str(error) and error is not None) if why else error is None
         if not why:
-            assert "all other firmware as at the enrolment" in strict.see(taken).reason
+            assert "all other firmware as at the enrolment" in strict.see(claimed).reason
 
 
 def test_unread_firmware_does_not_count_as_unchanged(rig: Rig, tmp_path: Path) -> None:
     """A node with `no-firmware`, or a BMC without a firmware inventory."""
-    taken = rig.take()
+    claimed = rig.claim()
     rig.use()
     rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
     rig.empty()
     with strictly(rig, tmp_path, Demands(unchanged=True)) as strict:
         strict.ironic.hardware = {"firmware": []}
-        assert "Ironic has read no firmware of it" in str(strict.give_back(taken)) and strict.see_mark()
+        assert "Ironic has read no firmware of it" in str(strict.free(claimed)) and strict.see_mark()
 
 
 @pytest.mark.parametrize("changed", [None, "", "yesterday", 7])
 def test_state_without_a_change_time_proves_no_cleaning(rig: Rig, changed: object) -> None:
-    taken = rig.take()
+    claimed = rig.claim()
     rig.node.update(provision_updated_at=changed)
-    assert "can't be compared" in str(rig.give_back(taken))
-    assert rig.see(taken).there
+    assert "can't be compared" in str(rig.free(claimed))
+    assert rig.see(claimed).there
 
 
 def test_cleaning_steps_are_watched_while_it_runs(rig: Rig) -> None:

@@ -16,27 +16,27 @@ from weft.ports.occupants import SeenMachine
 
 
 def test_machine_deleted_by_hand_is_never_clean(rig: Rig) -> None:
-    taken = rig.take()
+    claimed = rig.claim()
     rig.use()
     rig.ironic.nodes.clear()
-    seen = rig.see(taken)
+    seen = rig.see(claimed)
     assert seen.status is Status.BROKEN and "doesn't know" in seen.reason
-    assert rig.give_back(taken) is not None
+    assert rig.free(claimed) is not None
     assert rig.facts.hosts()[NODE] == "not in Ironic"
 
 
 def test_without_a_live_conductor_nothing_is_absent(rig: Rig) -> None:
     """The API then shows what the last conductor wrote."""
-    taken = rig.take()
-    assert rig.give_back(taken) is None
+    claimed = rig.claim()
+    assert rig.free(claimed) is None
     rig.ironic.conductors[0]["alive"] = False
     with pytest.raises(UnknownError, match="none that is alive"):
-        rig.see(taken)
+        rig.see(claimed)
 
 
 def test_pages_are_followed_to_the_last(rig: Rig) -> None:
     """The machine is on the second of three pages."""
-    rig.take()
+    rig.claim()
     mine = rig.ironic.nodes.pop(NODE)
     other = {**mine, "uuid": "00000000-0000-4000-8000-000000000001", "extra": {}}
     third = {**other, "uuid": "00000000-0000-4000-8000-000000000002"}
@@ -75,15 +75,15 @@ LIES = {
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
 @pytest.mark.parametrize("what", ["", "/history"])
 def test_malformed_answer_gives_no_machine_back(rig: Rig, lie: Reply, what: str) -> None:
-    taken = rig.take()
+    claimed = rig.claim()
     rig.ironic.lies = [(f"GET /baremetal/v1/nodes/{NODE}{what}", lie)]
     try:
-        error = rig.give_back(taken)
+        error = rig.free(claimed)
         assert error is not None
     except UnknownError:
         pass
     rig.ironic.lies = []
-    assert rig.see(taken).there
+    assert rig.see(claimed).there
 
 
 @pytest.mark.parametrize(
@@ -136,19 +136,19 @@ def test_unlisted_machine_is_read_individually(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("missing", ["instance_uuid", "maintenance", "console_enabled", "owner", "lessee"])
-def test_node_with_missing_fields_is_neither_given_back_nor_taken(rig: Rig, missing: str) -> None:
+def test_node_with_missing_fields_is_neither_freed_nor_claimed(rig: Rig, missing: str) -> None:
     """Without the field it would look as if there were no server, console or other owner."""
-    taken = rig.take()
+    claimed = rig.claim()
     part = {name: value for name, value in rig.node.items() if name != missing}
     rig.ironic.lies = [(f"GET /baremetal/v1/nodes/{NODE}", Reply(200, part))]
-    assert isinstance(rig.give_back(taken), UnknownError)
+    assert isinstance(rig.free(claimed), UnknownError)
     rig.ironic.lies = []
     assert rig.see_mark()
-    assert rig.give_back(taken) is None
+    assert rig.free(claimed) is None
     part |= {"extra": {}}
     rig.ironic.lies = [(f"GET /baremetal/v1/nodes/{NODE}", Reply(200, part))]
     with pytest.raises(UnknownError):
-        rig.take()
+        rig.claim()
     assert not rig.see_mark()
 
 
@@ -176,10 +176,10 @@ def test_malformed_node_is_unfit_without_affecting_others(rig: Rig, missing: str
 
 def test_conductor_of_another_group_does_not_count(rig: Rig) -> None:
     """It is alive, but what Ironic says of the machine is old."""
-    taken = rig.take()
-    assert rig.give_back(taken) is None
+    claimed = rig.claim()
+    assert rig.free(claimed) is None
     rig.node["conductor_group"] = "hall2"
     with pytest.raises(UnknownError, match="none that is alive in the node's conductor group hall2"):
-        rig.see(taken)
+        rig.see(claimed)
     rig.ironic.conductors.append({"hostname": "ironic2", "alive": True, "conductor_group": "hall2"})
-    assert "conductor ironic2 is alive" in rig.see(taken).reason
+    assert "conductor ironic2 is alive" in rig.see(claimed).reason

@@ -42,16 +42,16 @@ class Rig:
         (seen,) = Enroller(given, self.enrollment, again, dry, lambda line: None).run(PATIENCE).machines
         return seen
 
-    def take(self) -> str:
+    def claim(self) -> str:
         outcome = self.driver.create(SCOPE, [self.machine], {})[self.machine.key]
         assert outcome.id is not None, outcome.error
         return outcome.id
 
-    def see(self, taken: str) -> Observed:
-        return self.driver.find(SCOPE, [self.machine], {self.machine.key: taken})[self.machine.key]
+    def see(self, claimed: str) -> Observed:
+        return self.driver.find(SCOPE, [self.machine], {self.machine.key: claimed})[self.machine.key]
 
-    def give_back(self, taken: str) -> WeftError | None:
-        return self.driver.delete(SCOPE, [self.machine], {self.machine.key: taken})[self.machine.key].error
+    def free(self, claimed: str) -> WeftError | None:
+        return self.driver.delete(SCOPE, [self.machine], {self.machine.key: claimed})[self.machine.key].error
 
 
 @pytest.fixture(scope="module")
@@ -108,19 +108,19 @@ def test_machine_unlike_the_site_is_not_fully_enrolled(rig: Rig) -> None:
 
 
 @pytest.mark.usefixtures("enrolled")
-def test_machine_is_taken_used_cleaned_and_recorded(rig: Rig) -> None:
-    taken = rig.take()
-    assert rig.take() == taken
-    assert rig.see(taken).status is Status.SETTLED
+def test_machine_is_claimed_used_cleaned_and_recorded(rig: Rig) -> None:
+    claimed = rig.claim()
+    assert rig.claim() == claimed
+    assert rig.see(claimed).status is Status.SETTLED
     rig.ironic.deploy()
     assert {f.name for f in rig.ironic.disk.iterdir()} == {"image", "config-drive"}
-    seen = rig.see(taken)
+    seen = rig.see(claimed)
     assert (seen.status, seen.differences, seen.facts["provision_state"]) == (Status.SETTLED, (), "active")
-    assert isinstance(rig.give_back(taken), NotYetError)
+    assert isinstance(rig.free(claimed), NotYetError)
     rig.ironic.provision("deleted", "available")
     assert list(rig.ironic.disk.iterdir()) == []
-    assert rig.give_back(taken) is None
-    proof = rig.see(taken)
+    assert rig.free(claimed) is None
+    proof = rig.see(claimed)
     assert proof.status is Status.ABSENT
     assert "deploy.erase_devices, deploy.verify_erased; disks erased" in proof.reason
 
@@ -128,44 +128,44 @@ def test_machine_is_taken_used_cleaned_and_recorded(rig: Rig) -> None:
 @pytest.mark.usefixtures("enrolled")
 @pytest.mark.nightly(reason="a minute each; by day on a fake Ironic")
 def test_failed_cleaning_keeps_the_machine_until_one_succeeds(rig: Rig) -> None:
-    taken = rig.take()
+    claimed = rig.claim()
     rig.ironic.deploy()
     (rig.ironic.disk / "broken").touch()
     rig.ironic.provision("deleted", "clean failed")
-    seen = rig.see(taken)
+    seen = rig.see(claimed)
     assert seen.status is Status.BROKEN and "the disk can't be written" in seen.reason
-    error = rig.give_back(taken)
+    error = rig.free(claimed)
     assert isinstance(error, TemporaryError) and not isinstance(error, NotYetError)
     assert rig.facts.hosts()[rig.ironic.node] != "up"
     (rig.ironic.disk / "broken").unlink()
     rig.ironic.provision("manage", "manageable")
     rig.ironic.ask("DELETE", f"nodes/{rig.ironic.node}/maintenance")
-    assert rig.give_back(taken) is not None
+    assert rig.free(claimed) is not None
     rig.ironic.provision("provide", "available")
-    assert rig.give_back(taken) is None
-    assert rig.see(taken).status is Status.ABSENT
+    assert rig.free(claimed) is None
+    assert rig.see(claimed).status is Status.ABSENT
 
 
 @pytest.mark.usefixtures("enrolled")
 @pytest.mark.nightly(reason="a minute each; by day on a fake Ironic")
 def test_changed_bios_keeps_the_machine_until_it_is_restored(rig: Rig) -> None:
     """Ironic reads it from the BMC at the end of the cleaning, which changes no setting."""
-    taken = rig.take()
+    claimed = rig.claim()
     rig.ironic.deploy()
     rig.ironic.set_bios(SecureBootStatus="Disabled")
     rig.ironic.provision("deleted", "available")
-    error = rig.give_back(taken)
+    error = rig.free(claimed)
     assert isinstance(error, TemporaryError) and not isinstance(error, NotYetError) and error.alarming
     assert "BIOS setting SecureBootStatus is Disabled; the site has Enabled" in str(error)
-    assert rig.see(taken).there
+    assert rig.see(claimed).there
     rig.ironic.set_bios(SecureBootStatus="Enabled")
-    assert rig.give_back(taken) is not None, "it was not read again yet"
+    assert rig.free(claimed) is not None, "it was not read again yet"
     rig.ironic.provision("manage", "manageable")
     rig.ironic.provision("provide", "available")
-    refused = rig.stricter.delete(SCOPE, [rig.machine], {rig.machine.key: taken})[rig.machine.key].error
+    refused = rig.stricter.delete(SCOPE, [rig.machine], {rig.machine.key: claimed})[rig.machine.key].error
     assert "firmware of bios is 2.14.1; the site allows 2.15.0" in str(refused)
-    assert rig.give_back(taken) is None
-    proof = rig.see(taken).reason
+    assert rig.free(claimed) is None
+    proof = rig.see(claimed).reason
     assert "firmware of bios and 3 BIOS settings as the site lists them" in proof
 
 
@@ -173,7 +173,7 @@ def test_changed_bios_keeps_the_machine_until_it_is_restored(rig: Rig) -> None:
 @pytest.mark.nightly(reason="a minute each; by day on a fake Ironic")
 def test_skipped_cleaning_does_not_count_and_flashed_firmware_is_found(rig: Rig) -> None:
     """Ironic reads versions from the BMC at the end of each cleaning, and keeps those of the enrolment."""
-    taken = rig.take()
+    claimed = rig.claim()
     rig.ironic.ask(
         "PATCH",
         f"nodes/{rig.ironic.node}",
@@ -181,19 +181,19 @@ def test_skipped_cleaning_does_not_count_and_flashed_firmware_is_found(rig: Rig)
     )
     rig.ironic.deploy()
     rig.ironic.provision("deleted", "available")
-    error = rig.give_back(taken)
+    error = rig.free(claimed)
     assert isinstance(error, TemporaryError) and "not cleaned since" in str(error)
-    assert rig.see(taken).there
+    assert rig.see(claimed).there
     rig.ironic.ask(
         "PATCH", f"nodes/{rig.ironic.node}", [{"op": "replace", "path": "/automated_clean", "value": True}]
     )
     rig.ironic.flash()
     rig.ironic.provision("manage", "manageable")
     rig.ironic.provision("provide", "available")
-    assert "firmware of bios is 2.15.1; the site allows 2.14.1" in str(rig.give_back(taken))
-    refused = rig.jealous.delete(SCOPE, [rig.machine], {rig.machine.key: taken})[rig.machine.key].error
+    assert "firmware of bios is 2.15.1; the site allows 2.14.1" in str(rig.free(claimed))
+    refused = rig.jealous.delete(SCOPE, [rig.machine], {rig.machine.key: claimed})[rig.machine.key].error
     assert "firmware of bios is 2.15.1; it was 2.14.1 at the enrolment" in str(refused)
-    assert rig.see(taken).there
+    assert rig.see(claimed).there
 
 
 def test_machine_unknown_to_ironic_is_named(rig: Rig) -> None:

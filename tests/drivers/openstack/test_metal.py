@@ -25,7 +25,7 @@ OTHER = replace(SCOPE, owner=Owner.pod("99999999-1111-2222-3333-444444444444"))
 
 
 def test_machine_is_assigned_connected_deployed_and_torn_down(rig: Rig) -> None:
-    rig.take()
+    rig.claim()
     rig.ironic.asked.clear()
     server = rig.create().id
     assert server is not None and server == f"{rig.node['instance_uuid']}@{NODE}"
@@ -70,7 +70,7 @@ def test_machine_is_assigned_connected_deployed_and_torn_down(rig: Rig) -> None:
 @pytest.mark.parametrize("lost", ["before", "after"])
 def test_any_lost_answer_leaves_one_instance_deployed_once(rig: Rig, step: str, lost: str) -> None:
     """`before`: the request didn't arrive; `after`: it took effect. In both cases the loop asks again."""
-    rig.take()
+    rig.claim()
     pattern = STEPS[step]
     if lost == "before":
         rig.ironic.lies = [(pattern, Reply(502, "bad gateway", "text/html", own=False))]
@@ -95,7 +95,7 @@ def test_any_lost_answer_leaves_one_instance_deployed_once(rig: Rig, step: str, 
 
 
 def test_next_worker_completes_an_interrupted_deployment(rig: Rig) -> None:
-    rig.take()
+    rig.claim()
     rig.ironic.lies = [(STEPS["the first port"], Reply(500, "{}", own=False))]
     assert rig.create().error is not None
     rig.ironic.lies = []
@@ -106,7 +106,7 @@ def test_next_worker_completes_an_interrupted_deployment(rig: Rig) -> None:
 
 
 def test_undeployed_instance_is_removed(rig: Rig) -> None:
-    rig.take()
+    rig.claim()
     rig.ironic.lies = [(STEPS["the deployment"], Reply(500, "{}", own=False))]
     assert rig.create().error is not None
     rig.ironic.lies = []
@@ -119,7 +119,7 @@ def test_undeployed_instance_is_removed(rig: Rig) -> None:
 
 def test_quicker_competitor_keeps_the_machine(rig: Rig) -> None:
     """Another Nova takes the node between weft's look and its change, so Ironic answers 409."""
-    rig.take()
+    rig.claim()
     theirs = "77777777-0000-4000-8000-000000000000"
 
     def another() -> None:
@@ -153,7 +153,7 @@ def test_quicker_competitor_keeps_the_machine(rig: Rig) -> None:
 def test_machine_not_free_or_not_the_pods_gets_no_server(
     rig: Rig, change: dict[str, Any], kind: type[WeftError], why: str
 ) -> None:
-    rig.take()
+    rig.claim()
     rig.node.update(change)
     rig.ironic.asked.clear()
     error = rig.create().error
@@ -164,7 +164,7 @@ def test_machine_not_free_or_not_the_pods_gets_no_server(
 
 
 def test_ports_left_by_another_are_detached_before_it_is_deployed(rig: Rig) -> None:
-    rig.take()
+    rig.claim()
     rig.ironic.attached[NODE] = ["port-of-another"]
     assert rig.create().error is None
     assert rig.ironic.attached[NODE] == ["port-1", "port-2"]
@@ -174,7 +174,7 @@ def test_port_without_an_adapter_of_its_own_takes_no_rails(rig: Rig) -> None:
     """If management and rails are on one physical network, Ironic uses the first free port for a port without an
     adapter.
     """
-    rig.take()
+    rig.claim()
     rail, boot = rig.ironic.ports[1], {"uuid": "nic-boot", "node_uuid": NODE, "address": "02:00:00:00:b0:09"}
     rig.ironic.ports = [rail, boot]
     made = rig.create()
@@ -183,7 +183,7 @@ def test_port_without_an_adapter_of_its_own_takes_no_rails(rig: Rig) -> None:
 
 
 def test_failed_deployment_is_broken_with_ironics_reason_and_removable(rig: Rig) -> None:
-    rig.take()
+    rig.claim()
     server = rig.create().id
     assert server is not None
     rig.node.update(provision_state="deploy failed", last_error="Timeout reached while waiting for callback")
@@ -199,7 +199,7 @@ def test_failed_deployment_is_broken_with_ironics_reason_and_removable(rig: Rig)
 @pytest.mark.parametrize("state", ["wait call-back", "rescue wait", "service wait"])
 def test_server_whose_agent_never_boots_is_deleted(rig: Rig, state: str) -> None:
     """As after a rescue right before the lease's end: Ironic waits half an hour for the agent."""
-    rig.take()
+    rig.claim()
     server = rig.create().id
     rig.node.update(provision_state=state)
     assert rig.delete(server) is None
@@ -207,7 +207,7 @@ def test_server_whose_agent_never_boots_is_deleted(rig: Rig, state: str) -> None
 
 
 def test_ironic_lock_is_waited_for(rig: Rig) -> None:
-    rig.take()
+    rig.claim()
     rig.node["reservation"] = "ironic1"
     assert isinstance(rig.create().error, NotYetError)
     rig.node["reservation"] = None
@@ -217,7 +217,7 @@ def test_ironic_lock_is_waited_for(rig: Rig) -> None:
 @pytest.mark.parametrize("state", ["clean failed", "manageable", "error"])
 def test_machine_broken_before_its_deployment_is_an_alarm(rig: Rig, state: str) -> None:
     """Waiting doesn't help, a person must act."""
-    rig.take()
+    rig.claim()
     rig.ironic.asides = [(STEPS["the machine given"], lambda: rig.node.update(provision_state=state))]
     rig.ironic.lies = [(STEPS["the machine given"], Reply(409, {"error_message": "no"}))]
     error = rig.create().error
@@ -225,7 +225,7 @@ def test_machine_broken_before_its_deployment_is_an_alarm(rig: Rig, state: str) 
 
 
 def test_deletion_waits_while_ironic_works_on_the_node(rig: Rig) -> None:
-    rig.take()
+    rig.claim()
     server = rig.create().id
     assert isinstance(rig.delete(server), NotYetError)
     rig.ironic.deployed(NODE)
@@ -239,7 +239,7 @@ def test_late_worker_leaves_the_next_pods_instance(rig: Rig, attached: list[str]
     """It is delayed while it reads the attached ports, or after the first port; the machine is given to the next
     pod.
     """
-    rig.take()
+    rig.claim()
     rig.ironic.lies = [(STEPS["the deployment"], Reply(500, "{}", own=False))]
     assert rig.create().error is not None
     rig.ironic.lies, rig.ironic.attached[NODE] = [], list(attached)
@@ -337,7 +337,7 @@ def test_machines_port_is_freed_before_it_is_deleted(rig: Rig) -> None:
 
 def test_tenant_sees_a_machines_request_and_state(rig: Rig) -> None:
     """As for a server through Nova: which server, and what Ironic is doing with it."""
-    rig.take()
+    rig.claim()
     rig.ironic.lies = [(STEPS["the machine given"], Reply(503, {"error_message": "down"}))]
     error = rig.create().error
     assert isinstance(error, TemporaryError)

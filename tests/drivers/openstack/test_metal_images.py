@@ -44,7 +44,7 @@ def test_image_properties_select_the_deployment(
         {"id": f"image-{'-'.join(image)}", "name": "special", "status": "active", **image}
     ]
     rig.ironic.readers = {KERNEL: {PROJECT}}
-    rig.take()
+    rig.claim()
     rig.node.update(node)
     spec = SERVER.spec.model_copy(update={"image": "special"})
     rig.forget_images()
@@ -132,7 +132,7 @@ def with_image(rig: Rig, interface: str, image: dict[str, str]) -> dict[str, Any
     """Give the pod's machine this deploy interface and an image these properties; the image."""
     row = {"id": OWN, "name": "tiny", "status": "active", **image}
     rig.ironic.things["images"], rig.ironic.readers = [row], {KERNEL: {PROJECT}}
-    rig.take()
+    rig.claim()
     rig.forget_images()
     rig.node.update(deploy_interface=interface, properties={"local_gb": "1000"})
     return row
@@ -141,7 +141,7 @@ def with_image(rig: Rig, interface: str, image: dict[str, str]) -> dict[str, Any
 def test_partition_image_for_an_unknown_disk_is_refused(rig: Rig) -> None:
     rig.ironic.things["images"] = [{"id": "image-p", "name": "part", "status": "active", "kernel_id": KERNEL}]
     rig.ironic.readers = {KERNEL: {PROJECT}}
-    rig.take()
+    rig.claim()
     rig.forget_images()
     spec = SERVER.spec.model_copy(update={"image": "part"})
     error = rig.driver.create(SCOPE, [SERVER.model_copy(update={"spec": spec})], IDS)[SERVER.key].error
@@ -150,7 +150,7 @@ def test_partition_image_for_an_unknown_disk_is_refused(rig: Rig) -> None:
 
 
 def test_image_weft_cannot_read_is_refused_until_shared(rig: Rig) -> None:
-    """Ironic reads it with weft's rights, and would refuse it only after the machine was taken."""
+    """Ironic reads it with weft's rights, and would refuse it only after the machine was claimed."""
     image = {"id": "11111111-2222-3333-4444-555555555555", "name": "mine", "status": "active"}
     rig.ironic.things["images"] = [image]
     read = f"GET /image/images/{image['id']}"
@@ -185,12 +185,12 @@ def test_image_gives_no_access_to_an_image_its_tenant_cannot_read(
     nodes = NodesOrder(kind="bare_metal", count=1, flavor="m", image="mine")
     with pytest.raises(InputError, match=f"it has {name} {KERNEL}, an image that"):
         new_facts(rig, NODE).check_order("p2", Order(name="train", nodes=nodes), "m")
-    rig.take()
+    rig.claim()
     rig.forget_images()
     rig.ironic.things["images"][0]["name"] = "tiny"
     error = rig.create(replace(SCOPE, project_id="p2")).error
     assert isinstance(error, PermanentError) and f"{name} {KERNEL}" in str(error)
-    assert rig.node["instance_uuid"] is None, "no machine is taken for such an image"
+    assert rig.node["instance_uuid"] is None, "no machine is used for such an image"
     rig.ironic.readers[KERNEL] = {PROJECT, "p2"}
     rig.ironic.things["images"][0]["name"] = "mine"
     new_facts(rig, NODE).check_order("p2", Order(name="train", nodes=nodes), "m")

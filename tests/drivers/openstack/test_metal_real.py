@@ -56,11 +56,11 @@ class Rig:
     server: Resource
     cloud: TinyCloud
 
-    def take(self) -> None:
+    def claim(self) -> None:
         outcome = self.driver.create(SCOPE, [self.machine], {})[self.machine.key]
         assert outcome.error is None, outcome.error
 
-    def give_back(self) -> WeftError | None:
+    def free(self) -> WeftError | None:
         return self.driver.delete(SCOPE, [self.machine], {})[self.machine.key].error
 
     def create(self, scope: Scope = SCOPE) -> str | WeftError:
@@ -92,7 +92,7 @@ class Rig:
             time.sleep(0.5)
         self.wait(server, Status.ABSENT)
         self.ironic.await_state("available")
-        assert self.give_back() is None
+        assert self.free() is None
 
     @property
     def node(self) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 
 def test_free_machine_becomes_a_server_and_is_free_again(rig: Rig) -> None:
     before = datetime.now(UTC)
-    rig.take()
+    rig.claim()
     server = rig.create()
     assert isinstance(server, str) and server.endswith(f"@{rig.ironic.node}")
     assert rig.create() == server, "a second creation makes nothing"
@@ -170,7 +170,7 @@ def test_free_machine_becomes_a_server_and_is_free_again(rig: Rig) -> None:
     assert (one.id, one.runs) == (server, True)
     assert server in rig.facts.built(before, lambda: [server])
     assert rig.facts.endings(PROJECT, [server])[server].how is Ended.NOT_DESTROYED
-    assert isinstance(rig.give_back(), NotYetError), "it has its server"
+    assert isinstance(rig.free(), NotYetError), "it has its server"
     assert rig.delete(server) is None
     proof = rig.wait(server, Status.ABSENT)
     assert "with no instance; conductor ironic1 is alive" in proof.reason
@@ -222,7 +222,7 @@ def neutron(cloud: TinyCloud) -> dict[str, str]:
 def test_cloud_init_reads_the_addresses_from_ironics_config_drive(rig: Rig, tmp_path: Path) -> None:
     ids = neutron(rig.cloud)
     spec = rig.server.spec.model_copy(update={"ports": tuple(PORTS)})
-    rig.take()
+    rig.claim()
     one = rig.server.model_copy(update={"spec": spec})
     made = rig.driver.create(SCOPE, [one], ids)[rig.server.key]
     assert made.id is not None, made.error
@@ -237,7 +237,7 @@ def test_cloud_init_reads_the_addresses_from_ironics_config_drive(rig: Rig, tmp_
 
 def test_image_with_a_trait_that_the_machine_lacks_is_not_deployed(rig: Rig) -> None:
     """Ironic compares them too: the machine is assigned and stays undeployed."""
-    rig.take()
+    rig.claim()
     spec = rig.server.spec.model_copy(update={"image": "picky"})
     picky = rig.server.model_copy(update={"spec": spec})
     error = rig.driver.create(SCOPE, [picky], {})[picky.key].error
@@ -262,7 +262,7 @@ def test_image_with_a_trait_that_the_machine_lacks_is_not_deployed(rig: Rig) -> 
 )
 def test_partition_image_has_a_root_size_and_whole_disk_none(rig: Rig, name: str) -> None:
     """Ironic asks Glance for the image's kind, and refuses to deploy a partition without a size."""
-    rig.take()
+    rig.claim()
     spec = rig.server.spec.model_copy(update={"image": name})
     server = rig.driver.create(SCOPE, [rig.server.model_copy(update={"spec": spec})], {})[rig.server.key]
     assert server.error is None
@@ -275,7 +275,7 @@ def test_partition_image_has_a_root_size_and_whole_disk_none(rig: Rig, name: str
 
 def test_quicker_competitor_gets_the_machine(rig: Rig) -> None:
     """Another's request is made right before weft's change: the real Ironic's 409 refuses weft's."""
-    rig.take()
+    rig.claim()
     asked = 0
 
     def another() -> None:
@@ -292,7 +292,7 @@ def test_quicker_competitor_gets_the_machine(rig: Rig) -> None:
     (one,) = rig.facts.on_hosts([rig.ironic.node])[rig.ironic.node].occupants
     assert one.id == f"{THEIRS}@{rig.ironic.node}"
     rig.ironic.ask("PATCH", f"nodes/{rig.ironic.node}", [{"op": "remove", "path": "/instance_uuid"}])
-    assert rig.give_back() is None
+    assert rig.free() is None
 
 
 @dataclass(slots=True)
@@ -328,7 +328,7 @@ def dies_at(number: int) -> Callable[[], None]:
 
 
 def test_interruption_between_any_two_changes_can_be_completed_or_removed(rig: Rig) -> None:
-    rig.take()
+    rig.claim()
     assert isinstance(rig.create(replace(SCOPE, fence=dies_at(2))), DiedError)
     assert rig.see().status is Status.ABSENT and rig.node["instance_uuid"] is None
     assert isinstance(rig.create(replace(SCOPE, fence=dies_at(3))), DiedError)
@@ -347,7 +347,7 @@ def test_interruption_between_any_two_changes_can_be_completed_or_removed(rig: R
 
 @pytest.mark.nightly(reason="20 s of processor; by day on the fake, and standalone by the other driver")
 def test_tenants_server_actions_work(rig: Rig) -> None:
-    rig.take()
+    rig.claim()
     server = rig.create()
     assert isinstance(server, str)
     rig.wait(server, Status.SETTLED)

@@ -144,16 +144,16 @@ def test_console_stuck_on_delays_no_teardown_but_keeps_the_machine(rig: Rig) -> 
     rig.ironic.torn_down(NODE)
     rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
     rig.node["power_state"] = "power off"
-    error = rig.give_back()
+    error = rig.free()
     assert isinstance(error, TemporaryError) and error.alarming and "disabling the console" in str(error)
     assert rig.node["extra"] != {}
     rig.ironic.stuck = False
-    assert rig.give_back() is not None, "the recorded failure is reported while it asks again"
-    assert rig.give_back() is None and rig.node["extra"] == {}
+    assert rig.free() is not None, "the recorded failure is reported while it asks again"
+    assert rig.free() is None and rig.node["extra"] == {}
 
 
 def test_late_console_request_is_undone_before_the_next_server(rig: Rig) -> None:
-    rig.take()
+    rig.claim()
     rig.node["console_enabled"] = True
     assert isinstance(rig.create().error, NotYetError)
     assert (rig.node["console_enabled"], rig.node["instance_uuid"]) == (False, None)
