@@ -228,7 +228,7 @@ def test_segment_without_agents_is_reported() -> None:
 
 
 @pytest.mark.parametrize("policy", ["warn", "refuse"])
-def test_failing_others_are_reported_if_none_is_left(policy: str) -> None:
+def test_failing_listeners_outside_the_pod_are_reported_if_none_is_left(policy: str) -> None:
     air = together(FIRST, SECOND)
     lost = [Scripted(n, air, lost=True) for n in (THIRD, FOURTH)]
     quiet = [
@@ -264,7 +264,9 @@ def test_member_without_an_address_is_not_reported_unanswered() -> None:
 # -- others
 
 
-def test_others_are_free_nodes_first_and_never_guests(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listeners_outside_the_pod_are_free_nodes_first_and_never_guests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A pod in use isn't disturbed while other ports exist, and a tenant's report proves nothing."""
     monkeypatch.setattr("weft.drivers.probes.prober.OTHERS", 2)
     air = Air()

@@ -73,7 +73,7 @@ def test_waiting_observations_are_joined_into_one_reading(monkeypatch: pytest.Mo
     pods.fabric.close()
 
 
-def test_failed_look_fails_all_in_it_and_no_later_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_reading_fails_every_pod_in_it_and_no_later_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reading with other ports than were asked for proves nothing."""
     pods = Pods(monkeypatch)
     pods.spoil = lambda tables: tables.model_copy(update={"ports": tables.ports[:1]})

@@ -136,7 +136,7 @@ def test_html_page_is_cut_to_a_sentence() -> None:
         *((odd, 10.0) for odd in ("inf", "nan", "-1", "1e9", "", "٣")),
     ],
 )
-def test_retry_after_is_kept(header: str | None, delay: float) -> None:
+def test_retry_after_is_the_delay(header: str | None, delay: float) -> None:
     """In seconds up to five minutes; ten without one, or with text that isn't a number of seconds."""
     limited = CloudAnswer(429, {}, "", "", header)
     error = error_of_answer("create server s", "compute", limited, False)

@@ -36,7 +36,7 @@ def test_machine_is_claimed_used_cleaned_and_freed_with_its_record(rig: Rig) -> 
     assert rig.node["extra"] == {}
 
 
-def test_taking_a_machine_is_idempotent_after_a_lost_answer(rig: Rig) -> None:
+def test_claiming_a_machine_is_idempotent_after_a_lost_answer(rig: Rig) -> None:
     assert rig.claim() == rig.claim()
     assert rig.see("").id == rig.claim()  # without knowing the id
 

@@ -282,7 +282,7 @@ def test_state_without_a_change_time_proves_no_cleaning(rig: Rig, changed: objec
     assert rig.see(claimed).there
 
 
-def test_cleaning_steps_are_watched_while_it_runs(rig: Rig) -> None:
+def test_steps_of_a_running_cleaning_are_watched(rig: Rig) -> None:
     info = {"clean_steps": STEPS, "agent_cached_clean_steps_refreshed": "2026-11-22T21:00:01"}
     rig.node.update(
         provision_state="clean wait", target_provision_state="available", driver_internal_info=info

@@ -74,7 +74,7 @@ LIES = {
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
 @pytest.mark.parametrize("what", ["", "/history"])
-def test_malformed_answer_gives_no_machine_back(rig: Rig, lie: Reply, what: str) -> None:
+def test_machine_is_not_freed_by_a_malformed_answer(rig: Rig, lie: Reply, what: str) -> None:
     claimed = rig.claim()
     rig.ironic.lies = [(f"GET /baremetal/v1/nodes/{NODE}{what}", lie)]
     try:

@@ -252,7 +252,7 @@ def test_late_worker_leaves_the_next_pods_instance(rig: Rig, attached: list[str]
     assert rig.ironic.attached[NODE] == attached[1:]
 
 
-def test_late_worker_neither_deletes_nor_deploys_the_next_pods(rig: Rig) -> None:
+def test_late_worker_neither_deletes_nor_deploys_the_next_pods_server(rig: Rig) -> None:
     server = rig.running()
 
     def another() -> None:

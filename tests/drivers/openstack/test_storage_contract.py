@@ -195,7 +195,7 @@ def test_kept_storage_can_be_ordered_by_id_and_name(bench: Bench) -> None:
     bench.wait("share/kept", Status.ABSENT)
 
 
-def test_missing_type_is_refused(bench: Bench) -> None:
+def test_missing_storage_type_is_refused(bench: Bench) -> None:
     for kind in ("share", "volume"):
         asked = StorageOrder.model_validate({kind: "s", "size": "1GiB", "type": "gold", "mount": "/s"})
         with pytest.raises(InputError, match=rf"storage\.0\.type.*{kind} types"):

@@ -194,7 +194,7 @@ def test_neutron_without_trunks_is_not_queried_for_them(cloud: Cloud) -> None:
     assert others(cloud) == [] and "GET /network/trunks" not in tiny.asked
 
 
-def test_list_of_no_extensions_says_nothing(cloud: Cloud) -> None:
+def test_empty_list_of_extensions_proves_nothing(cloud: Cloud) -> None:
     tiny, facts = cloud
     tiny.things["extensions"] = []
     with pytest.raises(UnknownError):
@@ -449,7 +449,7 @@ def test_all_ports_allowed_to_send_from_an_address_are_found(cloud: Cloud) -> No
         ("network:router_centralized_snat", "router"),
     ],
 )
-def test_port_claiming_to_be_the_clouds_is_a_use(cloud: Cloud, owner: str, device: str) -> None:
+def test_port_with_a_device_owner_of_the_clouds_is_a_use(cloud: Cloud, owner: str, device: str) -> None:
     """A network's owner may write any device owner, and Neutron keeps a network for most of them."""
     tiny, facts = cloud
     tiny.port(ID, PROJECT, device_owner=owner, device_id=device)

@@ -104,7 +104,9 @@ def test_adapter_without_interface_is_unknown(rig: RealSwitches) -> None:
 
 
 @pytest.mark.parametrize("policy", ["warn", "refuse"])
-def test_adapter_given_to_a_guest_was_tested_before(rig: RealSwitches, policy: str) -> None:
+def test_adapter_tested_before_a_guest_got_it_is_not_reported_untested(
+    rig: RealSwitches, policy: str
+) -> None:
     """Before the servers started all adapters were tested, so none is missing afterwards."""
     probed = Probed(rig, policy)
     one = made(rig, 1, FIRST, MEMBERS)

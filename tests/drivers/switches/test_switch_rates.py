@@ -60,7 +60,7 @@ def test_late_answer_that_is_given_again_is_not_a_rate() -> None:
     assert (found.ports[LEAF].sent, found.ports[SPINE].sent, found.unread) == (None, 4.0, 1)
 
 
-def test_age_is_that_of_the_oldest_answer_in_use() -> None:
+def test_age_of_rates_is_that_of_the_oldest_answer_used() -> None:
     switches = Switches(leaf01=[(0.0, 0), (5.0, 5)], spine01=[(0.0, 0), (40.0, 40)])
     assert switches.rates().get(ROUTES, 0).age == 35.0
 

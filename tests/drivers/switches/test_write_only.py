@@ -128,14 +128,14 @@ def test_ports_of_a_switch_that_cannot_be_read_are_unknown(rig: WriteOnlyFabric)
     assert rig.fabric.port_counters() == {}
 
 
-def test_added_port_is_not_reported_as_accepted_off(rig: WriteOnlyFabric) -> None:
+def test_added_port_is_not_reported_as_removed(rig: WriteOnlyFabric) -> None:
     """Also if its pod was released meanwhile, so that weft's records don't want it any more."""
     wanted = vlan(FIRST, [rig.port("host1"), rig.port("host2")])
     assert rig.fabric.create(scope(), [wanted], {})["partition"].error is None
     assert set(rig.results(wanted).values()) == {"not clean"}
 
 
-def test_port_whose_return_failed_is_not_reported_as_accepted_off(rig: WriteOnlyFabric) -> None:
+def test_port_that_failed_to_be_added_again_is_not_reported_as_removed(rig: WriteOnlyFabric) -> None:
     """The switch may have done part of a change that it didn't accept."""
     wanted = vlan(FIRST, [rig.port("host1")])
     rig.driver.create(scope(), [wanted], {})

@@ -119,7 +119,7 @@ def test_credentials_are_read_from_the_environment() -> None:
 
 
 @pytest.mark.parametrize("password", ["0012", "no", "2026-13-45", "1e3", "null", "0x1f"])
-def test_password_in_a_file_is_a_text_as_it_is(rig: UfmRig, password: str) -> None:
+def test_password_in_a_file_is_read_as_text(rig: UfmRig, password: str) -> None:
     """YAML would read it as a number, a date or false."""
     rig.credentials.write_text(f"username: weft\npassword: {password}\n")
     manager = FabricManager(

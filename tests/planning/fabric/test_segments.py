@@ -139,7 +139,7 @@ def test_given_subnets_that_overlap_are_refused() -> None:
 
 
 @given(st.integers(1, 300), st.integers(1, 16))
-def test_addresses_are_unique_and_inside(nodes: int, hcas: int) -> None:
+def test_addresses_are_unique_and_inside_their_subnet(nodes: int, hcas: int) -> None:
     """No adapter or server gets the address of the network, the gateway or DHCP."""
     allotment = allot(small_site(), "main", "ib", NetworkOrder(), UsedNumbers(), nodes, hcas)
     assert isinstance(allotment, Allotment)
