@@ -91,7 +91,7 @@ def test_others_hosts_are_left_and_keep_the_aggregate(stand: Stand) -> None:
 def test_adopted_aggregate_gets_its_flavors_back_and_keeps_its_hosts(
     stand: Stand, flavors: str | None
 ) -> None:
-    """An aggregate of the same name; it also keeps its other properties."""
+    """An aggregate with the site's name, with other flavors or none; it keeps the hosts that it had before weft."""
     stand.make(NAME, flavors, "gpu01", "gpu03")
     [found] = stand.existing.alike([TWO], {})[KEY]
     assert found.same and found.own and found.mark is None

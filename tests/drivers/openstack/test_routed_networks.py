@@ -66,7 +66,7 @@ def test_tenant_networks_are_listed_next_to_a_routed_network(cloud: Cloud) -> No
 def test_only_the_network_without_shown_segments_is_unknown(
     cloud: Cloud, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """If no network shows any, a policy is missing. Where others' networks must be shown, it is an error."""
+    """Its numbers are left out with a warning, unless no network shows any, since then a policy is missing."""
     tiny, facts = cloud
     tiny.things["networks"].append(network("hidden", "someone"))
     assert [n.id for n in facts.networks_on("gpunet")] == ["n1"]
