@@ -115,7 +115,9 @@ def test_missing_node_is_reported_once(tmp_path: Path) -> None:
 
 
 def test_port_of_missing_node_may_have_another_cable(tmp_path: Path) -> None:
-    """If another host is on the switch port of a host that is off, adopting drops that host's cable."""
+    """If another host is on the switch port of a host that is off, its cable replaces the missing host's in adopted
+    links.
+    """
     real = cabled(without(SITE, "gpu16/mlx5_0", "gpu15/mlx5_0"), "gpu15/mlx5_0,1,leaf04,13")
     taken = adopt_links(SITE, "ib", seen(real, tmp_path))
     on_port = [k.a for k in taken if (k.b, k.b_port) == ("leaf04", 13)]

@@ -67,7 +67,7 @@ def test_partition_with_all_ports_counts_in_every_table() -> None:
 
 
 def test_port_is_full_when_no_entry_is_left() -> None:
-    """A pod's own keys are freed before it gets new ones, so they don't count."""
+    """Keys of the given pods don't count, since they are freed first."""
     site = build_site([[1]])
     mine = port(site, "gpu1")
     (one,) = crowded(site, "ib0", partitions(named(0x2001, mine), named(POD, mine), named(OTHER, mine)))

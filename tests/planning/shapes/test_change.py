@@ -236,7 +236,7 @@ def test_spares_are_added_and_removed() -> None:
 
 
 def spare_elsewhere(nodes: int, spares: int) -> tuple[Plan, Order]:
-    """A pod with four nodes and spares on one leaf and one spare on another, and its order."""
+    """A pod whose nodes and spares fill a leaf of four, with one more spare on another leaf; and its order."""
     taken = {f"gpu{n:02}": "0a" for n in range(6, 17)}
     wide = with_(count(order(2), nodes, spare=spares), "locality", required="block")
     first = made(wide, Occupancy(busy=taken))
