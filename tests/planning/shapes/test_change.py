@@ -277,19 +277,24 @@ def test_refused_growth_has_reason_and_count() -> None:
     assert offers(found)[0] == "nodes.count: 4 instead of 6"
 
 
-def test_refused_growth_offers_only_possible_changes() -> None:
+@pytest.mark.parametrize(
+    ("free", "number", "spare", "fields"),
+    [(7, 6, 4, set[str]()), (8, 6, 4, {"nodes.spare"}), (8, 8, 2, {"nodes.count"})],
+)
+def test_refused_growth_offers_only_possible_changes(
+    free: int, number: int, spare: int, fields: set[str]
+) -> None:
     """They are changes of the pod's order, not of the added nodes, and the plan can be made with each."""
-    busy = Occupancy(busy={f"gpu{n:02}": "0a" for n in range(8, 17)})
+    busy = Occupancy(busy={f"gpu{n:02}": "0a" for n in range(free + 1, 17)})
     wide = count(order(4, fabric={"hcas_per_node": 1}), 4, spare=2)
     wide = with_(wide, "locality", slice=2)
     first = made(wide, busy)
-    more = count(wide, 6, spare=4)
+    more = count(wide, number, spare=spare)
     found = refused(first, more, busy)
     assert isinstance(found, Refusal)
-    fields = {field for offer in found.would_fit for field in fields_of(offer)}
-    assert fields <= {"nodes.count", "nodes.spare", "locality.required"}
+    assert {field for offer in found.would_fit for field in fields_of(offer)} == fields
     possible = [offer for offer in found.would_fit if can_apply(offer)]
-    assert possible
+    assert bool(possible) == bool(fields)
     for offer in possible:
         assert isinstance(refused(first, applied(more, offer), busy), Plan)
 
