@@ -277,6 +277,7 @@ def test_next_tenants_machine_is_not_reported_as_remains(
     assert not [e for e in house.store.records.events(pod.id, 0) if e.type == "alarm"]
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("after", [False, True], ids=["before it", "after it"])
 def test_pod_survives_a_worker_killed_at_any_request(
     house: House, monkeypatch: pytest.MonkeyPatch, after: bool

@@ -122,6 +122,7 @@ def test_place_stays_taken_until_the_machine_is_proved_off(house: House, way: st
     assert place(house, now, new) != was and place(house, now, stays) != place(house, now, new)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("at", [Fate, FateOfRequests], ids=["statement", "request"])
 def test_replaced_machine_survives_a_worker_killed_at_any_statement(
     database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch, at: type[Fate]
