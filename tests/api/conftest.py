@@ -20,7 +20,7 @@ __all__ = ["doors"]
 
 @pytest.fixture(scope="session")
 def still_doors(shared_database: Database) -> Iterator[DoorsHouse]:
-    """A weft that all tests share which change nothing in it."""
+    """One weft that all tests share which change nothing in it."""
     house = DoorsHouse(shared_database, shared_database.url)
     yield house
     house.close()
@@ -50,7 +50,7 @@ def api(server: tuple[FastAPI, str], doors: DoorsHouse, identity: FakeIdentity) 
 def still_api(
     server: tuple[FastAPI, str], still_doors: DoorsHouse, identity: FakeIdentity
 ) -> Iterator[httpx.Client]:
-    """The same of a weft that others ask too: for tests that change nothing."""
+    """The same client for the shared weft: for tests that change nothing."""
     with _client(server, still_doors, identity) as client:
         yield client
 

@@ -14,7 +14,7 @@ from weft.testing.keystone import FakeIdentity
 
 @pytest.fixture
 def rules(identity: FakeIdentity) -> None:
-    """`limited` may list pods, and show single ones; nothing else that its member may."""
+    """The token `limited` may list pods and show single ones, and nothing else."""
     known = (AccessRule("accelerator-pod", "GET", path) for path in ("/v1/pods", "/v1/pods/*"))
     identity.tokens["limited"] = replace(identity.tokens["a-member"], access_rules=tuple(known))
 
@@ -22,7 +22,7 @@ def rules(identity: FakeIdentity) -> None:
 def test_requests_without_a_rule_are_refused(
     rules: None, identity: FakeIdentity, still_api: httpx.Client
 ) -> None:
-    """403 with the missing rule, before anything is looked up; an encoded slash doesn't hide a longer path."""
+    """403 names the missing rule before anything is looked up; an encoded slash doesn't hide a longer path."""
     still_api.headers.update(by("limited"))
     assert still_api.get("/v1/pods").status_code == 200
     assert still_api.get("/v1/pods/nosuch").status_code == 404
@@ -41,5 +41,5 @@ def test_requests_without_a_rule_are_refused(
         assert f"method {method} and path {path.replace('%2F', '/')} is missing" in answer.json()["detail"]
 
 
-def test_caller_without_rules_is_served_as_before(rules: None, still_api: httpx.Client) -> None:
+def test_caller_without_access_rules_is_not_restricted(rules: None, still_api: httpx.Client) -> None:
     assert still_api.get("/v1/pods/nosuch/receipt").status_code == 404

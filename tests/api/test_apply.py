@@ -1,4 +1,4 @@
-"""PUT /v1/pods/{name}: creates, changes or leaves a pod as it is; permissions, errors, and concurrent requests."""
+"""PUT /v1/pods/{name} creates a pod, changes it, or leaves it as it is: answers, permissions, errors, conditions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def more(**nodes: object) -> dict[str, Any]:
 
 
 def test_apply_creates_then_does_nothing_then_changes(api: Client) -> None:
-    """202 with a Location, 200 and `unchanged`, 202 and the difference; the generation is the ETag."""
+    """First 202 with a Location, then 200 and `unchanged`, then 202 with the difference; the ETag is the
+    generation."""
     first = api.put("/v1/pods/train", json=ORDER)
     assert (first.status_code, first.json()["outcome"], first.headers["etag"]) == (202, "created", '"1"')
     assert first.headers["location"] == f"/v1/pods/{first.json()['pod']['id']}"
@@ -38,8 +39,8 @@ def test_apply_creates_then_does_nothing_then_changes(api: Client) -> None:
     assert api.get("/v1/pods/train").headers["etag"].startswith('"2-')
 
 
-def test_slower_apply_is_refused_with_the_current_generation(api: Client) -> None:
-    """A change made from generation 1 after another one is refused with 412, and changes nothing."""
+def test_apply_of_an_older_generation_is_refused(api: Client) -> None:
+    """A change that names generation 1 after another change made generation 2: 412, and nothing changes."""
     api.put("/v1/pods/train", json=ORDER)
     assert api.put("/v1/pods/train", json=more(count=3), headers={"If-Match": '"1"'}).status_code == 202
     late = api.put("/v1/pods/train", json=more(count=5), headers={"If-Match": '"1"'})
@@ -51,7 +52,8 @@ def test_slower_apply_is_refused_with_the_current_generation(api: Client) -> Non
 
 
 def test_release_and_extension_of_another_generation_are_refused(api: Client) -> None:
-    """412 with what is in force, nothing changed; the tag that `GET` gave does, and a repeated release."""
+    """412, and nothing changes; the tags of `GET` and of the last change are accepted, and a release may be
+    repeated."""
     lease = {"lease": {"end": "2027-01-10T00:00:00Z"}}
     tag = api.put("/v1/pods/train", json=ORDER | lease).headers["etag"]
     api.put("/v1/pods/train", json=more(count=3) | lease)
@@ -79,14 +81,14 @@ def test_release_and_extension_of_another_generation_are_refused(api: Client) ->
 
 @pytest.mark.parametrize("given", ["1", "*", '"*"', '"x"', '"-1"', "9" * 40])
 def test_if_match_other_than_a_generation_is_400(api: Client, given: str) -> None:
-    """Anything else in the header is bad input, never a change."""
+    """A generation or `*` is accepted; anything else in the header is bad input and changes nothing."""
     api.put("/v1/pods/train", json=ORDER)
     answer = api.put("/v1/pods/train", json=ORDER, headers={"If-Match": given})
     assert answer.status_code == (200 if given in ("1", "*") else 400), answer.text
 
 
 def test_apply_can_be_limited_to_change_or_create(api: Client, doors: DoorsHouse) -> None:
-    """`If-Match: *` never makes a pod, also after a release; `If-None-Match: *` never changes one."""
+    """`If-Match: *` never creates a pod, also after a release; `If-None-Match: *` never changes one."""
     change, create = {"If-Match": "*"}, {"If-None-Match": "*"}
     never = api.put("/v1/pods/train", json=ORDER, headers=change)
     assert (never.status_code, api.get("/v1/pods").json()) == (412, {"pods": []})
@@ -107,7 +109,7 @@ def test_apply_can_be_limited_to_change_or_create(api: Client, doors: DoorsHouse
 def test_caller_who_may_only_change_applies_by_name(
     api: Client, server: tuple[FastAPI, str], doors: DoorsHouse, tmp_path: Path
 ) -> None:
-    """An operator reserves `pods:create` for a role: others change what there is, and make nothing new."""
+    """An operator reserves `pods:create` for a role: other members may change existing pods but create none."""
     (tmp_path / "policy.yaml").write_text("'pods:create': role:orderer\n")
     policy = Policy(tmp_path / "policy.yaml")
     own = Service(Desk(doors.store, doors.keeper, policy, doors.time, doors.listener, doors.pulse))
@@ -141,7 +143,7 @@ def test_name_in_path_and_order_must_match(api: Client) -> None:
 
 
 def test_apply_requires_the_policys_permission(api: Client, doors: DoorsHouse) -> None:
-    """A reader may plan and not apply; another project's pod isn't there, and a name there means one's own."""
+    """A reader may plan but not apply; by id another project's pod is 404, and a name means the caller's own pod."""
     pod = api.put("/v1/pods/train", json=ORDER).json()["pod"]["id"]
     assert api.put("/v1/pods/train", json=more(count=3), headers=by("a-reader")).status_code == 403
     assert api.post("/v1/pods/plan", json=more(count=3), headers=by("a-reader")).status_code == 200
@@ -151,8 +153,8 @@ def test_apply_requires_the_policys_permission(api: Client, doors: DoorsHouse) -
     assert api.get("/v1/pods/train").json()["nodes"] == 2
 
 
-def test_plan_of_an_existing_pod_is_the_difference(api: Client) -> None:
-    """The same route as for a new one; nothing is touched."""
+def test_plan_of_an_existing_pod_shows_the_difference(api: Client) -> None:
+    """The route is that for new pods; the pod doesn't change."""
     assert api.post("/v1/pods/plan", json=ORDER).json()["change"] is None
     api.put("/v1/pods/train", json=ORDER)
     found = api.post("/v1/pods/plan", json=more(count=3)).json()
@@ -162,14 +164,14 @@ def test_plan_of_an_existing_pod_is_the_difference(api: Client) -> None:
 
 @pytest.mark.parametrize("remove", ["", "a" * 200, "../x", "a b", "\u0000"])
 def test_invalid_names_of_nodes_to_remove_are_refused(api: Client, remove: str) -> None:
-    """What no node, and no server, can be called is bad input before anybody is asked."""
+    """A string that can't be a node's or a server's name is 400."""
     api.put("/v1/pods/train", json=ORDER)
     answer = api.put("/v1/pods/train", params={"remove": remove}, json=ORDER)
     assert answer.status_code == 400, answer.text
 
 
 def test_repeated_put_of_an_order_changes_nothing(api: Client) -> None:
-    """Whatever was made by PUT is unchanged by the same PUT."""
+    """Orders of several shapes, each sent twice."""
     for number in range(1, 6):
         order = Order.model_validate(
             {**ORDER, "name": f"p{number}", "nodes": {**ORDER["nodes"], "count": number}}

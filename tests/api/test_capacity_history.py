@@ -1,4 +1,4 @@
-"""Capacity and queue over time: what workers note, and who may read it."""
+"""Capacity and queue over time: what workers record, and who may read it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def points(api: Client, **given: object) -> list[Any]:
 
 
 def past(doors: DoorsHouse, days: float, busy: int, waiting: int) -> None:
-    """A record of that many days ago."""
+    """Inserts a record that is `days` old."""
     with psycopg.connect(doors.database.url) as connection:
         connection.execute(
             "INSERT INTO capacity_sample SELECT date_bin('10 minutes', t, '2000-01-01T00:00Z'), t, %s, %s "
@@ -43,8 +43,8 @@ def past(doors: DoorsHouse, days: float, busy: int, waiting: int) -> None:
         )
 
 
-def test_state_of_nodes_and_queue_is_noted_once_a_period(api: Client, doors: DoorsHouse) -> None:
-    """By type; the first record of a period stays, whichever worker writes."""
+def test_state_of_nodes_and_queue_is_recorded_once_a_period(api: Client, doors: DoorsHouse) -> None:
+    """Nodes are counted by type and state; the first record of a period stays, whichever worker writes."""
     api.post("/v1/pods", json=ORDER)
     doors.store.quarantine("gpu09", "fan")
     api.post(
@@ -60,8 +60,8 @@ def test_state_of_nodes_and_queue_is_noted_once_a_period(api: Client, doors: Doo
     assert [one["total"] for one in point["nodes"] if one["type"] == "h100"] == [16]
 
 
-def test_long_period_has_the_last_of_each_step(api: Client, doors: DoorsHouse) -> None:
-    """With the most that waited in it; records outside the period aren't in it."""
+def test_long_period_is_summed_up_in_steps(api: Client, doors: DoorsHouse) -> None:
+    """Each step has the last record's nodes and the longest queue; records outside the period are left out."""
     for hours, busy, waiting in ((30, 9, 9), (20, 1, 5), (19, 2, 1), (3, 3, 0), (2, 4, 2)):
         past(doors, hours / 24, busy, waiting)
     found = points(api, points=2, until=ago())
@@ -69,7 +69,7 @@ def test_long_period_has_the_last_of_each_step(api: Client, doors: DoorsHouse) -
     assert len(points(api, until=ago())) == 4 and points(api, until=ago(hours=18))[-1]["waiting"] == 1
 
 
-def test_old_records_are_removed(api: Client, doors: DoorsHouse) -> None:
+def test_records_older_than_their_retention_are_removed(api: Client, doors: DoorsHouse) -> None:
     past(doors, 1096, 1, 1)
     past(doors, 1000, 2, 2)
     removed, _, failed = Retention(doors.database, lambda: doors.site).run(doors.site.retention)
@@ -78,7 +78,7 @@ def test_old_records_are_removed(api: Client, doors: DoorsHouse) -> None:
 
 
 def test_period_is_the_last_week_by_default(api: Client, doors: DoorsHouse) -> None:
-    """Before its end, which is now by default, by the database's clock."""
+    """The period ends now, by the database's clock, and begins a week before its end."""
     for days, waiting in ((8, 1), (6, 2)):
         past(doors, days, 1, waiting)
     note(doors)

@@ -26,7 +26,7 @@ from weft.fabricagent.tls import make_certificates
 
 @pytest.fixture
 def pairs(tmp_path: Path) -> list[tuple[Path, Path]]:
-    """Two certificates with their keys, of one authority."""
+    """Two certificates of one authority, each with its key."""
     make_certificates(tmp_path, {name: ["127.0.0.1"] for name in ("one", "two")})
     return [(tmp_path / f"agent-{n}.pem", tmp_path / f"agent-{n}.key") for n in ("one", "two")]
 
@@ -57,12 +57,12 @@ def port(used: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[i
 
 
 def shown(port: int) -> str:
-    """The certificate that a new connection is shown, as PEM."""
+    """The certificate that a new connection gets, as PEM."""
     return ssl.get_server_certificate(("127.0.0.1", port), timeout=60)
 
 
 def leaf(file: Path) -> str:
-    """The server's own certificate in a file that may have more."""
+    """The first certificate of a file, as PEM: the server's own, without its chain."""
     first = file.read_text().partition(ssl.PEM_FOOTER)[0] + ssl.PEM_FOOTER
     return ssl.DER_cert_to_PEM_cert(ssl.PEM_cert_to_DER_cert(first))
 
@@ -70,7 +70,7 @@ def leaf(file: Path) -> str:
 def test_replaced_certificate_is_served_without_restart(
     port: int, used: tuple[Path, Path], pairs: list[tuple[Path, Path]], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Half of a pair can't be used: the log says so, and the old one stays until the other half is there."""
+    """A new certificate without its new key can't be used: that is logged, and the old pair stays in use."""
     caplog.set_level(logging.INFO, "weft")
     assert shown(port) == leaf(pairs[0][0])
     shutil.copy(pairs[1][0], used[0])
@@ -81,10 +81,10 @@ def test_replaced_certificate_is_served_without_restart(
     assert shown(port) == leaf(pairs[1][0])
 
 
-def test_certificate_that_was_mended_in_place_is_served(
+def test_certificate_repaired_in_place_is_served(
     port: int, used: tuple[Path, Path], pairs: list[tuple[Path, Path]], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As if its owner or mode had been wrong: it is tried at each look, and logged once."""
+    """The broken key's size and name stay the same, so the pair is tried at each look; the failure is logged once."""
     caplog.set_level(logging.INFO, "weft")
     key = pairs[1][1].read_bytes()
     used[1].write_bytes(b"x" * len(key))
@@ -97,7 +97,7 @@ def test_certificate_that_was_mended_in_place_is_served(
 
 
 def test_sighup_is_logged_and_ends_nothing(port: int, caplog: pytest.LogCaptureFixture) -> None:
-    """It ended the process without a word."""
+    """The default action would end the process."""
     caplog.set_level(logging.INFO, "weft")
     os.kill(os.getpid(), signal.SIGHUP)
     wait_for(lambda: "SIGHUP: settings are read at the start alone" in caplog.text)
@@ -114,7 +114,7 @@ def own_signals() -> Iterator[None]:
 
 @pytest.mark.usefixtures("own_signals")
 def test_sighup_before_the_server_is_made_is_remembered(caplog: pytest.LogCaptureFixture) -> None:
-    """It ended the process while the database was started."""
+    """A signal while the database starts, before there is a server, neither ends the process nor is lost."""
     caplog.set_level(logging.INFO, "weft")
     outlive_hang_up()
     os.kill(os.getpid(), signal.SIGHUP)

@@ -1,4 +1,4 @@
-"""HTTP entry points: permission is checked before the body is read, and idle connections are closed."""
+"""HTTP entry points: permission before the body, limits of connections, and errors as problem documents."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ OPEN = {"/", "/v1", "/healthz", "/readyz", "/metrics"}
 
 
 def operations() -> list[tuple[str, str]]:
-    """Method and path of everything in the schema that needs a token, as it is published: tests/cli/test_pages.py
-    compares it with that of the program, which takes half a second of each process that collects."""
+    """Method and path of every operation that needs a token, from the published schema. tests/cli/test_pages.py
+    compares that file with the program's schema, which would take each collecting process half a second."""
     schema = json.loads((DOCS / "schemas" / "openapi.json").read_text())
     return [
         (method.upper(), path)
@@ -41,7 +41,8 @@ def operations() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("method", "path"), operations())
 def test_permission_is_checked_before_the_body_is_read(still_api: Client, method: str, path: str) -> None:
-    """Garbage as body, name and parameters: 401 without a token, 403 or 404 without a role, never what is wrong."""
+    """With garbage as body, name and parameters: 401 without a token, 403 or 404 without a role, and no word of
+    what is wrong."""
     url = path.replace("{name}", "nix") + "?wait=x&limit=x&level=x&all_projects=x&after=x&duration=x"
     for headers, allowed in ((by(""), {401}), (by("roleless"), {403, 404})):
         for content, kind in (
@@ -57,7 +58,7 @@ def test_permission_is_checked_before_the_body_is_read(still_api: Client, method
 
 
 class Counting:
-    """An ASGI application that counts the bytes which the one inside has asked for."""
+    """An ASGI application that counts the bytes of the body which the inner one reads."""
 
     def __init__(self, app: Any) -> None:
         self.app, self.read = app, 0
@@ -71,8 +72,8 @@ class Counting:
         await self.app(scope, counted, send)
 
 
-def test_site_from_a_reader_is_not_read(still_doors: DoorsHouse) -> None:
-    """The body of 6 MiB from a caller without permission isn't read."""
+def test_site_from_a_caller_without_permission_is_not_read(still_doors: DoorsHouse) -> None:
+    """Not one byte of a body of 6 MiB; an operator's is read, and refused with 413."""
     counting = Counting(create_app(still_doors.service, FakeIdentity(tokens())))
     with served(counting) as url:
         body = b'{"name":"x","nodes":[' + b"{}," * (2 << 20) + b"{}]}"
@@ -88,7 +89,7 @@ def test_site_from_a_reader_is_not_read(still_doors: DoorsHouse) -> None:
 
 
 def test_thousands_of_errors_are_counted_not_listed(still_api: Client) -> None:
-    """The answer stays small however much is wrong, and however long its names are."""
+    """The answer stays small, however many errors there are and however long their fields' names."""
     wrong: dict[str, object] = {f"field-{n}": n for n in range(4_000)}
     answer = still_api.post("/v1/pods", json=wrong)
     problem = answer.json()
@@ -99,7 +100,7 @@ def test_thousands_of_errors_are_counted_not_listed(still_api: Client) -> None:
 
 
 def test_duplicate_member_among_thousands_is_found(still_api: Client) -> None:
-    """Also at the end of thousands."""
+    """4,900 members before it don't hide it."""
     body = b"{" + b",".join(b'"f%d":1' % n for n in range(4_900)) + b',"f4899":1}'
     answer = still_api.post("/v1/pods", content=body, headers={"Content-Type": "application/json"})
     assert "'f4899' occurs twice" in answer.json()["detail"]
@@ -107,7 +108,7 @@ def test_duplicate_member_among_thousands_is_found(still_api: Client) -> None:
 
 @dataclass
 class Backend:
-    """A server with short times, and sockets to it."""
+    """A server with short limits of time, and the sockets to it."""
 
     host: str
     port: int
@@ -128,7 +129,7 @@ def door(still_doors: DoorsHouse, monkeypatch: pytest.MonkeyPatch) -> Iterator[B
 
 
 def closed(one: socket.socket) -> bool:
-    """Whether the other side closes it, without an answer."""
+    """Whether the other side closes the connection without an answer."""
     try:
         return one.recv(1) == b""
     except ConnectionResetError:
@@ -137,13 +138,13 @@ def closed(one: socket.socket) -> bool:
 
 @pytest.mark.parametrize("sent", [b"", b"GET /v1/pods HTTP/1.1\r\nHost: x\r\n", b"GET"])
 def test_connection_without_a_request_is_closed(door: Backend, sent: bytes) -> None:
-    """Silent and half-sent connections end by themselves, 20 of them too."""
+    """Silent and half-sent connections, also 20 at once."""
     waiting = [door.connect(sent) for _ in range(20)]
     assert all(closed(one) for one in waiting)
 
 
 def test_connection_with_trickling_headers_is_closed(door: Backend) -> None:
-    """A byte now and then doesn't start the time again."""
+    """A byte now and then doesn't start the time limit again."""
     one = door.connect(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-A: ")
     ends = time.monotonic() + 60
     with pytest.raises(OSError):
@@ -153,7 +154,7 @@ def test_connection_with_trickling_headers_is_closed(door: Backend) -> None:
 
 
 def test_unfinished_second_request_is_closed(door: Backend) -> None:
-    """A connection that stays open and begins a second request, and doesn't end it, is closed too."""
+    """A kept-alive connection that begins a second request and doesn't end it is closed too."""
     one = door.connect(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
     assert b"200" in one.recv(4096)
     one.sendall(b"GET /hea")
@@ -161,8 +162,8 @@ def test_unfinished_second_request_is_closed(door: Backend) -> None:
         assert b"200" not in data
 
 
-def test_oldest_silent_connection_is_closed_when_too_many(door: Backend) -> None:
-    """Who asks something is served, however many sit there in silence."""
+def test_oldest_silent_connection_is_closed_when_there_are_too_many(door: Backend) -> None:
+    """Connections with requests are served, however many silent ones there are."""
     silent = [door.connect() for _ in range(60)]
     answer = httpx.get(f"http://{door.host}:{door.port}/healthz", trust_env=False)
     assert answer.text == "ok\n"
@@ -170,7 +171,7 @@ def test_oldest_silent_connection_is_closed_when_too_many(door: Backend) -> None
 
 
 def test_missing_body_times_out(still_doors: DoorsHouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    """408, and not a thread nor a connection forever."""
+    """408, so that neither a thread nor a connection is kept."""
     from weft.api import bodies
 
     monkeypatch.setattr(bodies, "BODY_SECONDS", 0.2)
@@ -184,7 +185,7 @@ def test_missing_body_times_out(still_doors: DoorsHouse, monkeypatch: pytest.Mon
 def test_disconnected_client_is_not_reported_as_an_error(
     still_doors: DoorsHouse, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """In the middle of its body: one line in the log, no trace, and no 500 in the metrics."""
+    """The client goes in the middle of its body: one line in the log, no traceback, no 500 in the metrics."""
     head = "POST /v1/pods HTTP/1.1\r\nHost: x\r\nX-Auth-Token: a-member\r\nContent-Type: application/json\r\n"
     with (
         caplog.at_level(logging.INFO, "weft.api"),
@@ -203,7 +204,7 @@ def test_disconnected_client_is_not_reported_as_an_error(
 
 
 def test_invalid_http_gets_a_problem_document(door: Backend) -> None:
-    """And not a line of plain text."""
+    """Also bytes that aren't HTTP at all; never plain text."""
     one = door.connect(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")
     answer = b"".join(iter(lambda: one.recv(4096), b""))
     assert b" 400 " in answer and b"application/problem+json" in answer
@@ -213,7 +214,7 @@ def test_invalid_http_gets_a_problem_document(door: Backend) -> None:
 def test_request_with_any_path_is_logged_as_one_line(
     still_api: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whatever the path decodes to, it stays one word on one line."""
+    """Whatever the path decodes to, it stays one word of one line."""
     with caplog.at_level(logging.INFO, "weft.api"):
         still_api.get("/v1/pods/x%0a2026-01-01%20INFO%20weft.api%20user=root%1b%5b31m%e2%80%a8%c3%a4")
     (line,) = [r.getMessage() for r in caplog.records if r.name == "weft.api"]
@@ -223,13 +224,13 @@ def test_request_with_any_path_is_logged_as_one_line(
 
 
 def test_shipped_server_has_limits_enabled() -> None:
-    """`weft serve` and the tests run uvicorn with one configuration."""
+    """`weft serve` and the tests configure uvicorn by the same function."""
     config = connections.configured(None)
     assert config.http is BoundedProtocol and config.h11_max_incomplete_event_size
 
 
 def test_declared_errors_match_sent_ones(still_api: Client) -> None:
-    """The schema says problem+json for every error of every operation, and nothing of FastAPI's own."""
+    """The schema declares problem+json for every error of every operation, and no error of FastAPI's own."""
     schema = still_api.get("/openapi.json").json()
     for operations in schema["paths"].values():
         for operation in operations.values():
@@ -251,7 +252,7 @@ def test_declared_errors_match_sent_ones(still_api: Client) -> None:
 def test_wrong_method_is_answered_with_allowed_ones(
     still_api: Client, method: str, path: str, allowed: str
 ) -> None:
-    """All of them, also where an address has several routes."""
+    """The `Allow` header has all methods of the address, also where it has several routes."""
     answer = still_api.request(method, path)
     assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
 
@@ -265,14 +266,14 @@ def test_wrong_method_is_answered_with_allowed_ones(
     ],
 )
 def test_invalid_parameters_are_described_in_words(still_api: Client, query: str, says: str) -> None:
-    """No regular expressions, and no failure."""
+    """No regular expression is shown, and no limit of size leads to a 500."""
     answer = still_api.get(f"/v1/capacity?{query}")
     assert answer.status_code == 400 and says in answer.json()["detail"]
     assert "^" not in answer.json()["detail"]
 
 
 def test_invalid_time_is_answered_with_the_format(api: Client) -> None:
-    """Not that it is too short."""
+    """Not with a minimum length."""
     api.post("/v1/pods", json={**ORDER, "lease": {"duration": "1h"}})
     answer = api.post("/v1/pods/train/extend", json={"until": "tomorrow"})
     assert answer.status_code == 400 and "such as 2027-01-31T18:00:00Z" in answer.json()["detail"]

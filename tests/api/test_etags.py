@@ -1,4 +1,5 @@
-"""Every document that is read has a tag of its content; who has it gets 304, and changes take it as their condition."""
+"""Every document read has a tag of its content: sent back it saves the transfer (304), and is a condition of
+changes."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def test_tag_follows_the_document_and_saves_its_transfer(api: Client, doors: Doo
 
 
 def test_tag_of_a_document_is_a_condition_of_its_change(api: Client, doors: DoorsHouse) -> None:
-    """By its generation: that the state went on doesn't matter, and another generation does."""
+    """Only the generation in it counts: a change of state since doesn't matter, another generation does."""
     api.post("/v1/pods", json=ORDER)
     tag = api.get("/v1/pods/train").headers["etag"]
     doors.finish("train")
@@ -55,7 +56,7 @@ def test_tag_of_a_document_is_a_condition_of_its_change(api: Client, doors: Door
 def test_authorization_of_another_scheme_is_refused_beside_a_valid_token(
     api: Client, doors: DoorsHouse
 ) -> None:
-    """As Prometheus sends it without `type: Bearer`; it isn't left out of account."""
+    """Prometheus without `type: Bearer` sends such a header; it must not be ignored."""
     assert api.get("/v1/monitoring/info", headers=by("operator")).status_code == 200
     for given in ("secret", "Basic c2VjcmV0", ""):
         answer = api.get("/v1/monitoring/info", headers={**by("operator"), "Authorization": given})
@@ -63,7 +64,7 @@ def test_authorization_of_another_scheme_is_refused_beside_a_valid_token(
 
 
 def test_errors_and_changes_have_no_tag_of_content(api: Client, doors: DoorsHouse) -> None:
-    """Nor is an error hidden behind 304, nor one project's document shown to another."""
+    """`If-None-Match` neither turns an error into 304 nor shows another project's document."""
     missing = api.get("/v1/pods/nosuch", headers={"If-None-Match": "*"})
     assert missing.status_code == 404 and "etag" not in missing.headers
     made = api.post("/v1/pods", json=ORDER, headers={"If-None-Match": "*"})
@@ -73,7 +74,8 @@ def test_errors_and_changes_have_no_tag_of_content(api: Client, doors: DoorsHous
 
 
 def test_answers_are_not_for_shared_caches(api: Client, doors: DoorsHouse) -> None:
-    """Known tags, errors, files and lists alike: `X-Auth-Token` alone doesn't keep a shared cache from storing."""
+    """Known tags, errors, files and lists alike: `X-Auth-Token` alone doesn't keep a shared cache from storing
+    them."""
     api.post("/v1/pods", json=ORDER)
     tag = api.get("/v1/pods/train").headers["etag"]
     for path, given in (
@@ -91,8 +93,8 @@ def test_answers_are_not_for_shared_caches(api: Client, doors: DoorsHouse) -> No
         assert headers.get_list("vary") == ["X-Auth-Token, Authorization"], path
 
 
-def test_two_projects_have_other_tags_for_what_differs(api: Client, doors: DoorsHouse) -> None:
-    """A tag is of what its caller sees, so one project's isn't a question about another's documents."""
+def test_same_list_of_two_projects_has_different_tags(api: Client, doors: DoorsHouse) -> None:
+    """So that one project's tag can't be used to ask about another's documents."""
     api.post("/v1/pods", json=ORDER)
     mine, others = (api.get("/v1/pods", headers=by(who)).headers["etag"] for who in ("a-member", "b-member"))
     assert mine != others
@@ -100,7 +102,7 @@ def test_two_projects_have_other_tags_for_what_differs(api: Client, doors: Doors
     assert (asked.status_code, asked.json()["pods"]) == (200, [])
 
 
-def test_description_of_the_api_has_tags_of_all_that_is_read() -> None:
+def test_description_of_the_api_declares_304_for_documents_that_are_read() -> None:
     paths = json.loads((DOCS / "schemas/openapi.json").read_text())["paths"]
     described = [p for p, ops in paths.items() if "304" in ops.get("get", {}).get("responses", {})]
     assert {"/v1/pods/{name}", "/v1/site", "/v1/nodes/{name}"} <= set(described) and len(described) > 40

@@ -31,7 +31,7 @@ def page(api: Client, **query: Any) -> dict[str, Any]:
 
 
 def test_pages_have_events_of_all_pods_of_the_project(api: Client, doors: DoorsHouse) -> None:
-    """Each once, and only the project's; the last page's position waits for what comes."""
+    """Each event once, and only the project's; the position of the last page waits for new ones."""
     api.post("/v1/pods", json=ORDER)
     api.post("/v1/pods", json={**ORDER, "name": "own", "nodes": {**ORDER["nodes"], "count": 1}})
     doors.finish("train")
@@ -57,10 +57,10 @@ def test_pages_have_events_of_all_pods_of_the_project(api: Client, doors: DoorsH
         assert waiting.result()["events"][0]["code"]
 
 
-def test_stream_of_the_project_goes_on_after_the_last_event_that_was_seen(
+def test_project_stream_continues_after_the_last_seen_event(
     api: Client, doors: DoorsHouse
 ) -> None:
-    """The same as the pages, while they happen."""
+    """The stream has the events of the pages, as they happen."""
     api.post("/v1/pods", json=ORDER)
     with following(api) as events:
         seen = [next(events)]
@@ -75,8 +75,8 @@ def test_stream_of_the_project_goes_on_after_the_last_event_that_was_seen(
         assert next(events)["data"] == listed[-1]
 
 
-def test_stream_after_a_restore_says_so(api: Client, doors: DoorsHouse) -> None:
-    """A browser that comes back by itself then comes without a position."""
+def test_project_stream_after_a_restore_says_so(api: Client, doors: DoorsHouse) -> None:
+    """The browser reconnects with a position of the old database, and then without one."""
     api.post("/v1/pods", json=ORDER)
     position = page(api)["position"]
     with psycopg.connect(doors.database.url) as connection:
@@ -88,8 +88,8 @@ def test_stream_after_a_restore_says_so(api: Client, doors: DoorsHouse) -> None:
     assert (refused.status_code, refused.json()["code"]) == (409, "EVENTS_RESET")
 
 
-def test_stream_after_removed_events_says_so(api: Client, doors: DoorsHouse) -> None:
-    """Once, before what is left; a page has it as a field."""
+def test_project_stream_after_removed_events_says_so(api: Client, doors: DoorsHouse) -> None:
+    """The notice comes once, before the events that are left; a page says it in a field."""
     api.post("/v1/pods", json=ORDER)
     position = page(api, limit=1)["position"]
     doors.finish("train")
@@ -104,10 +104,10 @@ def test_stream_after_removed_events_says_so(api: Client, doors: DoorsHouse) -> 
     assert page(api, after=position)["removed"] and not page(api, after=second["id"])["removed"]
 
 
-def test_stream_of_the_project_ends_with_its_token(
+def test_project_stream_ends_with_its_token(
     api: Client, doors: DoorsHouse, identity: FakeIdentity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing that happens afterwards is shown."""
+    """Events after the token's end aren't sent."""
     monkeypatch.setattr(streams, "COMMENT_SECONDS", 0.05)
     api.post("/v1/pods", json=ORDER)
     with following(api) as events:
@@ -133,13 +133,13 @@ def test_stream_of_the_project_ends_with_its_token(
 def test_invalid_request_for_events_is_refused(
     api: Client, query: str, headers: dict[str, str], status: int
 ) -> None:
-    """Before a stream begins."""
+    """Before a stream begins, with a problem document."""
     refused = api.get(f"/v1/events{query}", headers=headers)
     assert (refused.status_code, refused.headers["content-type"]) == (status, "application/problem+json")
 
 
-def test_events_of_a_project_are_redacted(api: Client, doors: DoorsHouse) -> None:
-    """As the pod's own list is."""
+def test_events_of_a_project_hide_operators_texts(api: Client, doors: DoorsHouse) -> None:
+    """The same table applies as for a pod's own list; operators see all."""
     made = api.post("/v1/pods", json=ORDER).json()["id"]
     with psycopg.connect(doors.database.url) as connection:
         connection.execute(

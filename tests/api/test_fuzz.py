@@ -1,4 +1,4 @@
-"""Whatever is sent as an order, the API takes it or says what is wrong: never a failure, and nothing half done."""
+"""Random bodies, names and parameters: each is accepted or refused with 4xx, never a failure, never half done."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ SLOW = settings(
 
 @pytest.fixture(autouse=True)
 def key_pair(doors: DoorsHouse) -> None:
-    """The one that the valid order names."""
+    """The key pair that the valid order names."""
     doors.cloud.offers.key_pairs["id-of-alice", "k"] = f"ssh-ed25519 {'A' * 68} alice"
 
 
 def _send(api: Client, body: bytes) -> None:
-    """Plan and order; 4xx or success, each answer a document, and the order only where the plan was possible."""
+    """Plans and orders a body: 4xx or success with a document each; ordered only where the plan was possible."""
     answers = [
         api.post(path, content=body, headers={"Content-Type": "application/json"})
         for path in ("/v1/pods/plan", "/v1/pods")
@@ -79,7 +79,7 @@ def _send(api: Client, body: bytes) -> None:
 def test_order_with_strange_values_is_accepted_or_400(
     api: Client, changes: dict[tuple[str, ...], object]
 ) -> None:
-    """A valid order in which some values are replaced by anything that JSON can say."""
+    """A valid order with one to three values replaced by any JSON."""
     order = json.loads(json.dumps(VALID))
     for path, value in changes.items():
         section = order
@@ -94,15 +94,14 @@ def test_order_with_strange_values_is_accepted_or_400(
 
 @SLOW
 @given(document=JSON)
-def test_document_that_is_not_an_order_is_400(api: Client, document: object) -> None:
-    """Any JSON at all."""
+def test_any_json_document_is_accepted_or_400(api: Client, document: object) -> None:
     _send(api, json.dumps(document).encode())
 
 
 @SLOW
 @given(body=st.binary(max_size=200), at=st.integers(0, 200))
-def test_bytes_that_are_not_json_are_400(api: Client, body: bytes, at: int) -> None:
-    """A valid order cut off, and then garbage."""
+def test_truncated_order_with_garbage_is_accepted_or_400(api: Client, body: bytes, at: int) -> None:
+    """A valid order cut off anywhere, followed by random bytes."""
     _send(api, json.dumps(VALID).encode()[:at] + body)
 
 
@@ -112,7 +111,7 @@ def test_bytes_that_are_not_json_are_400(api: Client, body: bytes, at: int) -> N
     query=st.dictionaries(st.text(max_size=8), st.text(max_size=20), max_size=3),
 )
 def test_arbitrary_names_and_parameters_are_4xx(api: Client, name: str, query: dict[str, str]) -> None:
-    """Addresses made of anything."""
+    """In paths and query strings."""
     from urllib.parse import quote
 
     for tail in ("", "/events", "/receipt"):
@@ -122,5 +121,5 @@ def test_arbitrary_names_and_parameters_are_4xx(api: Client, name: str, query: d
 
 
 def test_valid_order_is_accepted(api: Client) -> None:
-    """The ground of the other tests."""
+    """Otherwise the other tests of this file would show nothing."""
     assert api.post("/v1/pods", json=VALID).status_code == 202

@@ -30,7 +30,8 @@ def messages(api: Client, node: str = "gpu01") -> list[str]:
 
 
 def test_state_of_a_check_follows_its_last_result_and_age(api: Client, doors: DoorsHouse) -> None:
-    """never, ok, failed, unknown, old; what failed stays failed, however old, until it is ok."""
+    """The states never, ok, failed, unknown and old; a failed check stays failed, however old, until it is
+    reported ok."""
     assert state(api) == "never" and checks(api)["document"] is None
     token = make_token(api)["token"]
     fine = document(result("CLOCK"), result("XID", "gpu0"))
@@ -53,7 +54,7 @@ def test_state_of_a_check_follows_its_last_result_and_age(api: Client, doors: Do
     doors.restart()
     doors.door_clock.go_on(3 * DAY)
     assert state(api) == "failed"
-    # Unread, then not mentioned: neither is ok.
+    # Reported as unread, then not reported at all: neither makes it ok.
     for again in (document(result("XID", status="unknown")), document(result("CLOCK"))):
         assert report(api, token, again).json()["state"] == "failed"
         doors.door_clock.go_on(11)
@@ -64,7 +65,8 @@ def test_state_of_a_check_follows_its_last_result_and_age(api: Client, doors: Do
 
 
 def test_token_is_for_one_node_and_for_reports_alone(api: Client) -> None:
-    """Another node, there or not, is 403; every other route 401; tenants' and operators' tokens don't report."""
+    """For another node, existing or not, 403; on every other route 401. Tokens of tenants and operators can't
+    report."""
     made = make_token(api)
     token, fine = made["token"], document(result("CLOCK"))
     for node in ("gpu02", "nix", "GPU01"):
@@ -89,8 +91,8 @@ def test_token_is_for_one_node_and_for_reports_alone(api: Client) -> None:
     assert state(api) == "never"
 
 
-def test_token_is_shown_once_and_ends(api: Client, doors: DoorsHouse) -> None:
-    """Listed without its secret, which the database doesn't have; revoked, ended, too many, too long, no such node."""
+def test_check_token_is_shown_once_and_can_be_revoked(api: Client, doors: DoorsHouse) -> None:
+    """Lists leave the secret out; revoked tokens, too many, too long lifetimes and unknown nodes are refused."""
     made = make_token(api)
     token, fine = made["token"], document(result("CLOCK"))
     listed = api.get("/v1/check-tokens", headers=OLGA).json()["tokens"]
@@ -121,8 +123,8 @@ def test_token_is_shown_once_and_ends(api: Client, doors: DoorsHouse) -> None:
     assert token[-43:] not in actions.text and "gpu01" in actions.text
 
 
-def test_unknown_members_of_a_document_are_left_out_and_named(api: Client, doors: DoorsHouse) -> None:
-    """Members that aren't known are named, control characters replaced; the status is that of the results."""
+def test_unknown_members_of_a_document_are_ignored_and_named(api: Client, doors: DoorsHouse) -> None:
+    """Control characters in their names are replaced; the state follows from the known results."""
     token = make_token(api)["token"]
     hostile = result("XID", "gpu0\n\x1b[31m", "failed", reason="\u202egnissap\x00", more={"a": [1]})
     given = document(hostile, result("CLOCK"), status="ok", extra=1)
@@ -154,7 +156,7 @@ INVALID: tuple[tuple[dict[str, Any], str], ...] = (
 
 
 def test_invalid_document_is_refused_with_its_field(api: Client) -> None:
-    """400, and nothing is stored."""
+    """400 with the field, and nothing is stored."""
     token = make_token(api)["token"]
     for change, field in INVALID:
         answer = report(api, token, document(result("CLOCK")) | change)
@@ -168,7 +170,7 @@ def test_invalid_document_is_refused_with_its_field(api: Client) -> None:
 
 
 def test_document_of_another_machine_is_refused(api: Client, doors: DoorsHouse) -> None:
-    """If the site knows serial number or UUID, also one that doesn't say them; nothing changes."""
+    """If the site knows the serial number or UUID, a document without them is refused too; nothing changes."""
     token = make_token(api)["token"]
     site = doors.store.site().site
     nodes = [
@@ -183,8 +185,8 @@ def test_document_of_another_machine_is_refused(api: Client, doors: DoorsHouse) 
     assert report(api, token, document(result("CLOCK"))).status_code == 200
 
 
-def test_changes_in_history_are_bounded(api: Client, doors: DoorsHouse) -> None:
-    """20 of a report and 200 of a day, however a machine changes its mind."""
+def test_host_checks_add_at_most_200_entries_a_day_to_the_history(api: Client, doors: DoorsHouse) -> None:
+    """At most 20 for a report, and 200 for a day, however often results change."""
     token = make_token(api)["token"]
     many = [result("PCI_LINK", f"0000:{n:02x}:00.0", "failed") for n in range(100)]
     assert report(api, token, document(*many)).status_code == 200
@@ -196,8 +198,8 @@ def test_changes_in_history_are_bounded(api: Client, doors: DoorsHouse) -> None:
     assert len(messages(api)) == 200
 
 
-def test_results_can_be_forgotten(api: Client) -> None:
-    """By operators alone, with an entry in the history; a node that has none is 409."""
+def test_operators_can_delete_reported_results(api: Client) -> None:
+    """With an entry in the node's history; 409 if there are none, 403 for others."""
     token = make_token(api)["token"]
     report(api, token, document(result("XID", status="failed")))
     for who in ("a-member", "system-reader"):

@@ -1,4 +1,4 @@
-"""Orders with an `Idempotency-Key`: sent again, they are the same pod."""
+"""Orders with an `Idempotency-Key`: the same order sent again gets the same pod."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def send(api: Client, order: dict[str, Any] = ORDER, who: str = "a-member", **he
 
 
 def run(doors: DoorsHouse, statement: LiteralString) -> int:
-    """Rows that the statement found or changed."""
+    """Runs a statement; the number of rows that it found or changed."""
     with psycopg.connect(doors.database.url, autocommit=True) as connection:
         return connection.execute(statement).rowcount
 
 
 def count(doors: DoorsHouse) -> int:
-    """Pods, released ones too."""
+    """Number of pods, released ones included."""
     return run(doors, "SELECT FROM pod")
 
 
 def test_repeated_order_with_its_key_is_the_same_pod(api: Client, doors: DoorsHouse) -> None:
-    """Without it, the name is taken."""
+    """Without a key the second order is refused: the name is taken."""
     first, second = send(api), send(api)
     assert (first.status_code, second.status_code) == (202, 202)
     assert first.json()["id"] == second.json()["id"]
@@ -44,7 +44,7 @@ def test_repeated_order_with_its_key_is_the_same_pod(api: Client, doors: DoorsHo
 
 
 def test_repeated_order_after_the_release_makes_no_second_pod(api: Client, doors: DoorsHouse) -> None:
-    """A late repetition by a proxy doesn't take nodes again."""
+    """An order that a proxy repeats late doesn't get nodes again."""
     made = send(api).json()["id"]
     doors.finish("train")
     api.post("/v1/pods/train/release")
@@ -55,7 +55,7 @@ def test_repeated_order_after_the_release_makes_no_second_pod(api: Client, doors
 
 
 def test_key_of_another_order_is_refused(api: Client, doors: DoorsHouse) -> None:
-    """The key is named, and nothing is ordered."""
+    """The error names the key, and nothing is ordered."""
     send(api)
     other = send(api, {**ORDER, "name": "other"})
     assert other.status_code == 400
@@ -67,7 +67,7 @@ def test_key_of_another_order_is_refused(api: Client, doors: DoorsHouse) -> None
 
 
 def test_one_key_of_two_projects_or_users_makes_two_pods(api: Client, doors: DoorsHouse) -> None:
-    """A stranger with the same key gets a pod of its own, and sees nothing of the first."""
+    """Another project's or user's order under the same key is a pod of its own and shows nothing of the first."""
     mine, theirs = send(api), send(api, who="b-member")
     assert mine.status_code == theirs.status_code == 202
     assert mine.json()["id"] != theirs.json()["id"]
@@ -75,7 +75,7 @@ def test_one_key_of_two_projects_or_users_makes_two_pods(api: Client, doors: Doo
 
 
 def test_refused_order_can_be_sent_again_with_its_key(api: Client, doors: DoorsHouse) -> None:
-    """It made nothing: once there is capacity it is placed."""
+    """The refused order left nothing; once there is capacity, the repetition is placed."""
     everything = {**ORDER, "nodes": {**ORDER["nodes"], "count": 4000}}
     assert send(api, everything).status_code == 422
     assert send(api, everything).status_code == 422
@@ -102,8 +102,8 @@ def test_order_whose_claim_is_not_confirmed_asks_for_patience(api: Client, doors
     assert send(api).json()["id"] == made
 
 
-def test_key_that_is_older_than_a_day_is_a_new_one(api: Client, doors: DoorsHouse) -> None:
-    """Also if its row hasn't been removed."""
+def test_key_older_than_a_day_counts_as_new(api: Client, doors: DoorsHouse) -> None:
+    """Also if its row hasn't been removed yet."""
     send(api)
     assert run(doors, "UPDATE order_key SET at = at - interval '25 hours'") == 1
     assert send(api, {**ORDER, "name": "other"}).status_code == 202
@@ -120,21 +120,21 @@ def test_malformed_key_is_refused(api: Client, doors: DoorsHouse, key: bytes) ->
 
 
 def test_waiting_order_with_a_key_is_answered_with_its_pod(api: Client) -> None:
-    """`until` and `wait` with a repeated key wait for the pod that is there."""
+    """A repeated order with `until` and `wait` waits for the pod that exists."""
     made = send(api).json()["id"]
     again = api.post("/v1/pods?until=PLACED&wait=5", json=ORDER, headers=KEY)
     assert (again.status_code, again.json()["id"]) == (202, made)
 
 
-def test_queued_order_is_repeated_with_its_key(api: Client, doors: DoorsHouse) -> None:
-    """One place in the queue, however often it is sent."""
+def test_queued_order_repeated_with_its_key_has_one_place(api: Client, doors: DoorsHouse) -> None:
+    """However often it is sent."""
     waiting = {**ORDER, "queue": True}
     assert send(api, waiting).json()["id"] == send(api, waiting).json()["id"]
     assert count(doors) == 1
 
 
-def test_keys_are_removed_when_they_count_no_more(api: Client, doors: DoorsHouse) -> None:
-    """After a day; of an order that was refused after an hour, so that refused orders leave few rows."""
+def test_keys_are_removed_when_they_expire(api: Client, doors: DoorsHouse) -> None:
+    """After a day; after an hour if the order was refused, so that such orders leave few rows."""
     send(api)
     everything = {**ORDER, "nodes": {**ORDER["nodes"], "count": 4000}}
     assert send(api, everything, **{"Idempotency-Key": "refused"}).status_code == 422
@@ -149,7 +149,7 @@ def test_keys_are_removed_when_they_count_no_more(api: Client, doors: DoorsHouse
 
 
 def test_digest_of_an_order_is_the_same_for_a_later_version() -> None:
-    """During a rolling upgrade an order may be repeated at the other one, which has more fields."""
+    """During a rolling upgrade an order may be repeated at a process whose orders have more fields."""
 
     class Later(Order):
         more: int = 3

@@ -1,4 +1,4 @@
-"""The API's description, read by programs that know nothing of weft."""
+"""The API's description, as programs read it that know nothing of weft."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ read as false)."""
 
 
 def run(folder: Path, program: str, *args: str | Path) -> str:
-    """What a program of the environment prints; it must succeed."""
+    """Output of a program of the environment, which must succeed."""
     command = [PROGRAMS / program, *args]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=1200, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr)[-8000:]
@@ -53,7 +53,7 @@ def described(server: tuple[FastAPI, str], tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="module")
 def generated(described: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The name of the package that openapi-python-client makes of the description, without a warning about it."""
+    """Name of the package that openapi-python-client generates from the description, without a warning."""
     folder = tmp_path_factory.mktemp("client")
     config = folder / "config.json"
     config.write_text(json.dumps({"post_hooks": []}))
@@ -70,7 +70,7 @@ def generated(described: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 class Generated:
-    """Calls operations of a generated client by their ids; each answers with status and typed body."""
+    """Calls operations of the generated client by their ids; answers are (status, typed body)."""
 
     def __init__(self, package: str, url: str, token: str) -> None:
         self._package = package
@@ -90,7 +90,7 @@ def client(generated: str, api: Client, server: tuple[FastAPI, str]) -> Generate
 
 @AT_NIGHT
 def test_generated_client_orders_watches_and_releases_a_pod(client: Generated, doors: DoorsHouse) -> None:
-    """Every answer is of the type that the description says."""
+    """Every answer has the type that the description declares."""
     models = client.models
     order = models.Order.from_dict(ORDER)
     made = client("create_pod", body=order, idempotency_key="4f2c").parsed
@@ -111,7 +111,7 @@ def test_generated_client_orders_watches_and_releases_a_pod(client: Generated, d
 
 @AT_NIGHT
 def test_generated_client_reads_problems(client: Generated) -> None:
-    """Their code, and the field that is wrong."""
+    """With their code, and the field that is wrong."""
     absent = client("show_pod", "nothing")
     assert (absent.status_code, absent.parsed.code) == (404, "POD_NOT_FOUND")
     wrong = client.models.Order.from_dict({**ORDER, "lease": {"duration": "a while"}})
@@ -128,7 +128,7 @@ STREAMS = ("--exclude-path", "/v1/pods/{name}/events", "--exclude-path", "/v1/ev
 def test_every_answer_is_as_described(
     described: Path, api: Client, doors: DoorsHouse, server: tuple[FastAPI, str], tmp_path: Path, token: str
 ) -> None:
-    """Schemathesis sends what the description allows, and what it doesn't, to every operation but the event streams."""
+    """Schemathesis sends valid and invalid requests to every operation but the event streams."""
     assert api.post("/v1/pods", json=ORDER).status_code == 202
     doors.finish("train")
     asked = ("--url", server[1], "-H", f"X-Auth-Token: {token}", *STREAMS)
@@ -140,7 +140,7 @@ def test_every_answer_is_as_described(
 
 
 def test_arrays_of_the_description_say_what_they_hold(api: Client) -> None:
-    """Otherwise generators leave the answer out."""
+    """Generators leave out answers with arrays of unknown items."""
     bare = [
         where
         for where, schema in arrays("", api.get("/openapi.json").json())
@@ -150,7 +150,7 @@ def test_arrays_of_the_description_say_what_they_hold(api: Client) -> None:
 
 
 def arrays(where: str, part: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every array in a description, with its place."""
+    """Every array of a description, with its path."""
     if isinstance(part, dict):
         if part.get("type") == "array":
             yield where, part

@@ -15,7 +15,7 @@ QUEUED: dict[str, Any] = {**ORDER, "queue": True}
 
 
 def test_capacity_shows_sizes_to_tenants_and_locations_to_operators(api: Client) -> None:
-    """By level and accelerator, now and later; the leaf's name is the operator's."""
+    """By level and accelerator, now and later; the names of leaves are for operators."""
     for leaf in range(4):
         lease = {"end": "2027-01-31T18:00:00Z"}
         nodes = {**ORDER["nodes"], "count": 3}
@@ -33,20 +33,20 @@ def test_capacity_shows_sizes_to_tenants_and_locations_to_operators(api: Client)
     "query", ["accelerator=abacus", "level=rack", "level=node", "duration=long", "duration=0h"]
 )
 def test_invalid_capacity_parameters_are_reported(still_api: Client, query: str) -> None:
-    """Each gets a 400 that names the parameter."""
+    """400 with the parameter's name."""
     answer = still_api.get(f"/v1/capacity?{query}")
     assert answer.status_code == 400
     assert answer.json()["errors"][0]["field"] == query.partition("=")[0]
 
 
 def test_caller_without_permission_sees_no_capacity(still_api: Client) -> None:
-    """No role, no answer; no token, no answer."""
+    """Neither without a role nor without a token."""
     assert still_api.get("/v1/capacity", headers=by("roleless")).status_code == 403
     assert still_api.get("/v1/capacity", headers=by("")).status_code == 401
 
 
 def test_queued_order_shows_its_position(api: Client, doors: DoorsHouse) -> None:
-    """PENDING with reason, position and expected start; released from the queue it leaves no receipt."""
+    """PENDING with reason, position and expected start; an order that is withdrawn leaves no receipt."""
     doors.fill()
     made = api.post("/v1/pods", json=QUEUED)
     assert (made.status_code, made.json()["state"]) == (202, "PENDING")
@@ -68,14 +68,14 @@ def test_queued_order_shows_its_position(api: Client, doors: DoorsHouse) -> None
     ],
 )
 def test_invalid_lease_is_reported(still_api: Client, lease: dict[str, str], says: str) -> None:
-    """One sentence, and no pod."""
+    """One sentence, and no pod is created."""
     answer = still_api.post("/v1/pods", json={**ORDER, "lease": lease})
     assert answer.status_code == 400 and says in answer.json()["detail"]
     assert still_api.get("/v1/pods").json() == {"pods": []}
 
 
-def test_a_lease_is_extended(api: Client) -> None:
-    """The new end is shown; a time without zone, nothing at all, and a pod without end are refused."""
+def test_lease_is_extended_to_a_later_end(api: Client) -> None:
+    """The answer shows the new end; a time without zone, an empty body, and a pod without end are refused."""
     api.post("/v1/pods", json={**ORDER, "lease": {"end": "2027-01-31T18:00:00Z"}})
     until = {"until": "2027-02-01T18:00:00Z"}
     assert api.post("/v1/pods/train/extend", json=until).json()["lease_end"] == "2027-02-01T18:00:00Z"
@@ -88,7 +88,7 @@ def test_a_lease_is_extended(api: Client) -> None:
 
 
 def test_failed_pod_is_retried(api: Client, doors: DoorsHouse) -> None:
-    """From FAILED on to READY; a pod that hasn't failed is a conflict."""
+    """A FAILED pod becomes READY; retrying any other is a conflict."""
     broken = doors.break_servers()
     api.post("/v1/pods", json=ORDER)
     assert api.post("/v1/pods/train/retry").status_code == 409
@@ -102,7 +102,7 @@ def test_failed_pod_is_retried(api: Client, doors: DoorsHouse) -> None:
 
 
 def test_only_operators_see_and_make_reservations(api: Client) -> None:
-    """Made, listed and deleted by an operator; a tenant may do none of it; who only reads may list."""
+    """Tenants may neither make, list nor delete them; a system reader may list."""
     operator = by("operator")
     made = api.post("/v1/reservations", json=BLOCK, headers=operator)
     assert (made.status_code, made.headers["location"]) == (201, "/v1/reservations/block")
@@ -127,7 +127,7 @@ def test_only_operators_see_and_make_reservations(api: Client) -> None:
     ],
 )
 def test_invalid_reservation_is_reported(still_api: Client, change: dict[str, Any], field: str) -> None:
-    """A 400 that names the field."""
+    """400 with the field's name."""
     answer = still_api.post("/v1/reservations", json={**BLOCK, **change}, headers=by("operator"))
     assert answer.status_code == 400
     assert answer.json()["errors"][0]["field"] == field

@@ -1,4 +1,4 @@
-"""What Prometheus reads besides /metrics: targets that come and go with pods, for operators and the token alone."""
+"""What Prometheus reads besides /metrics: targets that follow pods, for operators and the monitoring token alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OLGA = by("operator")
 
 
 def networked(site: Site, unknown: str = "gpu05") -> Site:
-    """Hosts have an address on a network of their own; one has none."""
+    """The site with a management and a BMC network; the node `unknown` has no interface on them."""
     networks = {
         "hosts": SiteNetwork(
             physical_network="p1",
@@ -60,7 +60,7 @@ def networked(site: Site, unknown: str = "gpu05") -> Site:
 
 @pytest.fixture
 def monitored(doors: DoorsHouse, identity: FakeIdentity) -> Iterator[httpx.Client]:
-    """A weft of its own with the token, and a client without any."""
+    """A client without headers of a weft that has a monitoring token."""
     doors.store.activate_site(networked(doors.site), "test")
     app = doors.served(identity)
     app.state.monitoring_token = TOKEN
@@ -73,7 +73,7 @@ def targets(client: httpx.Client, job: str, **headers: str) -> httpx.Response:
 
 
 def test_targets_follow_pods(monitored: httpx.Client, doors: DoorsHouse) -> None:
-    """A pod's servers appear when it is handed over, with where they are, and go when its release begins."""
+    """A pod's servers appear, with rack and leaf, when it is handed over, and leave when its release begins."""
     assert targets(monitored, "pod-node").json() == []
     assert monitored.post("/v1/pods", json=ORDER, headers=by("a-member")).status_code in (201, 202)
     assert targets(monitored, "pod-node").json() == [], "it isn't handed over yet"
@@ -101,8 +101,9 @@ def test_targets_follow_pods(monitored: httpx.Client, doors: DoorsHouse) -> None
     assert targets(monitored, "pod-node").json() == []
 
 
-def test_restored_database_names_no_pods(monitored: httpx.Client, doors: DoorsHouse) -> None:
-    """Its pods may be gone, and their addresses others': Prometheus keeps what it has. Hosts are the site's."""
+def test_restored_database_gives_no_targets_of_pods(monitored: httpx.Client, doors: DoorsHouse) -> None:
+    """They may be gone, and their addresses others'; 503 keeps Prometheus at what it has. Hosts come from the
+    site."""
     assert monitored.post("/v1/pods", json=ORDER, headers=by("a-member")).status_code in (201, 202)
     doors.finish("train")
     assert len(targets(monitored, "pod-node").json()) == 2
@@ -129,7 +130,7 @@ def test_hosts_without_an_address_are_counted(monitored: httpx.Client, doors: Do
     assert {labels["__meta_weft_machine_type"] for _, labels in only.groups} == {"h100x8"}
 
 
-def test_answer_is_the_same_until_something_changes(monitored: httpx.Client) -> None:
+def test_target_list_is_the_same_until_something_changes(monitored: httpx.Client) -> None:
     first = targets(monitored, "node")
     assert first.headers["content-type"] == "application/json"
     again = targets(monitored, "node", **{"If-None-Match": first.headers["etag"]})
@@ -138,7 +139,8 @@ def test_answer_is_the_same_until_something_changes(monitored: httpx.Client) -> 
 
 
 def test_only_operators_and_the_token_read(monitored: httpx.Client, doors: DoorsHouse) -> None:
-    """The token opens nothing else; tenants, other tokens, and every token where weft has none are refused."""
+    """The token is valid for nothing else; tenants, other tokens, and any token where none is configured are
+    refused."""
     for path in ("/v1/monitoring/targets?job=node", "/v1/monitoring/info"):
         assert monitored.get(path, headers=BEARER).status_code == 200
         assert monitored.get(path, headers=OLGA).status_code == 200
@@ -162,7 +164,7 @@ def test_unknown_job_is_named(monitored: httpx.Client) -> None:
 
 
 def test_labels_of_jobs_are_bounded_by_the_site(monitored: httpx.Client) -> None:
-    """No series of hosts has a tenant's name."""
+    """Series of hosts have no tenant's names."""
     names = {name for row in targets(monitored, "node").json() for name in row["labels"]}
     assert names == {
         f"__meta_weft_{n}" for n in ("site", "node", "role", "rack", "leaf", "cloud", "machine_type")

@@ -1,4 +1,4 @@
-"""Tenants' own networks over HTTP: who sees what of them, and the notices that Neutron's driver sends."""
+"""Tenants' own networks over HTTP: who sees what of them, and the notices of Neutron's driver."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BASIC = {"Authorization": f"Basic {TOKEN}"}
 
 
 class Bell:
-    """Counts hints, or fails."""
+    """Counts its calls, or fails."""
 
     def __init__(self) -> None:
         self.rung, self.broken = 0, False
@@ -60,7 +60,7 @@ def by(house: TenantHouse, project: str, role: str = "member") -> dict[str, str]
     return {"X-Auth-Token": house.cloud.add_user(f"{project}-{role}", project=project, roles=(role,))}
 
 
-def test_a_tenant_sees_its_own_networks_without_hosts_and_adapters(
+def test_tenant_sees_its_own_networks_without_hosts_and_adapters(
     house: TenantHouse, api: httpx.Client
 ) -> None:
     network = house.network()
@@ -87,7 +87,7 @@ def test_a_tenant_sees_its_own_networks_without_hosts_and_adapters(
 
 
 def test_operator_abandons_a_release_and_reads_its_receipt(house: TenantHouse, api: httpx.Client) -> None:
-    """Members may do neither; a body without a reason is refused."""
+    """Members may do neither; a body without a reason is 400."""
     network = house.network()
     port = house.adapter(network)
     house.ready(network)
@@ -140,10 +140,10 @@ def test_metrics_count_ports_in_their_partition(house: TenantHouse, api: httpx.C
 
 
 def test_metrics_show_waiting_time_of_ports_and_age_of_readings(house: TenantHouse) -> None:
-    """What an alert is made of: a port that never comes in, and a cloud that can't be read any more."""
+    """What alerts use: a port that never gets into its partition, and a cloud that can't be read any more."""
 
     def ages() -> tuple[float, float]:
-        """By a collector that has read nothing yet."""
+        """As a new collector reports them, before it has read a cloud."""
         found = {s.name: s.value for metric in StoreCollector(house.store).collect() for s in metric.samples}
         return found["weft_network_port_waiting_seconds"], found["weft_network_read_age_seconds"]
 
@@ -174,7 +174,7 @@ def test_metrics_show_waiting_time_of_ports_and_age_of_readings(house: TenantHou
 def test_notice_wakes_weft_and_its_job_is_completed(
     api: httpx.Client, bell: Bell, method: str, path: str
 ) -> None:
-    """Whatever is in it: the driver's own body, none, or what is no JSON."""
+    """Whatever its body is: the driver's own, empty, or no JSON."""
     for content in (b'{"id": "x"}', b"", b"{"):
         answer = api.request(method, path, content=content, headers=BASIC)
         assert answer.status_code == 202
@@ -191,7 +191,7 @@ def test_notice_wakes_weft_and_its_job_is_completed(
 def test_notice_without_the_token_is_refused(
     house: TenantHouse, api: httpx.Client, bell: Bell, headers: dict[str, str]
 ) -> None:
-    """Not a tenant, nor an operator, with their own tokens."""
+    """A tenant's or an operator's own token isn't accepted."""
     for token in ({}, by(house, "team-b"), by(house, "admin", "admin")):
         for method, path in (("POST", "/mlnx/cloudx/Port"), ("GET", "/mlnx/app/jobs/1")):
             assert api.request(method, path, headers={**headers, **token}).status_code == 401
@@ -199,14 +199,14 @@ def test_notice_without_the_token_is_refused(
 
 
 def test_notice_that_cannot_be_passed_on_is_answered_503(api: httpx.Client, bell: Bell) -> None:
-    """5xx is what the driver repeats; anything else it would take for done, or get stuck at."""
+    """The driver repeats a notice after 5xx; after any other status it would drop it, or get stuck."""
     bell.broken = True
     assert api.post("/mlnx/cloudx/Port", headers=BASIC).status_code == 503
     bell.broken = False
     assert api.post("/mlnx/cloudx/Port", headers=BASIC).status_code == 202
 
 
-def test_notice_paths_are_absent_without_a_configured_token(house: TenantHouse) -> None:
+def test_notice_routes_are_404_without_a_configured_token(house: TenantHouse) -> None:
     with served(create_app(house.service, house.cloud, Policy())) as url:
         assert httpx.post(f"{url}/mlnx/cloudx/Port", headers=BASIC).status_code == 404
 

@@ -1,4 +1,4 @@
-"""What could be read in two ways is refused in one sentence: nothing of it is left out or guessed."""
+"""Input that could be read in two ways is refused in one sentence: nothing is ignored or guessed."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_parameter_given_twice_is_400(still_api: Client, path: str, name: str) -
 )
 def test_unknown_parameter_is_400(api: Client, path: str, name: str, known: str) -> None:
     if "/train" in path:
-        assert api.get(path).status_code == 404  # first of all, whether there is one to see
+        assert api.get(path).status_code == 404  # the pod comes first: without one, the parameter isn't looked at
         api.post("/v1/pods", json=ORDER)
     answer = api.get(path)
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, name), answer.text
@@ -79,7 +79,7 @@ def test_unknown_parameter_is_400(api: Client, path: str, name: str, known: str)
 
 @pytest.mark.parametrize("end", [1_900_000_000, "1900000000", 1.9e12, True])
 def test_number_is_not_a_time(still_api: Client, end: object) -> None:
-    """It may count seconds or milliseconds."""
+    """A number could be seconds or milliseconds."""
     answer = still_api.post("/v1/pods/plan", json={**ORDER, "lease": {"end": end}})
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "lease.end"), answer.text
     assert "such as 2027-01-31T18:00:00Z" in answer.json()["detail"]
@@ -101,7 +101,7 @@ def test_unknown_field_without_a_value_is_called_unknown(still_api: Client) -> N
         (b'{"name": "a\\ud800"}', "half of a surrogate pair"),
     ],
 )
-def test_no_words_of_the_parser_are_sent(still_api: Client, body: bytes, says: str) -> None:
+def test_messages_of_the_parser_are_not_sent(still_api: Client, body: bytes, says: str) -> None:
     detail = still_api.post("/v1/pods/plan", content=body, headers=JSON).json()["detail"]
     assert says in detail and "input" not in detail
 
@@ -113,7 +113,7 @@ def test_tag_with_one_quote_is_400(api: Client, tag: str) -> None:
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "If-Match"), answer.text
 
 
-def test_parameters_given_several_times_are_the_lists() -> None:
+def test_only_list_parameters_may_be_repeated() -> None:
     document: Any = json.loads((DOCS / "schemas" / "openapi.json").read_text())
     verbs = [verb for path in document["paths"].values() for verb in path.values() if isinstance(verb, dict)]
     given = [p for verb in verbs for p in verb.get("parameters", ()) if p["in"] == "query"]
@@ -121,7 +121,7 @@ def test_parameters_given_several_times_are_the_lists() -> None:
 
 
 def test_two_conditions_of_a_change_are_400(api: Client, doors: DoorsHouse) -> None:
-    """The second may be the one that doesn't hold."""
+    """The second condition might be the one that doesn't hold."""
     assert api.post("/v1/pods", json=ORDER).status_code == 202
     for first, second in (("1", "7"), ("7", "1"), ("1", "1")):
         headers = [*by("a-member").items(), *JSON.items(), ("If-Match", first), ("If-Match", second)]

@@ -1,4 +1,4 @@
-"""The operator's part of the API."""
+"""The operators' routes of the API."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ LOOK = ["/v1/nodes", "/v1/audit", "/v1/audit-log"]
 @pytest.mark.parametrize("path", [*LOOK, "/v1/site"])
 @pytest.mark.parametrize("who", ["a-member", "a-reader", "a-admin", "roleless"])
 def test_operators_routes_are_refused_to_tenants(still_api: Client, path: str, who: str) -> None:
-    """Whatever role in a tenant's project, admin too: 403."""
+    """403, whatever role they have in a tenant's project, admin included."""
     assert still_api.get(path, headers=by(who)).status_code == 403
 
 
 @pytest.mark.parametrize("path", LOOK)
 @pytest.mark.parametrize("who", ["operator", "system-admin", "system-reader"])
-def test_operator_may_read(still_api: Client, path: str, who: str) -> None:
-    """Admin of the admin project, and admin and reader of the system, may look."""
+def test_admins_and_system_readers_may_read_operators_routes(still_api: Client, path: str, who: str) -> None:
+    """Admin of the admin project, and admin and reader with system scope."""
     assert still_api.get(path, headers=by(who)).status_code == 200
 
 
 def test_system_reader_can_change_nothing(still_api: Client) -> None:
-    """Looking is all that role reader gives, also with system scope."""
+    """Role reader allows no change, with system scope too."""
     reader = by("system-reader")
     assert still_api.put("/v1/site", json={"name": "s"}, headers=reader).status_code == 403
     assert still_api.post("/v1/audit", json={"repair": True}, headers=reader).status_code == 403
@@ -41,8 +41,7 @@ def test_system_reader_can_change_nothing(still_api: Client) -> None:
     assert still_api.delete("/v1/nodes/gpu01/hold", headers=reader).status_code == 403
 
 
-def test_a_site_is_applied_and_shown(api: Client, doors: DoorsHouse) -> None:
-    """With a generation that grows."""
+def test_activated_site_is_shown_with_a_growing_generation(api: Client, doors: DoorsHouse) -> None:
     olga, site = by("operator"), doors.site.model_dump(mode="json")
     assert api.put("/v1/site", json=site, headers=olga).json()["generation"] == 2
     assert api.put("/v1/site", json=site, headers=olga).json()["generation"] == 3
@@ -50,8 +49,8 @@ def test_a_site_is_applied_and_shown(api: Client, doors: DoorsHouse) -> None:
     assert (shown["generation"], shown["document"]["name"], shown["nodes"]) == (3, "lab", len(site["nodes"]))
 
 
-def test_an_older_site_is_refused(api: Client, doors: DoorsHouse) -> None:
-    """`If-Match` has the generation that was changed, as `ETag` gave it: 412 if another is in force since."""
+def test_site_activated_from_an_older_generation_is_refused(api: Client, doors: DoorsHouse) -> None:
+    """`If-Match` has the ETag of the site that was edited: 412 if another is in force since."""
     olga, site = by("operator"), doors.site.model_dump(mode="json")
     first = api.put("/v1/site", json=site, headers={**olga, "If-Match": '"1"'})
     assert (first.status_code, first.headers["etag"]) == (200, '"2"')
@@ -66,7 +65,7 @@ def test_an_older_site_is_refused(api: Client, doors: DoorsHouse) -> None:
 
 
 def test_cabling_is_compared_and_adopted(api: Client, doors: DoorsHouse) -> None:
-    """GET shows the differences of a fabric, POST makes a new generation; unknown fabrics are reported."""
+    """GET shows where a fabric differs from the site, POST makes a new generation of it; unknown fabrics are 404."""
     olga = by("operator")
     doors.pull_cable()
     found = api.get("/v1/site/differences?fabric=ib0", headers=olga).json()
@@ -79,20 +78,20 @@ def test_cabling_is_compared_and_adopted(api: Client, doors: DoorsHouse) -> None
 
 
 def test_large_site_is_accepted(still_api: Client) -> None:
-    """A site of 800 nodes has megabytes; its limit is another one than an order's, and every node is looked at."""
+    """800 nodes are megabytes: a site may be larger than an order, and every node of it is checked."""
     site = {"name": "hall", "nodes": ["x" * 1000] * 4000}
     answer = still_api.put("/v1/site", json=site, headers=by("operator"))
     assert (answer.status_code, answer.json()["more_errors"] > 3000) == (400, True)
 
 
 def test_invalid_site_is_reported(api: Client) -> None:
-    """The verb's own error names the field."""
+    """The error names the field."""
     answer = api.put("/v1/site", json={"name": 1}, headers=by("operator"))
     assert answer.status_code == 400 and "name" in [e["field"] for e in answer.json()["errors"]]
 
 
 def test_node_is_quarantined_and_cleared(api: Client) -> None:
-    """With a reason that the list shows; out of it twice is a conflict; unknown nodes are not found."""
+    """The list shows the reason; clearing twice is a conflict; unknown nodes are 404."""
     olga = by("operator")
     put = api.put("/v1/nodes/gpu01/quarantine", json={"reason": "fan"}, headers=olga)
     assert put.json()["state"] == "quarantined"
@@ -104,7 +103,7 @@ def test_node_is_quarantined_and_cleared(api: Client) -> None:
 
 
 def test_node_is_held_and_accepted(api: Client) -> None:
-    """Each hold has a name, by which it is accepted; what is missing is in the answer, and in the list of holds."""
+    """A hold has a name, by which it is accepted; the answer and the list of holds show what is still missing."""
     olga = by("operator")
     hold = "/v1/nodes/gpu01/hold"
     assert api.put(hold, json={"what": "burn-in"}, headers=olga).json()["state"] == "held"
@@ -126,7 +125,8 @@ def test_node_is_held_and_accepted(api: Client) -> None:
 
 
 def test_leaf_is_drained_and_undrained(api: Client) -> None:
-    """With time and reasons; an unknown place, a time without zone, and no drain are refused."""
+    """With a time and a reason; an unknown place, a time without zone, and ending a drain that isn't there are
+    refused."""
     olga = by("operator")
     body = {"target": "leaf01", "by": "2027-06-01T18:00:00Z", "reason": "RMA", "public": "new switch"}
     done = api.post("/v1/drains", json=body, headers=olga).json()
@@ -150,18 +150,18 @@ def test_leaf_is_drained_and_undrained(api: Client) -> None:
 @pytest.mark.parametrize(
     "body", [{}, {"what": ""}, {"what": "x" * 201}, {"what": "a\nb"}, {"what": "x", "by": "y"}]
 )
-def test_hold_without_a_plain_name_is_refused(still_api: Client, body: dict[str, object]) -> None:
+def test_invalid_name_of_a_hold_is_refused(still_api: Client, body: dict[str, object]) -> None:
     assert still_api.put("/v1/nodes/gpu01/hold", json=body, headers=by("operator")).status_code == 400
 
 
 @pytest.mark.parametrize("body", [{}, {"reason": ""}, {"reason": None}, {"reason": "x", "until": "y"}])
 def test_quarantine_with_anything_but_a_reason_is_refused(still_api: Client, body: dict[str, object]) -> None:
-    """Nothing else, and nothing less."""
+    """Other fields are refused, and so is a missing reason."""
     assert still_api.put("/v1/nodes/gpu01/quarantine", json=body, headers=by("operator")).status_code == 400
 
 
 def test_audit_repairs_only_on_request(api: Client, doors: DoorsHouse) -> None:
-    """GET looks, POST with repair true repairs, anything else is refused."""
+    """GET only reports, POST with `repair: true` repairs, any other body is refused."""
     olga = by("operator")
     api.post("/v1/pods", json=ORDER)
     doors.orphan(doors.finish("train"))
@@ -182,7 +182,7 @@ def test_audit_repairs_only_on_request(api: Client, doors: DoorsHouse) -> None:
 
 
 def test_changes_are_logged_with_user_and_address(api: Client, doors: DoorsHouse) -> None:
-    """The verbs get the caller, the address and the request's id."""
+    """The log has the caller, the address and the request's id."""
     answer = api.put("/v1/site", json=doors.site.model_dump(mode="json"), headers=by("operator"))
     entry = api.get("/v1/audit-log", headers=by("operator")).json()["entries"][0]
     assert (entry["user"], entry["action"], entry["address"]) == ("olga", "site activate", "127.0.0.1")
@@ -193,7 +193,7 @@ def test_changes_are_logged_with_user_and_address(api: Client, doors: DoorsHouse
 
 
 def test_only_operators_abandon_a_pod(api: Client, doors: DoorsHouse) -> None:
-    """403 for a tenant who may release it, 409 before its release, 202 for an operator."""
+    """Tenants 403, although they may release it; operators 409 before the release, 202 afterwards."""
     pod = api.post("/v1/pods", json=ORDER, headers=by("a-member")).json()["id"]
     asked = {"reason": "its project is deleted"}
     assert api.post(f"/v1/pods/{pod}/abandon", json=asked, headers=by("a-member")).status_code == 403
@@ -207,7 +207,7 @@ def test_only_operators_abandon_a_pod(api: Client, doors: DoorsHouse) -> None:
 
 
 def test_unknown_pods_are_confirmed_by_id(api: Client) -> None:
-    """An id, or `all`, is accepted; anything else is refused."""
+    """With a pod's id or `all`; anything else is refused."""
     olga = by("operator")
     wrong = api.post("/v1/audit", json={"repair": True, "unknown_pods": ["train"]}, headers=olga)
     assert wrong.status_code == 400 and "unknown_pods" in wrong.text
@@ -216,7 +216,8 @@ def test_unknown_pods_are_confirmed_by_id(api: Client) -> None:
 
 
 def test_impact_of_a_leaf_is_read_by_operators_only(api: Client) -> None:
-    """With pods, without names of others for tenants; an unknown target names the nearest."""
+    """It lists pods, without the names of other projects' for tenants; for an unknown target the nearest name
+    is suggested."""
     api.post("/v1/pods", json=ORDER).raise_for_status()
     node = api.get("/v1/pods/train").json()["placed"][0]["node"]
     for who in ("operator", "system-reader"):

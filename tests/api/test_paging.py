@@ -1,4 +1,4 @@
-"""Lists in pages: each row once, in one order, while others come and go."""
+"""Lists in pages: each row once, in a stable order, while rows come and go."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ NOT_PAGED = {
 
 
 def test_every_list_of_the_api_is_in_pages() -> None:
-    """Those that aren't are named with their reason; a reason of what isn't there any more is an error."""
+    """Exceptions are listed with their reasons; an exception without its list is an error."""
     described: dict[str, Any] = json.loads((DOCS / "schemas" / "openapi.json").read_text())
 
     def meant(schema: dict[str, Any]) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def pages(api: Client, path: str, rows: str, limit: int) -> list[list[Json]]:
 
 
 def test_nodes_in_pages_are_all_nodes_once(api: Client) -> None:
-    """By name; a page after the last row, or after a row that left, isn't an error."""
+    """By name; a marker after the last row, or of a row that is gone, isn't an error."""
     every = api.get("/v1/nodes", headers=by("operator")).json()
     names = [n["name"] for n in every["nodes"]]
     assert "next" not in every and names == sorted(names) and len(names) > 3
@@ -115,7 +115,7 @@ def test_holds_of_one_node_continue_on_the_next_page(api: Client) -> None:
 
 
 def test_webhooks_of_all_projects_are_in_pages(api: Client) -> None:
-    """Two of one project may have the names of two of another one."""
+    """Two projects may have webhooks of the same names."""
     for name in ("a", "b"):
         for user in ("a-member", "b-member"):
             given = {"name": name, "url": "https://hooks.example.org/x"}
@@ -127,7 +127,7 @@ def test_webhooks_of_all_projects_are_in_pages(api: Client) -> None:
 
 
 def test_no_webhook_is_beyond_the_last_page(api: Client, doors: DoorsHouse) -> None:
-    """Markers follow the order of bytes, whatever the database's own order is."""
+    """Markers are compared by bytes, as the rows are sorted, whatever the database's collation is."""
     for name in ("Z", "a-b", "a", "b", "a0"):
         made = {"name": name, "url": "https://hooks.example.org/x"}
         assert api.post("/v1/webhooks", json=made).status_code in (201, 400)
@@ -149,7 +149,7 @@ def test_health_of_nodes_is_in_pages(api: Client) -> None:
 
 
 def test_use_is_in_pages(api: Client) -> None:
-    """The first page says until when; the others are asked for with it, so that all are of one moment."""
+    """The first page's `until` goes with the requests for the others, so that all are of one moment."""
     for name in ("train", "other", "third"):
         given = {**ORDER, "name": name, "nodes": {**ORDER["nodes"], "count": 1}}
         assert api.post("/v1/pods", json=given).status_code == 202
@@ -160,7 +160,7 @@ def test_use_is_in_pages(api: Client) -> None:
 
 
 def test_loads_of_nodes_are_in_pages(api: Client) -> None:
-    """With what couldn't be read on each of them."""
+    """With what couldn't be read on each node."""
     every = api.get("/v1/site/loads", headers=by("operator")).json()
     page_ = api.get("/v1/site/loads?limit=1", headers=by("operator")).json()
     assert page_["nodes"] == sorted(every["nodes"], key=lambda one: one["node"])[:1]
@@ -193,13 +193,13 @@ def test_leaves_are_in_pages(api: Client) -> None:
 )
 @pytest.mark.parametrize("wrong", ["limit=0", "limit=1001", "limit=x", "marker=" + "a" * 1001])
 def test_impossible_page_is_refused(api: Client, path: str, wrong: str) -> None:
-    """With the parameter's name."""
+    """400 with the parameter's name."""
     answer = api.get(f"/v1/{path}?{wrong}", headers=by("operator"))
     assert answer.status_code == 400 and wrong.partition("=")[0] in answer.text
 
 
-def test_row_that_leaves_between_pages_moves_no_other() -> None:
-    """Also the one that the marker names."""
+def test_removed_row_between_pages_moves_no_other() -> None:
+    """Also if it is the row that the marker names."""
     rows = [f"n{i}" for i in range(6)]
     first, marker = page(rows, lambda name: (name,), PageOf(limit=3))
     second, end = page(
@@ -209,7 +209,7 @@ def test_row_that_leaves_between_pages_moves_no_other() -> None:
 
 
 def test_client_reads_page_after_page() -> None:
-    """With the parameters that were given, which the marker joins."""
+    """The marker is added to the parameters of the first request."""
     asked = list[str]()
 
     def ask(_: str, path: str) -> Json:
@@ -221,7 +221,7 @@ def test_client_reads_page_after_page() -> None:
 
 
 def test_client_reads_the_rows_of_all_pages_into_the_first_document() -> None:
-    """What the first page says of all is asked of the others."""
+    """`until` of the first page goes with the requests for the others."""
     asked = list[str]()
 
     def ask(_: str, path: str) -> Json:
@@ -233,7 +233,7 @@ def test_client_reads_the_rows_of_all_pages_into_the_first_document() -> None:
 
 
 def test_repeated_page_fails_the_listing() -> None:
-    """Something in front of the API that drops the query would be asked without an end."""
+    """A proxy that drops the query would make the client ask without end."""
     asked: list[str] = []
 
     def first(method: str, path: str, **_: float) -> Json:

@@ -1,4 +1,4 @@
-"""Parts of nodes by their numbers: a GPU that moves to another node keeps what failed of it."""
+"""The history of parts by serial number: a GPU that moves to another node keeps its failures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def reported(
     gpu: str = GPU,
     kind: str = "gpu",
 ) -> None:
-    """A node's report, with one GPU, or another part, in it."""
+    """Sends a node's report with one part, by default a GPU, in it."""
     parts = [{"kind": kind, "serial": gpu, "place": place, "model": "H100", "newer": 1}]
     host = {"hostname": node, "serial": None, "product_uuid": None}
     given = document(*results, parts=parts, host=host)
@@ -37,7 +37,7 @@ def history(api: Client, serial: str = GPU) -> dict[str, Any]:
 
 
 def test_gpu_that_moves_keeps_its_failures(api: Client, doors: DoorsHouse) -> None:
-    """Where it was, from when to when; what failed of another part isn't its own."""
+    """Where the part was and when; failures of other parts aren't in it."""
     failed = result("XID", PCI, "failed", cost="jobs", mend="replace it")
     reported(api, doors, "gpu01", PCI, result("GPU_ECC", PCI))
     reported(api, doors, "gpu01", PCI, failed, result("GPU_ECC", "0000:07:00.0", "failed"))
@@ -54,7 +54,7 @@ def test_gpu_that_moves_keeps_its_failures(api: Client, doors: DoorsHouse) -> No
 
 
 def test_cable_that_a_program_reports_has_a_history(api: Client, doors: DoorsHouse) -> None:
-    """weft-check reads none; another program adds it to the report, at the port that has its end."""
+    """weft-check reads no cables; another program adds them to the report, at the port of the end."""
     port = "mlx5_0/1"
     reported(api, doors, "gpu01", port, result("PORT_STATE", port), gpu="MT2312VS01234", kind="cable")
     reported(
@@ -67,15 +67,15 @@ def test_cable_that_a_program_reports_has_a_history(api: Client, doors: DoorsHou
 
 
 def test_unknown_part_is_not_found_and_parts_are_for_operators(api: Client, doors: DoorsHouse) -> None:
-    """A tenant learns of none, whether it exists or not."""
+    """A tenant gets the same answer whether the part exists or not."""
     reported(api, doors, "gpu01", PCI, result("XID", PCI))
     assert api.get("/v1/parts/nix/history", headers=by("operator")).status_code == 404
     refused = [api.get(f"/v1/parts/{serial}/history") for serial in ("nix", GPU)]
     assert {one.status_code for one in refused} == {403}
 
 
-def test_report_without_parts_or_with_a_part_twice_is_taken(api: Client, doors: DoorsHouse) -> None:
-    """Programs of earlier versions say nothing of parts."""
+def test_report_without_parts_or_with_a_part_twice_is_accepted(api: Client, doors: DoorsHouse) -> None:
+    """Earlier versions of weft-check report no parts."""
     token = make_token(api)["token"]
     twice = [{"kind": "adapter", "serial": "0c42:a103:0000:1234", "place": "mlx5_0"}] * 2
     host = {"hostname": "gpu01", "serial": None, "product_uuid": None}

@@ -1,4 +1,4 @@
-"""/v1/pods through HTTP: order, look, release, and who may see what."""
+"""/v1/pods: ordering, showing and releasing pods, and who may see what."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from weft.testing.callers import by
 EVENT: dict[str, Any] = {"type": "step", "message": Jsonb("something"), "key": None}
 
 
-def test_a_pod_is_ordered_seen_and_released(api: Client, doors: DoorsHouse) -> None:
-    """The whole life of a pod through the API."""
+def test_pod_is_ordered_shown_and_released(api: Client, doors: DoorsHouse) -> None:
     made = api.post("/v1/pods", json=ORDER)
     assert made.status_code == 202
     assert made.headers["location"] == f"/v1/pods/{made.json()['id']}"
@@ -45,7 +44,7 @@ def test_plan_changes_nothing(still_api: Client) -> None:
 
 
 def test_events_after_a_sequence_are_listed(api: Client, doors: DoorsHouse) -> None:
-    """`after` leaves out what was seen already."""
+    """`after` leaves out events up to that sequence number."""
     api.post("/v1/pods", json=ORDER)
     first = api.get("/v1/pods/train/events").json()["events"]
     assert {e["type"] for e in first} == {"state"}
@@ -56,7 +55,7 @@ def test_events_after_a_sequence_are_listed(api: Client, doors: DoorsHouse) -> N
 
 
 def test_many_events_come_in_pages(api: Client, doors: DoorsHouse) -> None:
-    """`next` is the `after` of the next one, and isn't there when there is none."""
+    """`next` is the `after` of the next page; the last page has none."""
     pod = UUID(api.post("/v1/pods", json=ORDER).json()["id"])
     begun = len(api.get("/v1/pods/train/events").json()["events"])
     with doors.database.transaction() as tx:
@@ -72,7 +71,7 @@ def test_many_events_come_in_pages(api: Client, doors: DoorsHouse) -> None:
 
 
 def test_each_change_of_a_pod_answers_its_generation(api: Client, doors: DoorsHouse) -> None:
-    """As `ETag`, with and without waiting."""
+    """As `ETag`, with `wait` and without."""
     lease = {"end": "2027-01-02T00:00:00Z"}
     made = api.post("/v1/pods", json={**ORDER, "lease": lease})
     extended = api.post("/v1/pods/train/extend", json={"until": "2027-01-03T00:00:00Z"})
@@ -83,7 +82,7 @@ def test_each_change_of_a_pod_answers_its_generation(api: Client, doors: DoorsHo
 def test_wait_for_events_ends_without_any(
     api: Client, doors: DoorsHouse, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A wait that nothing ends answers with an empty list; the log has no line for it below DEBUG."""
+    """The answer is an empty list, which is logged at DEBUG only."""
     api.post("/v1/pods", json=ORDER)
     last = api.get("/v1/pods/train/events").json()["events"][-1]["sequence"]
     with caplog.at_level(logging.DEBUG, "weft.api"):
@@ -107,30 +106,30 @@ def test_wait_for_events_ends_without_any(
     ],
 )
 def test_invalid_parameters_of_events_are_reported(api: Client, query: str) -> None:
-    """Each bad parameter gets a 400 that names it."""
+    """400 with the parameter's name."""
     api.post("/v1/pods", json=ORDER)
     answer = api.get(f"/v1/pods/train/events?{query}")
     assert answer.status_code == 400
     assert answer.json()["errors"][0]["field"] == query.partition("=")[0]
 
 
-def test_a_name_is_taken_only_once_in_a_project(api: Client) -> None:
-    """The second order of a name is a conflict; another project may use it."""
+def test_name_is_unique_within_a_project(api: Client) -> None:
+    """A second order of a name is a conflict; another project may use it."""
     assert api.post("/v1/pods", json=ORDER).status_code == 202
     again = api.post("/v1/pods", json=ORDER)
     assert (again.status_code, again.json()["type"]) == (409, "urn:weft:problem:conflict")
     assert api.post("/v1/pods", json=ORDER, headers=by("b-member")).status_code == 202
 
 
-def test_user_data_may_be_a_table(api: Client) -> None:
-    """48 KiB of commas, brackets and braces in a text are one value."""
+def test_user_data_may_be_48_kib_of_punctuation(api: Client) -> None:
+    """Commas, brackets and braces within a text don't count as values."""
     table = "[1,2],{3,4}," * 4_000 + '"\\'
     order = {**ORDER, "access": {"user_data": f"#!/bin/sh\n# {table}"}}
     assert api.post("/v1/pods", json=order).status_code == 202
 
 
 def test_pod_name_in_the_form_of_an_id_is_refused(api: Client) -> None:
-    """Such a name would be taken for an id."""
+    """It would be read as an id."""
     name = api.post("/v1/pods", json=ORDER).json()["id"]
     for path in ("/v1/pods", "/v1/pods/plan"):
         bad = api.post(path, json={**ORDER, "name": name}, headers=by("b-member"))
@@ -140,7 +139,7 @@ def test_pod_name_in_the_form_of_an_id_is_refused(api: Client) -> None:
 
 @pytest.mark.parametrize("tail", ["", "/events", "/receipt", "/release"])
 def test_pod_is_invisible_to_another_project(api: Client, tail: str) -> None:
-    """team-b gets the same 404 for team-a's pod, by name and by id, as for one that never was."""
+    """team-b gets the same 404 for team-a's pod, by name and id, as for one that doesn't exist."""
     pod = api.post("/v1/pods", json=ORDER).json()
     method = "POST" if tail == "/release" else "GET"
 
@@ -158,7 +157,8 @@ def test_pod_is_invisible_to_another_project(api: Client, tail: str) -> None:
 
 
 def test_token_without_a_project_learns_nothing_about_pods(api: Client, doors: DoorsHouse) -> None:
-    """No, one or two other projects' pods of a name, or one that can't be read: the same 404; operators read more."""
+    """The same 404 whether no, one or two projects have a pod of the name, or one that can't be read; operators
+    see more."""
     pod = api.post("/v1/pods", json=ORDER).json()["id"]
     answers = [api.get("/v1/pods/train", headers=by("unscoped"))]
     api.post("/v1/pods", json=ORDER, headers=by("b-member"))
@@ -173,7 +173,7 @@ def test_token_without_a_project_learns_nothing_about_pods(api: Client, doors: D
 
 
 def test_another_projects_pods_are_not_listed(api: Client) -> None:
-    """A list shows the own project only, and all of them to an operator who asks for it."""
+    """A list has the caller's project only, or all of them for an operator who asks with `all_projects`."""
     api.post("/v1/pods", json=ORDER)
     assert api.get("/v1/pods", headers=by("b-member")).json() == {"pods": []}
     assert api.get("/v1/pods?all_projects=true", headers=by("b-member")).status_code == 403
@@ -188,7 +188,7 @@ def test_another_projects_pods_are_not_listed(api: Client) -> None:
 
 
 def test_reader_may_show_but_not_order_or_release(api: Client) -> None:
-    """Role reader: 200 for looking and planning, 403 for every change."""
+    """Role reader: 200 for showing and planning, 403 for every change."""
     api.post("/v1/pods", json=ORDER)
     reader = by("a-reader")
     assert api.get("/v1/pods/train", headers=reader).status_code == 200
@@ -199,8 +199,8 @@ def test_reader_may_show_but_not_order_or_release(api: Client) -> None:
 
 
 @pytest.mark.parametrize("who", ["roleless", "system-reader"])
-def test_without_a_role_in_a_project_nothing_is_ordered(still_api: Client, who: str) -> None:
-    """No role, or a token without a project: 403 for an order."""
+def test_order_without_a_role_in_a_project_is_refused(still_api: Client, who: str) -> None:
+    """403, also for a token without a project."""
     assert still_api.post("/v1/pods", json=ORDER, headers=by(who)).status_code == 403
 
 
@@ -210,7 +210,7 @@ def test_without_a_role_in_a_project_nothing_is_ordered(still_api: Client, who: 
 def test_no_token_or_an_expired_one_is_refused(
     still_api: Client, headers: dict[str, str], detail: str
 ) -> None:
-    """401 with a challenge, before anything else is looked at."""
+    """401 with `WWW-Authenticate`, before anything else is checked."""
     for method, path in (
         ("GET", "/v1/pods"),
         ("POST", "/v1/pods"),
@@ -223,8 +223,8 @@ def test_no_token_or_an_expired_one_is_refused(
         assert detail in answer.json()["detail"]
 
 
-def test_a_tenant_sees_no_guids_hosts_or_other_projects(api: Client, doors: DoorsHouse) -> None:
-    """Plans, pods, events and errors of a tenant have no operator's data in them; the operator's have."""
+def test_tenant_sees_no_guids_hosts_or_other_projects(api: Client, doors: DoorsHouse) -> None:
+    """In plans, pods, events and errors; operators see them there."""
     doors.break_servers()
     pod = api.post("/v1/pods", json=ORDER).json()["id"]
     doors.finish("train")
@@ -241,12 +241,12 @@ def test_a_tenant_sees_no_guids_hosts_or_other_projects(api: Client, doors: Door
 
 @pytest.mark.parametrize("name", ["%2E%2E", "a%2Fb", "%00", "%FF", "x" * 3000, "🙂"])
 def test_strange_names_are_not_found(still_api: Client, name: str) -> None:
-    """Whatever stands where a name should: 404, never a failure."""
+    """Whatever the path has in place of a name: 404, never a failure."""
     assert still_api.get(f"/v1/pods/{name}").status_code == 404
 
 
-def test_a_list_comes_in_pages(api: Client) -> None:
-    """`next` is there as long as a page is full; filters and their bounds."""
+def test_pods_come_in_pages(api: Client) -> None:
+    """`next` is there while a page is full; filters and limits are checked."""
     for name in ("a", "b", "c"):
         api.post("/v1/pods", json={**ORDER, "name": name})
     page = api.get("/v1/pods?limit=2").json()
@@ -260,8 +260,8 @@ def test_a_list_comes_in_pages(api: Client) -> None:
         assert wrong.status_code == 400 and query.split("=")[0] in wrong.text, query
 
 
-def test_order_of_a_project_whose_releases_do_not_end_is_refused(api: Client, doors: DoorsHouse) -> None:
-    """409, with the releases that don't; a site bounds them by `queue.overdue_releases`, by default 3."""
+def test_order_of_a_project_with_overdue_releases_is_refused(api: Client, doors: DoorsHouse) -> None:
+    """409 with their number, once it reaches `queue.overdue_releases` of the site (default 3)."""
     for name in ("a", "b", "c"):
         assert api.post("/v1/pods", json={**ORDER, "name": name}).status_code == 202
         doors.finish(name)

@@ -9,7 +9,8 @@ from weft.testing.callers import by
 
 
 def test_replacement_over_http_answers_status_etag_and_errors(api: Client, doors: DoorsHouse) -> None:
-    """202 with ETag, 412 or 409 for another generation, 400 with the field, 403 for a reader, 404 for others' pods."""
+    """202 with ETag, 412 or 409 for another generation, 400 with the field, 403 for a reader, 404 for other
+    projects' pods."""
     pod = api.post("/v1/pods", json=ORDER).json()
     doors.worker.run_once()
     path, node = "/v1/pods/train/replace", api.get("/v1/pods/train").json()["servers"][0]["node"]

@@ -1,4 +1,4 @@
-"""What can be changed has a generation or a revision; `If-Match` with another one gets 412, and changes nothing."""
+"""What can be changed has a generation or a revision; `If-Match` with another one is refused with 412."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ MAKES_OR_ASKS = {
 
 
 def test_every_change_takes_a_condition() -> None:
-    """Those that don't are named with their reason; a reason of what isn't there any more is an error."""
+    """Exceptions are listed with their reasons; an exception without its operation is an error."""
     described: dict[str, Any] = json.loads((DOCS / "schemas" / "openapi.json").read_text())
     without = {
         f"{method.upper()} {path}"
@@ -65,13 +65,13 @@ def test_every_change_takes_a_condition() -> None:
 
 
 def refused(answer: Any, said: str) -> None:
-    """412 with one sentence."""
+    """Asserts 412 with one sentence that contains `said`."""
     assert (answer.status_code, answer.json()["code"]) == (412, "REVISION_CHANGED"), answer.text
     assert said in answer.json()["detail"] and "read it again" in answer.json()["detail"]
 
 
 def test_webhook_of_another_revision_is_not_changed(api: Client, doors: DoorsHouse) -> None:
-    """Rotation and enabling make a new one; a webhook that was made again under its name has another, too."""
+    """Rotating and enabling it make a new revision; a webhook made again under the same name has another one, too."""
     api.post("/v1/webhooks", json=HOOK)
     shown = api.get("/v1/webhooks/ops")
     first, tag = shown.json()["revision"], shown.headers["etag"]
@@ -91,8 +91,8 @@ def test_webhook_of_another_revision_is_not_changed(api: Client, doors: DoorsHou
     assert api.delete("/v1/webhooks/ops").status_code == 200
 
 
-def test_delivery_leaves_the_revision_of_a_webhook(api: Client, doors: DoorsHouse) -> None:
-    """What workers note of it is no change of it: the tag of the document is another one all the same."""
+def test_delivery_keeps_a_webhooks_revision(api: Client, doors: DoorsHouse) -> None:
+    """Its state is part of the document's tag but not of the revision."""
     api.post("/v1/webhooks", json=HOOK)
     before = api.get("/v1/webhooks/ops")
     with doors.database.statement() as tx:
@@ -121,7 +121,7 @@ def test_reservation_of_another_revision_is_not_deleted(api: Client) -> None:
 
 
 def test_hold_of_another_revision_is_not_ended(api: Client, doors: DoorsHouse) -> None:
-    """The highest revision counts where several end at once: one that came in between isn't ended unseen."""
+    """Several holds ended at once have the highest revision among them: one added in between isn't ended unseen."""
     hold = "/v1/nodes/gpu01/hold"
     first = api.put(hold, json={"what": "burn-in"}, headers=OLGA).json()["holds"][0]["revision"]
     again = api.put(hold, json={"what": "burn-in"}, headers=OLGA).json()["holds"][0]["revision"]
@@ -139,7 +139,7 @@ def test_hold_of_another_revision_is_not_ended(api: Client, doors: DoorsHouse) -
 
 
 def test_drain_of_another_revision_is_not_ended(api: Client) -> None:
-    """A new time or reason is another one; of several nodes the highest counts."""
+    """A new time or reason makes a new revision; of several nodes the highest counts."""
 
     def drained(target: str, reason: str) -> dict[str, int]:
         assert (
@@ -162,7 +162,7 @@ def test_drain_of_another_revision_is_not_ended(api: Client) -> None:
 
 
 def test_quarantine_of_another_revision_is_not_cleared(api: Client) -> None:
-    """A reason that was added makes another one, and so does a quarantine after the one that was cleared."""
+    """A reason added makes a new revision, and so does a new quarantine after one that was cleared."""
     path = "/v1/nodes/gpu01/quarantine"
 
     def quarantined(reason: str) -> int:
@@ -191,7 +191,7 @@ def test_quarantine_of_another_revision_is_not_cleared(api: Client) -> None:
     ],
 )
 def test_malformed_if_match_is_refused(still_api: Client, method: str, path: str) -> None:
-    """Before anything is looked for."""
+    """Before the resource is looked up."""
     who = OLGA if "webhooks" not in path else by("a-member")
     odd = still_api.request(method, path, headers={**who, "If-Match": '"x"'})
     assert (odd.status_code, "If-Match" in odd.text) == (400, True)

@@ -1,4 +1,4 @@
-"""Servers of pods through HTTP: actions and consoles."""
+"""Servers of pods over HTTP: actions and consoles."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from weft.testing.callers import by
 
 
 def ready(api: Client, doors: DoorsHouse) -> str:
-    """A pod; the node of one of its servers."""
+    """Makes a READY pod; name of one of its nodes."""
     api.post("/v1/pods", json=ORDER)
     doors.finish("train")
     return api.get("/v1/pods/train").json()["servers"][0]["node"]
 
 
-def test_a_server_is_rebooted_and_has_a_console(api: Client, doors: DoorsHouse) -> None:
+def test_server_is_rebooted_and_has_a_console(api: Client, doors: DoorsHouse) -> None:
     node = ready(api, doors)
     done = api.post(f"/v1/pods/train/servers/{node}/action", json={"action": "reboot"})
     assert done.status_code == 202 and done.json()["node"] == node and done.json()["password"] is None
@@ -52,7 +52,7 @@ def test_caller_without_permission_is_refused(api: Client, doors: DoorsHouse) ->
 
 
 def test_unknown_server_is_refused_with_the_pods_nodes(api: Client, doors: DoorsHouse) -> None:
-    """A tenant read "not found"."""
+    """For tenants too."""
     api.post("/v1/pods", json=ORDER)
     doors.finish("train")
     nodes = sorted(server["node"] for server in api.get("/v1/pods/train").json()["servers"])

@@ -1,4 +1,4 @@
-"""What isn't a verb: discovery, health, metrics, request ids, errors of every class, bodies that aren't."""
+"""The API besides pods: discovery, health, metrics, request ids, errors of every class, invalid bodies."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ ERRORS: list[tuple[WeftError, int]] = [
 
 
 def failing(doors: DoorsHouse, error: Exception) -> None:
-    """What the cloud's driver answers when it is asked about an order next."""
+    """Makes the cloud's next check of an order raise `error`."""
 
     def fail() -> None:
         raise error
@@ -72,7 +72,7 @@ def failing(doors: DoorsHouse, error: Exception) -> None:
     ("error", "status"), ERRORS, ids=lambda e: type(e).__name__ if isinstance(e, Exception) else None
 )
 def test_each_error_survives_http(api: Client, doors: DoorsHouse, error: WeftError, status: int) -> None:
-    """Class, sentence and parts of an error are the same on both sides of HTTP, where nothing is hidden."""
+    """Its class, sentence and fields are the same on both sides of HTTP, where they aren't hidden."""
     failing(doors, error)
     answer = api.post("/v1/pods/plan", json=ORDER, headers=by("operator"))
     assert answer.status_code == status
@@ -92,7 +92,7 @@ def test_each_error_survives_http(api: Client, doors: DoorsHouse, error: WeftErr
 def test_unexpected_error_only_points_to_the_log(
     api: Client, doors: DoorsHouse, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A defect gives a 500 problem with the request id and no inside; the log has the trace."""
+    """A defect gives 500 with the request id and no details; the traceback is in the log."""
     failing(doors, RuntimeError("password=hunter2"))
     with caplog.at_level(logging.ERROR, "weft.api"):
         answer = api.post("/v1/pods/plan", json=ORDER)
@@ -102,8 +102,8 @@ def test_unexpected_error_only_points_to_the_log(
     assert "hunter2" in caplog.text
 
 
-def test_an_unreachable_keystone_is_a_503(still_api: Client, identity: FakeIdentity) -> None:
-    """Unknown isn't refused: without Keystone the answer is to try again, not 401."""
+def test_unreachable_keystone_is_503(still_api: Client, identity: FakeIdentity) -> None:
+    """Whether the token is valid is unknown: not 401, but "try again"."""
     identity.error = UnknownError("validate a token", "keystone at http://inside.example:5000", "refused")
     answer = still_api.get("/v1/pods")
     assert (answer.status_code, answer.json()["type"]) == (503, "urn:weft:problem:unknown")
@@ -111,7 +111,7 @@ def test_an_unreachable_keystone_is_a_503(still_api: Client, identity: FakeIdent
 
 
 class HangingIdentity(FakeIdentity):
-    """A Keystone that answers nothing before `end` is set; what it has said before is remembered."""
+    """A Keystone that doesn't answer before `end` is set; tokens checked before are cached."""
 
     def __init__(self) -> None:
         super().__init__(tokens())
@@ -130,7 +130,7 @@ class HangingIdentity(FakeIdentity):
 def test_hanging_keystone_does_not_delay_cached_callers(
     server: tuple[FastAPI, str], still_doors: DoorsHouse
 ) -> None:
-    """More random tokens than there are threads: health, metrics and known callers are answered as ever."""
+    """With more unknown tokens than threads, health, metrics and cached callers are answered."""
     identity = HangingIdentity()
     still_doors.stand_behind(server[0], identity)
     known, strangers = by("a-member"), [by(f"random-{n}") for n in range(60)]
@@ -164,7 +164,7 @@ def test_keystoneauth_discovers_the_api(still_api: Client) -> None:
 def test_request_ids_are_new_each_time_and_logged(
     still_api: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each answer has an id of its own; the client's own id stands beside it in the log."""
+    """Each answer has an id of its own; the log has the client's id beside it."""
     given = "req-12345678-1234-1234-1234-123456789abc"
     with caplog.at_level(logging.INFO, "weft.api"):
         caplog.handler.setFormatter(SafeFormatter(LINES))
@@ -183,8 +183,8 @@ def test_request_ids_are_new_each_time_and_logged(
     )
 
 
-def test_answered_requests_have_an_info_line(still_api: Client, caplog: pytest.LogCaptureFixture) -> None:
-    """Refused waits too; a balancer's questions about health have none. Those of who waits: `test_pods.py`."""
+def test_answered_requests_are_logged_at_info(still_api: Client, caplog: pytest.LogCaptureFixture) -> None:
+    """Refused waits too, a balancer's health checks not. Answered waits: `test_pods.py`."""
     with caplog.at_level(logging.DEBUG, "weft.api"):
         for path in ("/v1/pods", "/v1/pods/none?until=READY&wait=1", "/healthz"):
             still_api.get(path)
@@ -196,17 +196,17 @@ def test_answered_requests_have_an_info_line(still_api: Client, caplog: pytest.L
     ]
 
 
-def test_a_forged_request_id_does_not_reach_the_log(
+def test_invalid_request_id_does_not_reach_the_log(
     still_api: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Anything that isn't req-<uuid> is left out, so that a client can't write lines into the log."""
+    """Only req-<uuid> is accepted, so that a client can't write lines into the log."""
     with caplog.at_level(logging.INFO, "weft.api"):
         still_api.get("/v1/pods", headers={"X-OpenStack-Request-ID": "req-x user=root"})
     assert "user=root" not in caplog.text
 
 
 def test_health_needs_no_token(api: Client, doors: DoorsHouse) -> None:
-    """/healthz is about the process, /readyz about its parts."""
+    """/healthz is about the process, /readyz about what it depends on."""
     anonymous = by("")
     assert api.get("/healthz", headers=anonymous).text == "ok\n"
     assert api.get("/readyz", headers=anonymous).status_code == 200
@@ -216,7 +216,7 @@ def test_health_needs_no_token(api: Client, doors: DoorsHouse) -> None:
 
 
 def test_metrics_count_by_route_and_status(doors: DoorsHouse, identity: FakeIdentity) -> None:
-    """Routes are counted by their template, unknown addresses together, so that names don't fill the metrics."""
+    """By the route's template, unknown addresses together, so that names don't become label values."""
     with served(create_app(doors.service, identity, collectors=[_Pods()])) as url:
         for path in ("/v1/pods/a", "/v1/pods/b", "/nowhere", "/elsewhere"):
             httpx.get(url + path, headers=by("a-member"), trust_env=False)
@@ -232,7 +232,7 @@ def test_metrics_count_by_route_and_status(doors: DoorsHouse, identity: FakeIden
 
 
 class _Pods(Collector):
-    """A collector of the app's own."""
+    """A collector that the application brings."""
 
     def collect(self) -> Iterable[Metric]:
         yield GaugeMetricFamily("weft_test_pods", "Pods.", 3)
@@ -267,7 +267,7 @@ class _Pods(Collector):
     ],
 )
 def test_invalid_bodies_are_reported(still_api: Client, body: bytes, status: int, says: str) -> None:
-    """Each gets a problem document with the reason, and nothing is made."""
+    """With a problem document each; no pod is created."""
     answer = still_api.post("/v1/pods", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
@@ -276,7 +276,7 @@ def test_invalid_bodies_are_reported(still_api: Client, body: bytes, status: int
 
 
 def test_body_without_length_is_limited_too(still_api: Client) -> None:
-    """A chunked body is refused as soon as it is too large."""
+    """A chunked body is refused as soon as it is over the limit."""
     chunks = (b" " * 65536 for _ in range(40))
     assert (
         still_api.post("/v1/pods", content=chunks, headers={"Content-Type": "application/json"}).status_code
@@ -286,7 +286,7 @@ def test_body_without_length_is_limited_too(still_api: Client) -> None:
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
 def test_another_content_type_is_refused(still_api: Client, kind: str) -> None:
-    """415 with what would be right."""
+    """415 with the content type that is accepted."""
     answer = still_api.post("/v1/pods", content=json.dumps(ORDER), headers={"Content-Type": kind})
     assert answer.status_code == 415
     assert "application/json" in answer.json()["detail"]
@@ -299,7 +299,7 @@ def test_another_content_type_is_refused(still_api: Client, kind: str) -> None:
 def test_wrong_methods_and_paths_get_problem_documents(
     still_api: Client, method: str, path: str, status: int
 ) -> None:
-    """The router's own refusals are problem documents like all others."""
+    """405 and 404 of the router have the form of all other errors."""
     answer = still_api.request(method, path)
     assert answer.status_code == status
     problem = answer.json()
@@ -309,8 +309,8 @@ def test_wrong_methods_and_paths_get_problem_documents(
         assert answer.headers["allow"]
 
 
-def test_the_schema_has_every_route_and_every_reference(still_api: Client) -> None:
-    """/openapi.json can be resolved: each $ref is there, each order's field has its description."""
+def test_schema_has_every_route_and_resolves_every_reference(still_api: Client) -> None:
+    """Each field of an order has its description."""
     schema = still_api.get("/openapi.json").json()
     text = json.dumps(schema)
     names = set(re.findall(r'"#/components/schemas/([^"]+)"', text))

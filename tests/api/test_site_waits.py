@@ -1,4 +1,4 @@
-"""Events of the site's resources can be waited for like a pod's, instead of polling all resources."""
+"""A request can wait for events of the site's resources as for a pod's, instead of polling."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_events_are_answered_as_soon_as_there_is_one(api: Client, doors: DoorsHo
 
 
 @pytest.mark.parametrize("query", ["wait=61", "wait=-1", "wait=nan", "wait=x"])
-def test_a_wait_has_a_limit(api: Client, doors: DoorsHouse, query: str) -> None:
+def test_wait_has_a_limit(api: Client, doors: DoorsHouse, query: str) -> None:
     applied(doors)
     answer = api.get(f"/v1/site/events?{query}", headers=by("operator"))
     assert (answer.status_code, "wait" in answer.text) == (400, True), answer.text

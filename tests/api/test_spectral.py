@@ -1,4 +1,4 @@
-"""Spectral's rules for OpenAPI, of npm, on the committed description of the API."""
+"""Spectral's OpenAPI rules (from npm) on the committed description of the API."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VERSION = "6.16.3"
 
 @pytest.fixture(scope="module")
 def spectral() -> Path:
-    """The program, installed once; scripts of packages aren't run."""
+    """The program, installed once, without running install scripts of packages."""
     folder = default_cache() / f"spectral-{VERSION}"
     program = folder / "node_modules/.bin/spectral"
     if not program.exists():
@@ -41,7 +41,7 @@ def spectral() -> Path:
 
 @pytest.mark.nightly(reason="242 packages of npm; independent clients read the same description by day")
 def test_description_of_the_api_follows_spectrals_rules(spectral: Path, tmp_path: Path) -> None:
-    """And a description with a fault doesn't: the rules are read."""
+    """A description with a fault fails, so the rules are in effect."""
 
     def lint(file: Path) -> list[str]:
         rules = ROOT / "tests/data/spectral.yaml"

@@ -26,7 +26,7 @@ Event = dict[str, Any]
 
 @contextmanager
 def following(api: Client, name: str = "train", **headers: str) -> Generator[Iterator[Event]]:
-    """The events of an open stream, with `id`."""
+    """The events of an open stream, each with its `id`."""
     with api.stream("GET", f"/v1/pods/{name}/events", headers={**STREAM, **headers}) as answer:
         assert answer.status_code == 200, answer.read()
         assert answer.headers["content-type"].startswith("text/event-stream")
@@ -60,7 +60,7 @@ def places(server: tuple[FastAPI, str]) -> Iterator[Callable[[int], Streams]]:
 
 
 def test_events_come_as_they_happen(api: Client, doors: DoorsHouse) -> None:
-    """The same events as the list's, each once, in order."""
+    """The events of the list, each once and in order."""
     api.post("/v1/pods", json=ORDER)
     with following(api) as events:
         first = next(events)
@@ -73,8 +73,8 @@ def test_events_come_as_they_happen(api: Client, doors: DoorsHouse) -> None:
         assert not any("event" in e for e in seen), "an EventSource would take `error` for a lost connection"
 
 
-def test_stream_goes_on_after_the_last_event_that_was_seen(api: Client, doors: DoorsHouse) -> None:
-    """What a browser sends when it comes back."""
+def test_stream_continues_after_the_last_seen_event(api: Client, doors: DoorsHouse) -> None:
+    """The browser sends `Last-Event-ID` when it reconnects."""
     api.post("/v1/pods", json=ORDER)
     doors.finish("train")
     listed = api.get("/v1/pods/train/events").json()["events"]
@@ -82,8 +82,8 @@ def test_stream_goes_on_after_the_last_event_that_was_seen(api: Client, doors: D
         assert next(events)["data"] == listed[3]
 
 
-def test_stream_of_anothers_pod_is_not_found(api: Client) -> None:
-    """As the list is."""
+def test_stream_of_another_projects_pod_is_404(api: Client) -> None:
+    """As for the list of events."""
     made = api.post("/v1/pods", json=ORDER).json()["id"]
     found = api.get(f"/v1/pods/{made}/events", headers={**STREAM, **by("b-member")})
     assert (found.status_code, found.headers["content-type"]) == (404, "application/problem+json")
@@ -92,7 +92,7 @@ def test_stream_of_anothers_pod_is_not_found(api: Client) -> None:
 def test_stream_ends_with_its_token(
     api: Client, doors: DoorsHouse, identity: FakeIdentity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing that happens afterwards is shown."""
+    """Events after the token's end aren't sent."""
     monkeypatch.setattr(streams, "COMMENT_SECONDS", 0.05)
     api.post("/v1/pods", json=ORDER)
     with following(api) as events:
@@ -104,7 +104,7 @@ def test_stream_ends_with_its_token(
 def test_streams_of_a_user_are_bounded(
     api: Client, doors: DoorsHouse, places: Callable[[int], Streams]
 ) -> None:
-    """A place is free again once a client has gone."""
+    """A client that has gone frees its place."""
     streams = places(1)
     api.post("/v1/pods", json=ORDER)
     with following(api) as events:
@@ -117,8 +117,8 @@ def test_streams_of_a_user_are_bounded(
         next(events)
 
 
-def test_streams_asked_for_at_once_are_bounded(api: Client, places: Callable[[int], Streams]) -> None:
-    """A place is taken when a stream is answered, not when its first event is sent."""
+def test_concurrent_streams_of_a_user_are_bounded(api: Client, places: Callable[[int], Streams]) -> None:
+    """A place is used from the stream's answer on, not from its first event."""
     streams = places(2)
     api.post("/v1/pods", json=ORDER)
     with ExitStack() as opened, ThreadPoolExecutor(6) as pool:
@@ -131,8 +131,8 @@ def test_streams_asked_for_at_once_are_bounded(api: Client, places: Callable[[in
 
 
 @pytest.mark.parametrize("parameter", ["wait", "gather", "newest"])
-def test_parameter_of_the_list_is_refused_for_a_stream(api: Client, parameter: str) -> None:
-    """A stream that began elsewhere than was asked for would be taken for the whole."""
+def test_list_parameter_is_refused_for_a_stream(api: Client, parameter: str) -> None:
+    """If it were ignored, the stream would begin elsewhere than was asked for."""
     api.post("/v1/pods", json=ORDER)
     with api.stream("GET", "/v1/pods/train/events", params={parameter: "1"}, headers=STREAM) as refused:
         assert refused.status_code == 400

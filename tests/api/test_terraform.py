@@ -1,4 +1,4 @@
-"""examples/terraform, validated and applied by Terraform itself against weft's API, with stand-ins of its providers."""
+"""examples/terraform, validated and applied by Terraform itself to weft's API, with stand-ins for its providers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def tool() -> Iterator[Terraform]:
 
 
 def changes(lines: list[Json]) -> tuple[int, int, int]:
-    """How many resources were added, changed and removed, or would be."""
+    """How many resources were, or would be, added, changed and removed."""
     found = [line["changes"] for line in lines if line["type"] == "change_summary"][-1]
     return found["add"], found["change"], found["remove"]
 
@@ -53,7 +53,7 @@ def _said(lines: list[Json], severity: str) -> str:
 def test_example_orders_changes_and_releases_a_pod(
     tool: Terraform, doors: DoorsHouse, tmp_path: Path
 ) -> None:
-    """What weft says of the pod is no difference; what weft refuses is the error that Terraform shows."""
+    """Values that weft adds to the pod are no difference; Terraform shows what weft refuses as an error."""
     shutil.copy(EXAMPLE, tmp_path)
 
     def given(nodes: int, token: str = "a-member") -> Path:
@@ -90,7 +90,7 @@ def test_example_orders_changes_and_releases_a_pod(
 
 
 @pytest.mark.cloud
-def test_field_that_the_provider_lacks_is_found(tool: Terraform, tmp_path: Path) -> None:
-    """The check can fail."""
+def test_argument_that_the_provider_lacks_is_found(tool: Terraform, tmp_path: Path) -> None:
+    """The stand-in's schema is checked."""
     (tmp_path / "main.tf").write_text(EXAMPLE.read_text().replace("force_new", "force_old"))
     assert "force_old" in json.dumps(tool.validate(tmp_path))

@@ -1,4 +1,4 @@
-"""What a cloud that accepts and doesn't answer, and a project that asks for too much, does to other requests."""
+"""How a cloud that doesn't answer, and a project that asks too much, affect other requests."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ LONG = 60.0
 
 
 def test_hanging_cloud_delays_only_requests_to_it(doors: DoorsHouse) -> None:
-    """More plans of one member than there are threads; another project's list, an operator's nodes, a plan of another
-    project, and health go on. What is beyond the project's share is refused, with the time to wait."""
+    """A member sends more plans than there are threads: other projects' requests, operators' and health checks
+    are answered. Plans beyond the project's share are refused with `Retry-After`."""
     gone = threading.Event()
     asked: list[str] = []
     real = doors.cloud.check_order
@@ -55,7 +55,7 @@ def test_hanging_cloud_delays_only_requests_to_it(doors: DoorsHouse) -> None:
             pool.submit(plan, "a-member") for _ in range(SHARE + WAITING + 1)
         ]
         refused = None
-        while refused is None:  # one of them, whichever came last
+        while refused is None:  # whichever of them came last
             refused = next((p.result() for p in plans if p.done()), None)
             time.sleep(0.01)
         assert (refused.status_code, refused.headers["Retry-After"]) == (503, "5")
@@ -72,7 +72,7 @@ def test_hanging_cloud_delays_only_requests_to_it(doors: DoorsHouse) -> None:
 
 
 def test_request_that_waits_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And its project is forgotten when nothing of it is left."""
+    """And a project without requests is forgotten."""
     monkeypatch.setattr(threadshares, "WAIT_SECONDS", 0.05)
     gone, begun = threading.Event(), threading.Event()
 
@@ -103,7 +103,7 @@ def test_request_that_waits_too_long_is_refused(monkeypatch: pytest.MonkeyPatch)
 
 
 class Keystone(FakeIdentity):
-    """Keystone that doesn't answer about tokens that begin with `bad`; no answer is cached."""
+    """Keystone that doesn't answer about tokens that begin with `bad`; nothing is cached."""
 
     def __init__(self) -> None:
         super().__init__(tokens())
@@ -121,7 +121,7 @@ class Keystone(FakeIdentity):
 
 
 def test_bad_tokens_of_one_address_do_not_block_others(still_doors: DoorsHouse) -> None:
-    """More than there are threads for it; of those that Keystone is asked about, one address has a share."""
+    """More bad tokens than threads: one address has only its share of the threads that ask Keystone."""
     keystone = Keystone()
     with served(still_doors.served(keystone)) as url, ThreadPoolExecutor(STRANGERS + 4) as pool:
 

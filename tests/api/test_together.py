@@ -1,4 +1,4 @@
-"""One reading for all who ask for the same at the same time."""
+"""One reading shared by all who ask for the same at the same time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.testing.callers import tokens
 
 
 class Reading:
-    """Counts its turns; each answers when it is allowed to."""
+    """Counts its calls; each returns once `go` is set."""
 
     def __init__(self) -> None:
         self.turns = 0
@@ -32,7 +32,8 @@ async def started() -> None:
         await asyncio.sleep(0)
 
 
-def test_later_askers_share_the_reading_that_begins_after_they_came() -> None:
+def test_later_askers_share_the_next_reading() -> None:
+    """A reading that began before they asked may be out of date."""
     async def story() -> None:
         shared, read = SharedReadings(), Reading()
         first = asyncio.create_task(shared.read("a", read))
@@ -50,7 +51,7 @@ def test_later_askers_share_the_reading_that_begins_after_they_came() -> None:
     asyncio.run(story())
 
 
-def test_failed_reading_fails_for_all_who_share_it_and_for_no_one_after() -> None:
+def test_failed_reading_fails_only_for_those_who_share_it() -> None:
     async def story() -> None:
         shared, read = SharedReadings(), Reading()
         read.turns = 12
@@ -64,7 +65,7 @@ def test_failed_reading_fails_for_all_who_share_it_and_for_no_one_after() -> Non
     asyncio.run(story())
 
 
-def test_asker_that_goes_leaves_the_reading_to_the_others() -> None:
+def test_cancelled_asker_leaves_the_reading_to_the_others() -> None:
     async def story() -> None:
         shared, read = SharedReadings(), Reading()
         first, second = (asyncio.create_task(shared.read("a", read)) for _ in range(2))
@@ -77,7 +78,7 @@ def test_asker_that_goes_leaves_the_reading_to_the_others() -> None:
     asyncio.run(story())
 
 
-def test_callers_share_by_all_that_decisions_depend_on(tmp_path: Path) -> None:
+def test_callers_share_only_if_policy_would_decide_the_same(tmp_path: Path) -> None:
     alice = tokens()["a-member"]
     other = replace(alice, user_id="other", user_name="other")
     usual = Policy()

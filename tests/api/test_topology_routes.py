@@ -19,7 +19,7 @@ def _ask(api: Client, format_: str, **headers: str) -> tuple[int, str]:
 
 
 def test_topology_is_written_in_each_format(api: Client, doors: DoorsHouse) -> None:
-    """With its media type, its ETag, and the servers that are left out in a header; a reader may have it, too."""
+    """With its media type and ETag, and a header that counts servers left out; readers may have it, too."""
     api.post("/v1/pods", json=ORDER)
     doors.finish("train")
     tags: set[str] = set()
@@ -45,7 +45,8 @@ def test_topology_is_written_in_each_format(api: Client, doors: DoorsHouse) -> N
 
 
 def test_topology_is_refused_with_code_and_allowed_values(api: Client, doors: DoorsHouse) -> None:
-    """400 for a format, 409 for what isn't known or not in force yet, 404 for others' pods, 403 without a role."""
+    """400 for an unknown format, 409 for a topology that isn't known or in force yet, 404 for other projects'
+    pods, 403 without a role."""
     assert _ask(api, "json")[0] == 404
     api.post("/v1/pods", json=ORDER)
     early = api.get(PATH)
@@ -64,10 +65,10 @@ def test_topology_is_refused_with_code_and_allowed_values(api: Client, doors: Do
     assert late.status_code == 409 and "being released" in late.json()["detail"]
 
 
-def test_files_of_a_changing_pod_omit_servers_that_are_not_built_or_leave(
+def test_topology_of_a_changing_pod_omits_new_and_leaving_servers(
     api: Client, doors: DoorsHouse
 ) -> None:
-    """A server that isn't built yet isn't in the file, nor is one that leaves; the ETag changes each time."""
+    """Servers that aren't built yet and servers that are being removed; the ETag changes each time."""
     api.post("/v1/pods", json=ORDER)
     doors.finish("train")
     before = api.get(PATH, params={"format": "hostfile"})
@@ -86,8 +87,8 @@ def test_files_of_a_changing_pod_omit_servers_that_are_not_built_or_leave(
     assert "train-0" not in api.get(PATH, params={"format": "hostfile"}).text
 
 
-def test_node_that_comes_back_counts_once_its_server_is_built(api: Client, doors: DoorsHouse) -> None:
-    """Its row has been in a READY pod before, with another server: that says nothing of the new one."""
+def test_node_added_again_counts_once_its_server_is_built(api: Client, doors: DoorsHouse) -> None:
+    """That an earlier server of the node was READY says nothing about the new one."""
     two = {**ORDER, "nodes": {**ORDER["nodes"], "count": 2}}
     api.post("/v1/pods", json=two)
     pod = doors.finish("train")
@@ -113,7 +114,7 @@ def test_node_that_comes_back_counts_once_its_server_is_built(api: Client, doors
 
 
 def test_replaced_server_is_left_out_until_it_is_built(api: Client, doors: DoorsHouse) -> None:
-    """Its name stays, its leaf may not: the old place isn't written any more."""
+    """Its name stays but its leaf may change: the old place isn't written any more."""
     api.post("/v1/pods", json=ORDER)
     doors.finish("train")
     old, *_ = api.get(PATH).json()["servers"]
@@ -128,8 +129,9 @@ def test_replaced_server_is_left_out_until_it_is_built(api: Client, doors: Doors
     assert new.keys() == {"train-0", "train-1"} and new[old["name"]] != old["node"]
 
 
-def test_file_is_the_same_while_a_server_is_away(api: Client, doors: DoorsHouse) -> None:
-    """In a DEGRADED pod the broken server stays, in the same bytes; one that its tenant deleted is gone."""
+def test_topology_is_the_same_while_a_server_is_broken(api: Client, doors: DoorsHouse) -> None:
+    """In a DEGRADED pod the broken server stays in the file, byte for byte; one that its tenant deleted is left
+    out."""
     api.post("/v1/pods", json=ORDER)
     pod = doors.finish("train")
     before = {
@@ -150,7 +152,7 @@ def test_file_is_the_same_while_a_server_is_away(api: Client, doors: DoorsHouse)
 
 
 def test_pod_without_rdma_network_has_host_files(api: Client, doors: DoorsHouse) -> None:
-    """Formats with places are refused, and the refusal names those without."""
+    """Formats with places are refused, with the names of those without."""
     api.post("/v1/pods", json={**ORDER, "fabric": "none"})
     doors.finish("train")
     refused = api.get(PATH, params={"format": "slurm-conf"})
@@ -160,14 +162,15 @@ def test_pod_without_rdma_network_has_host_files(api: Client, doors: DoorsHouse)
 
 
 def _topograph(api: Client, path: str, token: str = "a-reader", **query: str | int) -> Response:
-    """As topograph's provider asks: without X-Auth-Token."""
+    """A request of topograph's provider, without X-Auth-Token."""
     headers = {"Authorization": f"Bearer {token}", "X-Organization": "any", "X-Region": "any"}
     with Client(base_url=api.base_url, trust_env=False, timeout=60) as client:
         return client.get(f"/v1/pods/train/topograph{path}", params=query, headers=headers)
 
 
 def test_topograph_reads_a_pod_page_by_page(api: Client, doors: DoorsHouse) -> None:
-    """The contract of its provider `nscale`: rows root first in `results`, an empty page ends, names in a bare list."""
+    """The contract of its provider `nscale`: rows in `results`, root first, an empty page at the end, names as
+    a bare list."""
     api.post("/v1/pods", json={**ORDER, "nodes": {**ORDER["nodes"], "count": 3}})
     early = _topograph(api, "/v1/topology")
     assert early.status_code == 409 and early.json()["code"] == "TOPOLOGY_NOT_IN_FORCE"
@@ -189,8 +192,8 @@ def test_topograph_reads_a_pod_page_by_page(api: Client, doors: DoorsHouse) -> N
     assert [row["server_id"] for row in newer] == [row["instance_id"] for row in found]
 
 
-def test_topograph_is_checked_as_every_caller(api: Client, doors: DoorsHouse) -> None:
-    """By its token alone: the organization that it names opens nothing; no other path takes such a token."""
+def test_topograph_is_authorized_by_its_token_alone(api: Client, doors: DoorsHouse) -> None:
+    """The organization that it names gives no access; other routes don't accept the token in this header."""
     api.post("/v1/pods", json=ORDER)
     doors.finish("train")
     for path in ("/v1/topology", "/v2/topology", "/v2/instances"):

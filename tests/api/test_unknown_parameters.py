@@ -1,4 +1,4 @@
-"""A parameter that a route doesn't have is refused by every route of the API, once the caller may ask it."""
+"""A parameter that a route doesn't have is refused by every route, after the caller's permission was checked."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OLGA = by("operator")
 
 @pytest.fixture
 def named(api: Client) -> dict[str, str]:
-    """What is named in paths, by their beginnings."""
+    """The names to use in paths, by the beginning of the path."""
     hook = api.post("/v1/webhooks", json={"name": "ops", "url": "https://hooks.example.org/x"}).json()["id"]
     pod = api.post("/v1/pods", json=ORDER).json()["id"]
     return {"/v1/webhooks/": hook, "/v1/nodes/": "gpu01", "/v1/pods/": pod}
@@ -64,8 +64,8 @@ def test_unknown_parameter_is_refused_by_every_route(api: Client, named: dict[st
     assert {path for _, path in ROUTES} >= OPEN.keys()
 
 
-def test_strangers_are_not_shown_what_a_route_takes(api: Client, named: dict[str, str]) -> None:
-    """Who may not see a pod or webhook gets the same answer as for one that isn't there."""
+def test_unknown_parameter_is_404_for_callers_who_may_not_see_the_resource(api: Client, named: dict[str, str]) -> None:
+    """The route's parameters aren't listed; the answer is that for a pod or webhook that doesn't exist."""
     for begin, rest in (("pods", "/receipt"), ("pods", "/health"), ("webhooks", "")):
         path = f"/v1/{begin}/{named[f'/v1/{begin}/']}{rest}?nosuch=1"
         assert api.get(path, headers=by("b-member")).status_code == 404

@@ -1,4 +1,4 @@
-"""Long polls: until a pod is in a state, and for events; who waits costs no thread and is answered whatever happens."""
+"""Long polls for a pod's state and for events: a waiting request uses no thread and is always answered."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def timed(client: Client, **given: object) -> tuple[dict[str, Any], float]:
 def waiting_for(
     pool: ThreadPoolExecutor, client: Client, app: FastAPI, **given: object
 ) -> Future[httpx.Response]:
-    """A request that waits by now."""
+    """Starts a request and returns when it waits."""
     before = len(room(app))
     asked = pool.submit(ask, client, **given)
     wait_for(lambda: len(room(app)) > before)
@@ -86,7 +86,7 @@ def waiting_for(
 def test_wait_is_answered_when_the_pod_is_ready(
     client: Client, app: FastAPI, doors: DoorsHouse, pool: ThreadPoolExecutor
 ) -> None:
-    """Late: READY, and RELEASED. The answer is the whole pod, with its generation."""
+    """READY, and RELEASED. The answer is the whole pod, with its generation."""
     made = client.post("/v1/pods", json=ORDER).json()
     ready = waiting_for(pool, client, app, until="READY")
     doors.finish("train")
@@ -97,7 +97,7 @@ def test_wait_is_answered_when_the_pod_is_ready(
     client.post("/v1/pods/train/release")
     doors.finish("train")
     assert gone.result(AT_ONCE).json()["state"] == "RELEASED"
-    # The name is free again; by id it is the same one still.
+    # By name there is none any more; by id it is the same pod.
     client.post("/v1/pods", json=ORDER)
     old = client.get(f"/v1/pods/{made['id']}", params={"until": "RELEASED", "wait": 60})
     assert old.json()["id"] == made["id"] and old.json()["state"] == "RELEASED"
@@ -133,16 +133,16 @@ def test_failed_pod_ends_a_wait_except_for_its_release(
     assert gone.result(AT_ONCE).json()["state"] == "RELEASED"
 
 
-def test_a_wait_ends_with_the_pod_as_it_is(client: Client) -> None:
+def test_wait_ends_at_its_limit_with_the_pod_as_it_is(client: Client) -> None:
     client.post("/v1/pods", json=ORDER)
     assert ask(client, until="READY", wait=0.05).json()["state"] == "PLACED"
     assert client.get("/v1/pods/train?until=READY").json()["state"] == "PLACED", "without wait it doesn't"
 
 
-def test_a_change_under_way_is_waited_for(
+def test_wait_for_ready_includes_a_change_under_way(
     client: Client, app: FastAPI, doors: DoorsHouse, pool: ThreadPoolExecutor
 ) -> None:
-    """A READY pod that is being changed isn't READY as it was ordered."""
+    """A READY pod that is being changed isn't what was ordered yet."""
     client.post("/v1/pods", json=ORDER)
     doors.finish("train")
     more = {**ORDER, "nodes": {**ORDER["nodes"], "count": 3}}
@@ -170,7 +170,7 @@ def test_a_change_under_way_is_waited_for(
     ],
 )
 def test_invalid_wait_is_reported(client: Client, query: str, field: str, says: str) -> None:
-    """One sentence with the field and what is allowed; and nothing to those who may not see the pod."""
+    """One sentence with the field and what is allowed; 404 for those who may not see the pod."""
     client.post("/v1/pods", json=ORDER)
     answer = client.get(f"/v1/pods/train?{query}")
     assert answer.status_code == 400
@@ -180,7 +180,7 @@ def test_invalid_wait_is_reported(client: Client, query: str, field: str, says: 
 
 
 def test_caller_without_permission_does_not_wait_for_a_pod(client: Client, app: FastAPI) -> None:
-    """By name and id, the same 404 at once as for one that isn't there."""
+    """By name and id: at once, the same 404 as for one that doesn't exist."""
     pod = client.post("/v1/pods", json=ORDER).json()
     for name in ("train", pod["id"], "nix"):
         for tail in ("?until=READY&wait=60", "/events?after=999999&wait=60"):
@@ -189,7 +189,7 @@ def test_caller_without_permission_does_not_wait_for_a_pod(client: Client, app: 
     assert client.get("/v1/pods/nix?until=READY&wait=60").status_code == 404
 
 
-def test_a_token_that_was_revoked_meanwhile_is_refused(
+def test_token_revoked_during_a_wait_is_refused(
     client: Client, app: FastAPI, doors: DoorsHouse, identity: FakeIdentity, pool: ThreadPoolExecutor
 ) -> None:
     client.post("/v1/pods", json=ORDER)
@@ -203,10 +203,10 @@ def silent(token: str) -> Caller:
     raise UnknownError("check a caller's token", "Keystone", "no answer")
 
 
-def test_completed_request_is_answered_although_keystone_is_down_by_then(
+def test_completed_change_is_answered_although_keystone_is_down_by_then(
     client: Client, app: FastAPI, identity: FakeIdentity
 ) -> None:
-    """An order or a release that were answered with an error would be sent again. What is only read is refused."""
+    """An order or release answered with an error would be sent again. Reads are refused."""
     known, asked = FakeIdentity(identity.tokens).remembered, list[str]()
 
     def at_first(token: str) -> Caller | None:
@@ -226,10 +226,10 @@ def test_completed_request_is_answered_although_keystone_is_down_by_then(
     assert len(room(app)) == 0
 
 
-def test_many_wait_without_a_thread_or_connection(
+def test_many_waits_use_no_thread_or_connection_each(
     url: str, client: Client, app: FastAPI, doors: DoorsHouse
 ) -> None:
-    """All are answered; meanwhile others are served, and the database is asked by one."""
+    """All are answered; meanwhile other requests are served, and a single connection asks the database."""
     client.post("/v1/pods", json=ORDER)
     raise_file_limit()  # as `weft serve` does
     room(app).most, threads = 1000, threading.active_count()
@@ -272,7 +272,7 @@ def test_longest_wait_is_answered_when_too_many_wait(
 
 
 def test_wait_ends_when_its_client_disconnects(url: str, client: Client, app: FastAPI) -> None:
-    """Its place is free at once, and the log has no error."""
+    """Its place is free at once, and no error is logged."""
     client.post("/v1/pods", json=ORDER)
     parts = httpx.URL(url)
     for path in ("train?until=READY&wait=60", "train/events?after=999999&wait=60"):
@@ -285,7 +285,7 @@ def test_wait_ends_when_its_client_disconnects(url: str, client: Client, app: Fa
 
 
 def test_stopping_server_answers_waiting_requests(doors: DoorsHouse, pool: ThreadPoolExecutor) -> None:
-    """At once, with the pod as it is; the next server is asked again."""
+    """At once, with the pod as it is; the client asks the next server."""
     app = create_app(doors.service, FakeIdentity(tokens()))
     listener = listening("127.0.0.1", 0)
     server = _Server(configured(app), app.state.waiting)
@@ -304,7 +304,7 @@ def test_stopping_server_answers_waiting_requests(doors: DoorsHouse, pool: Threa
 
 
 def test_stopping_server_ends_event_streams(doors: DoorsHouse, pool: ThreadPoolExecutor) -> None:
-    """At once and whole: a client comes back with the last id, to whichever process serves by then."""
+    """At once and completely: the client reconnects with the last id, to whichever process serves by then."""
     app = create_app(doors.service, FakeIdentity(tokens()))
     listener = listening("127.0.0.1", 0)
     server = _Server(configured(app), app.state.waiting)
@@ -353,7 +353,7 @@ def _survives(action: Callable[[], object]) -> bool:
 def test_gathered_events_are_answered_together(
     client: Client, app: FastAPI, doors: DoorsHouse, pool: ThreadPoolExecutor
 ) -> None:
-    """`gather` collects; events keep their order, and none is sent twice."""
+    """`gather` waits for more events; they keep their order, and none is sent twice."""
     client.post("/v1/pods", json=ORDER)
     last = client.get("/v1/pods/train/events").json()["events"][-1]["sequence"]
     asked = pool.submit(client.get, "/v1/pods/train/events", params={"after": last, "wait": 60, "gather": 3})
@@ -396,7 +396,7 @@ def test_wait_ends_in_its_states_or_at_its_limit(goal: str, state: str, changing
     assert wait_is_over(states, PodState(state), changing) is over
 
 
-def test_released_pod_ends_every_wait() -> None:
+def test_released_state_ends_every_wait() -> None:
     for goal in PodState:
         assert wait_is_over({goal}, PodState.RELEASED, False)
 
@@ -404,7 +404,7 @@ def test_released_pod_ends_every_wait() -> None:
 def test_order_and_release_can_wait_for_completion(
     client: Client, app: FastAPI, doors: DoorsHouse, pool: ThreadPoolExecutor
 ) -> None:
-    """One request each; the answers are what they are without waiting, only later."""
+    """The answers are those without waiting, only later."""
     ordered = pool.submit(client.post, "/v1/pods", params={"until": "READY", "wait": 60}, json=ORDER)
     wait_for(lambda: len(room(app)) > 0)
     doors.finish("train")
@@ -422,8 +422,8 @@ def test_order_and_release_can_wait_for_completion(
     assert (gone.status_code, gone.json()["state"], gone.json()["has_receipt"]) == (202, "RELEASED", True)
 
 
-def test_order_stands_although_its_wait_fails(client: Client, app: FastAPI, pool: ThreadPoolExecutor) -> None:
-    """Over before the pod is there, or cut off by the client."""
+def test_order_is_kept_although_its_wait_fails(client: Client, app: FastAPI, pool: ThreadPoolExecutor) -> None:
+    """The wait ends before the pod is ready, or the client disconnects."""
     short = client.post("/v1/pods", params={"until": "READY", "wait": 0.05}, json=ORDER)
     assert (short.status_code, short.json()["state"]) == (202, "PLACED")
     with pytest.raises(httpx.ReadTimeout):
@@ -445,7 +445,7 @@ def test_invalid_wait_orders_and_releases_nothing(client: Client, query: str) ->
 
 
 class Watched:
-    """Counts the watches that are open, and calls them."""
+    """Counts the open watches, and can notify them."""
 
     def __init__(self) -> None:
         self.open = 0
@@ -462,7 +462,7 @@ class Watched:
 
 
 def test_streams_that_wait_for_the_same_share_one_watch() -> None:
-    """It ends with what is seen, in any thread; one that leaves leaves it to the others, the last one ends it."""
+    """What it sees ends all their waits, from any thread; it ends with the last stream."""
 
     async def story() -> None:
         room, watch = WaitingRoom(), Watched()
@@ -474,7 +474,7 @@ def test_streams_that_wait_for_the_same_share_one_watch() -> None:
         waits[0].cancel()
         await asyncio.wait({other, waits[0]})
         assert watch.open == 1 and len(room) == 4
-        await asyncio.to_thread(watch.seen)  # of the second watch, which is over
+        await asyncio.to_thread(watch.seen)  # this notifies the watch of "b", which has ended
         await asyncio.sleep(0.01)
         assert not any(one.done() for one in waits[1:])
         for one in waits[1:]:
@@ -491,8 +491,8 @@ def test_streams_that_wait_for_the_same_share_one_watch() -> None:
     asyncio.run(story())
 
 
-def test_stream_that_gives_its_place_leaves_the_watch_to_the_others() -> None:
-    """And a watch that can't begin is no one's: the next one tries again."""
+def test_evicted_stream_leaves_the_watch_to_the_others() -> None:
+    """A watch that can't begin is not kept: the next stream tries again."""
 
     async def story() -> None:
         room, watch = WaitingRoom(most=2), Watched()

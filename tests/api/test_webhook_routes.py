@@ -1,4 +1,4 @@
-"""Webhooks by HTTP and on the command line."""
+"""Webhooks over HTTP and on the command line."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from weft.testing.callers import by
 HOOK = {"name": "ops", "url": "https://hooks.example.org/weft?token=x", "events": ["state", "NODE_"]}
 
 
-def test_webhook_is_made_shown_rotated_and_deleted(api: Client, doors: DoorsHouse) -> None:
-    """The secret is in the answers that make one, and nowhere else."""
+def test_webhook_is_created_shown_rotated_and_deleted(api: Client, doors: DoorsHouse) -> None:
+    """Only the answers that create a secret have it."""
     made = api.post("/v1/webhooks", json=HOOK)
     assert made.status_code == 201 and made.json()["secret"].startswith("whsec_")
     listed = api.get("/v1/webhooks").json()["webhooks"]
@@ -46,14 +46,14 @@ def test_webhook_is_made_shown_rotated_and_deleted(api: Client, doors: DoorsHous
     ],
 )
 def test_invalid_webhook_is_refused(api: Client, field: str, value: object) -> None:
-    """With the field; nothing is made."""
+    """With the field; no webhook is created."""
     refused = api.post("/v1/webhooks", json={**HOOK, field: value})
     assert refused.status_code == 400 and refused.json()["errors"][0]["field"].startswith(field)
     assert api.get("/v1/webhooks").json()["webhooks"] == []
 
 
-def test_reader_may_not_make_webhooks(api: Client) -> None:
-    """Nor see them: a URL may be a secret."""
+def test_reader_may_neither_create_nor_see_webhooks(api: Client) -> None:
+    """A URL may be a secret."""
     assert api.post("/v1/webhooks", json=HOOK, headers=by("a-reader")).status_code == 403
     assert api.get("/v1/webhooks", headers=by("a-reader")).status_code == 403
     assert api.get("/v1/webhooks?all_projects=true").status_code == 403
