@@ -1,4 +1,4 @@
-"""Access rules of application credentials: what a token is good for, beside its roles."""
+"""Access rules of application credentials: what a token may be used for, in addition to its roles."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_rule_needs_service_method_and_path() -> None:
 
 
 def test_rule_may_include_the_proxys_path() -> None:
-    """The catalog has https://cloud.example/weft: users write rules by what they see there."""
+    """The catalog has https://cloud.example/weft, so users write rules with that path."""
     assert allowed("GET", "/v1/pods", ("accelerator-pod", "GET", "/weft/v1/pods"), prefix="/weft/")
     assert not allowed("GET", "/v1/pods", ("accelerator-pod", "GET", "/other/v1/pods"), prefix="/weft/")
 

@@ -1,4 +1,4 @@
-"""Versions beside advisories: what can't be decided is unknown, and only what is surely unaffected is ok."""
+"""Versions of services against advisories: what can't be decided is unknown; only what is surely unaffected is ok."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def test_version_with_the_fix_has_no_advisories(stated: str) -> None:
     assert list(codes(service, "", stated)) == ["ADVISORIES_NONE"]
 
 
-def test_version_known_by_its_series_alone_is_judged_by_what_all_of_it_shares() -> None:
-    """Nova 2.96 is 29 or 30: it may be mended; 2.90 is 24 or 25, before every mend of later advisories."""
+def test_version_known_by_its_series_is_judged_by_all_its_releases() -> None:
+    """Nova 2.96 is 29 or 30 and may have the fixes; 2.90 is 24 or 25, older than every fix of later advisories."""
     assert list(codes("compute", "2.96")) == ["ADVISORY_UNKNOWN"]
     old = codes("compute", "2.90")
     assert "OSSA-2026-002" in old["ADVISORY_APPLIES"] and "OSSA-2023-002" in old["ADVISORY_UNKNOWN"]
@@ -54,7 +54,7 @@ def test_version_known_by_its_series_alone_is_judged_by_what_all_of_it_shares() 
 @pytest.mark.parametrize("newest", ["", "v3.14", "9.9.9", "2.91", "<html>"])
 @pytest.mark.parametrize("service", sorted(PRODUCTS))
 def test_unknown_version_is_never_ok(service: str, newest: str) -> None:
-    """Also a microversion that no release ends with."""
+    """Also for a microversion with which no release ended."""
     assert list(codes(service, newest)) == ["ADVISORY_UNKNOWN"]
 
 
@@ -80,13 +80,13 @@ def test_version_stated_for_one_cloud_does_not_count_for_others() -> None:
         "nova=1.2.3.4.5",
     ],
 )
-def test_statement_of_another_form_is_refused(word: str) -> None:
+def test_malformed_service_version_option_is_refused(word: str) -> None:
     with pytest.raises(InputError, match=r"--service-version.*nova=29\.2\.1"):
         read_stated([word])
 
 
 def table_of(affected: str) -> str:
-    """A table with one row."""
+    """A table of advisories with one row."""
     row = f"{{id: OSSA-2026-001, title: x, source: 'https://x', of: {{{affected}}}}}"
     return f"until: 2026-01-01\noldest: {{nova: '24'}}\nadvisories: [{row}]\n"
 
@@ -104,16 +104,16 @@ def table_of(affected: str) -> str:
         ("compute", "nova=34.0.0.dev1", "ADVISORIES_NONE"),
     ],
 )
-def test_version_that_is_stated_in_part_is_every_one_that_it_may_be(
+def test_partly_stated_version_is_ok_only_if_every_matching_one_is(
     service: str, stated: str, code: str
 ) -> None:
-    """Images of Kolla are built from branches: what pip calls 30.2.2.dev7 was built before 30.2.2."""
+    """Kolla builds images from branches: what pip calls 30.2.2.dev7 was built before 30.2.2."""
     assert code in codes(service, "", stated)
     assert ("ADVISORIES_NONE" in codes(service, "", stated)) is (code == "ADVISORIES_NONE")
 
 
-def test_version_from_before_the_table_is_not_ok(tmp_path: Path) -> None:
-    """Advisories of 2021 and earlier aren't in it; nor has an operator's own table all of them."""
+def test_version_older_than_the_table_is_not_ok(tmp_path: Path) -> None:
+    """The table begins with advisories of 2022; an operator's own table may know other services only."""
     assert list(codes("network", "", "neutron=18.0.0")) == ["ADVISORY_UNKNOWN"]
     assert list(codes("network", "", "neutron=19.0.0")) == ["ADVISORIES_NONE"]
     file = tmp_path / "t.yaml"
@@ -123,7 +123,7 @@ def test_version_from_before_the_table_is_not_ok(tmp_path: Path) -> None:
     assert found == ["ADVISORIES_NONE", "ADVISORY_UNKNOWN"]
 
 
-def test_own_table_replaces_weft_s_and_faults_are_named(tmp_path: Path) -> None:
+def test_own_table_replaces_the_shipped_one_and_errors_are_named(tmp_path: Path) -> None:
     file = tmp_path / "t.yaml"
     file.write_text("until: 2020-01-01\noldest: {}\nadvisories: []\n")
     known = Advisories(read_table(file), {})

@@ -1,4 +1,4 @@
-"""`true` where a number belongs is refused: it would be read as 1."""
+"""`true` in place of a number is refused: pydantic would read it as 1."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Table(Document):
 
 
 def test_boolean_in_place_of_a_number_is_named() -> None:
-    """In JSON: YAML is read as text."""
+    """Only in JSON: YAML is read as text."""
     rows = [{"name": "a", "flag": True}, {"name": "b", "count": True, "share": False}]
     with pytest.raises(InputErrors) as refused:
         validate(
@@ -51,7 +51,7 @@ def test_boolean_in_a_row_is_named_with_its_index() -> None:
 
 
 def test_empty_field_that_is_unknown_is_named() -> None:
-    """A known one is the same as a missing one."""
+    """The same field in a known place counts as missing."""
     data = {
         "rows": [{"name": "a", "count": None}, {"name": "b", "cuont": None}],
         "named": {"x": {"nme": None}},

@@ -1,4 +1,5 @@
-"""Every column of a hardware list wrong in every way: one sentence each with file, line and column, nothing written."""
+"""Each column of a hardware list with each kind of mistake: one sentence with file, line and column; nothing is
+written."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ LISTS = Path(__file__).parents[1] / "data" / "hardware" / "broken.txt"
 
 
 def broken() -> Iterator[tuple[str, dict[str, str], str]]:
-    """A row of the good list, what is changed in it, and what is said: line, column, value, and what is allowed."""
+    """Each case: the mistake, the changed cells of a row of the valid list, and the expected sentence."""
     for line in LISTS.read_text().splitlines():
         if line and not line.startswith("#"):
             row, changes, sentence = line.split(" | ")
@@ -29,10 +30,10 @@ def hardware(tmp_path: Path) -> HardwareList:
 
 
 @pytest.mark.parametrize(("row", "cells", "sentence"), list(broken()))
-def test_a_broken_list_gives_one_sentence_and_changes_nothing(
+def test_broken_list_gives_one_sentence_and_changes_nothing(
     hardware: HardwareList, row: str, cells: dict[str, str], sentence: str
 ) -> None:
-    """One mistake, one sentence that names line, column, value and what is allowed; no file appears."""
+    """The sentence names line, column, value and what is allowed; no file is written."""
     hardware.spoil(row, **cells)
     hardware.write()
     before = sorted(hardware.folder.iterdir())
@@ -41,7 +42,7 @@ def test_a_broken_list_gives_one_sentence_and_changes_nothing(
 
 
 def test_valid_list_gives_no_errors(hardware: HardwareList) -> None:
-    """The positive control: no errors without a change, and the site has every row."""
+    """The control: without a change there are no errors, and the site has every row."""
     hardware.write()
     assert hardware.errors() == []
     assert dict(hardware.imported().rows) == {
@@ -56,7 +57,7 @@ def test_valid_list_gives_no_errors(hardware: HardwareList) -> None:
 
 @pytest.mark.parametrize("address", ["10.3.0.4/garbage", "10.3.0.4/", "10.3.0.4/33"])
 def test_address_with_other_text_after_it_is_refused(hardware: HardwareList, address: str) -> None:
-    """A prefix length may follow, as inventories write it, and nothing else."""
+    """Only a prefix length may follow, as inventories write it."""
     hardware.spoil("pdu1", eth0_address=address, eth0_network="infra")
     hardware.write()
     assert any(
@@ -68,7 +69,7 @@ def test_address_with_other_text_after_it_is_refused(hardware: HardwareList, add
 
 
 def test_rnic_on_a_management_switch_is_reported(hardware: HardwareList) -> None:
-    """Its data would go at a hundredth of the rate."""
+    """Its data would be a hundred times slower."""
     hardware.spoil("ipum1", rnic_switch="mgmt1", rnic_port="6")
     hardware.write()
     [line] = hardware.errors()
@@ -79,7 +80,7 @@ def test_rnic_on_a_management_switch_is_reported(hardware: HardwareList) -> None
 
 
 def test_rnic_behind_a_switch_with_small_mtu_is_reported(hardware: HardwareList) -> None:
-    """With a fabric, its MTU is that of the data network."""
+    """An adapter's switch must carry the MTU of its data network."""
     roce = (
         "  roce: {type: ethernet, physical_network: physnet-d, mtu: 9000, manager: {driver: switches}, "
         "segments: {first: 1100, last: 1199}}\n"
@@ -106,7 +107,7 @@ def test_bmc_network_behind_switches_with_small_mtu_is_reported(hardware: Hardwa
 
 
 def test_all_mistakes_are_reported_at_once(hardware: HardwareList) -> None:
-    """In the columns, in the values, and between rows, in the order of their lines."""
+    """Errors in columns, in values and between rows, in the order of their lines."""
     hardware.spoil("mgmt1", mtu="12")
     hardware.spoil("pdu1", kind="toaster")
     hardware.spoil("ipum1", bmc_vlan="14")
@@ -147,7 +148,7 @@ def test_all_mistakes_are_reported_at_once(hardware: HardwareList) -> None:
     ],
 )
 def test_file_that_is_not_a_list_is_refused(hardware: HardwareList, text: bytes, sentence: str) -> None:
-    """Files as spreadsheets and people spoil them; the first sentence says it."""
+    """Files as spreadsheets and people break them; the first sentence says what is wrong."""
     hardware.write()
     (hardware.folder / "hardware.csv").write_bytes(text)
     with pytest.raises(InputErrors) as caught:
@@ -168,8 +169,8 @@ MORE_COLUMNS = [*COLUMNS, "agent_port", "cloud", "nova_host", "role", "colour"]
 
 @pytest.mark.parametrize("column", MORE_COLUMNS)
 def test_arbitrary_cell_is_accepted_or_reported_with_its_place(hardware: HardwareList, column: str) -> None:
-    """In a row that has the column, and in one without. One sentence a mistake, in a line of print, and no file
-    unless all is well."""
+    """Whether the row's list has the column or not: one printable line for each mistake, and no file unless all
+    is valid."""
     rows = [*[name for name, cells in GOOD.items() if column in cells][:1], "pdu1", "gpu1"]
     for row in dict.fromkeys(rows):
         line = list(GOOD).index(row) + 2

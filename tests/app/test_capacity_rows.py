@@ -1,4 +1,4 @@
-"""A row of capacity passes every door, whatever shape it is of."""
+"""Rows of capacity of any shape pass through the API, the client and the command line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROW = CapacityRow(
 
 
 def test_capacity_row_of_a_new_shape_reaches_api_and_command_line() -> None:
-    """None of them knows which shapes there are."""
+    """None of the layers knows which shapes there are."""
     row = row_view(ROW)
     assert (row.shape, row.place_kind, row.place, row.free) == ("wafers", "cabinet", "c1", 3)
     assert row.soon[0].at == AT
@@ -52,7 +52,7 @@ def test_capacity_row_of_a_new_shape_reaches_api_and_command_line() -> None:
 
 
 def test_tenants_see_no_location_or_exact_time_of_a_capacity_row() -> None:
-    """Where the largest order fits is for operators; times follow from others' leases and are rounded."""
+    """Where the largest order fits is for operators; times follow from other projects' leases and are rounded."""
     view = CapacityView(at=AT, duration="24h", rows=(row_view(ROW),))
     (row,) = shown(view).rows
     assert "secret" not in row.model_dump_json()

@@ -1,4 +1,4 @@
-"""When weft's certificates end, as /metrics has it."""
+"""When weft's certificates end, as /metrics reports it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.app.certificatemetrics import CertificateCollector
 
 
 def test_end_of_each_certificate_follows_its_file(tmp_path: Path) -> None:
-    """One that can't be read is counted, never taken to be valid; a replaced file is read again."""
+    """A file that can't be read is counted and has no end; a replaced file is read again."""
     certificate, key = own_certificate(tmp_path)
     files = {"api": str(certificate), "fabric ib": str(tmp_path / "nosuch"), "fabric ib ca": str(key)}
     registry = CollectorRegistry()

@@ -1,4 +1,4 @@
-"""URLs of databases: what isn't read as it is meant is refused, and no error shows a part of a password."""
+"""Database URLs: ambiguous ones are refused, and no error shows a part of a password."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CANARY = "canary-7"
 def test_unescaped_password_is_refused_without_showing_it(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """PostgreSQL's library would take the rest of it for a host, and say so."""
+    """libpq would take the rest of the password for a host and print it."""
     code = main(["serve", "--database", url.format(CANARY)])
     said = "".join(capsys.readouterr())
     assert code == 2 and CANARY not in said and "@ is written %40" in said

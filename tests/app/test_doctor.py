@@ -1,4 +1,5 @@
-"""`weft doctor`: what it finds in databases, clouds and on hosts that are sound, wrong, silent or gone."""
+"""`weft doctor`: its findings about databases, clouds and hosts that are sound, misconfigured, silent or
+unreachable."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ SECONDS = 8.0
 
 @pytest.fixture
 def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TinyCloud]:
-    """A cloud with weft's roles, and the environment of a process that uses it."""
+    """A cloud that gives weft its roles, and the environment of a process that uses it."""
     for name in [name for name in os.environ if name.startswith(("OS_", "WEFT_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -75,7 +76,7 @@ def settings(folder: Path, database: str | None) -> ServeSettings:
 
 
 def by_place(findings: list[DoctorFinding]) -> Mapping[str, list[str]]:
-    """What was looked at -> its codes."""
+    """The codes by what was looked at."""
     found: dict[str, list[str]] = {}
     for one in findings:
         found.setdefault(one.of, []).append(one.code)
@@ -86,10 +87,10 @@ def codes(findings: list[DoctorFinding], of: str) -> list[str]:
     return list(by_place(findings).get(of, []))
 
 
-def test_sound_cloud_and_new_database_have_only_that_finding(
+def test_sound_cloud_and_new_database_are_ok(
     tmp_path: Path, cloud: TinyCloud, database: Database
 ) -> None:
-    """No worker, and no site: the rest is ok. Nothing is written anywhere."""
+    """Only a worker and a site are missing. Nothing is written anywhere."""
     found = by_place(examine(settings(tmp_path, database.url), SECONDS))
     answers = ["SERVICE_ANSWERS", "CLOCK_AGREES", "TLS_VALID", "READS_ALLOWED"]
     compared = [*answers[:3], "ADVISORY_UNKNOWN", *answers[3:]]
@@ -111,7 +112,7 @@ def test_sound_cloud_and_new_database_have_only_that_finding(
 
 
 def test_missing_rights_are_named(tmp_path: Path, cloud: TinyCloud, database: Database) -> None:
-    """Roles, reads that a policy refuses, and provider attributes that are left out."""
+    """Missing roles, reads that a policy refuses, and networks without provider attributes."""
     without = {"token": {**TOKEN["token"], "roles": []}}
     refused = Reply(403, {"forbidden": {"code": 403, "message": "Policy doesn't allow it"}})
     cloud.lies = [
@@ -131,8 +132,8 @@ def test_missing_rights_are_named(tmp_path: Path, cloud: TinyCloud, database: Da
     assert codes(found, "profile weft: network")[-1] == "POLICY_UNREAD", "nothing shows it"
 
 
-def test_clocks_that_differ_are_a_warning(tmp_path: Path, cloud: TinyCloud, database: Database) -> None:
-    """Keystone's by when it issued weft's token, the database's by its own time."""
+def test_clock_that_differs_is_a_warning(tmp_path: Path, cloud: TinyCloud, database: Database) -> None:
+    """Keystone's clock, by when it issued weft's token."""
     old = {"token": {**TOKEN["token"], "issued_at": "2026-01-01T00:00:00.000000Z"}}
     cloud.lies = [("GET /v3/auth/tokens", Reply(200, old))]
     found = examine(settings(tmp_path, database.url), SECONDS)
@@ -140,10 +141,10 @@ def test_clocks_that_differ_are_a_warning(tmp_path: Path, cloud: TinyCloud, data
     assert keystone.of == "profile weft: identity" and "behind this host's" in keystone.what
 
 
-def test_malformed_answers_of_services_are_findings_and_never_ok(
+def test_malformed_answers_of_services_are_never_ok(
     tmp_path: Path, cloud: TinyCloud, database: Database
 ) -> None:
-    """A proxy's page, an error, and a listing of another shape."""
+    """A proxy's HTML page, an error, and a listing of another shape."""
     cloud.lies += [
         ("GET /network/networks", Reply(200, "<html>", "text/html")),
         ("GET /compute/os-services", Reply(500, {})),
@@ -156,8 +157,9 @@ def test_malformed_answers_of_services_are_findings_and_never_ok(
         assert "READS_ALLOWED" not in codes(found, f"profile weft: {name}")
 
 
-def test_silent_service_delays_no_other(tmp_path: Path, cloud: TinyCloud, database: Database) -> None:
-    """It accepts connections and says nothing: a finding within the limit, and the others are looked at."""
+def test_silent_service_does_not_delay_the_other_checks(tmp_path: Path, cloud: TinyCloud, database: Database) -> None:
+    """It accepts connections and doesn't answer: a finding within the time limit, and the other services are
+    checked."""
     file = tmp_path / "clouds.yaml"
     with socket.create_server(("127.0.0.1", 0)) as silent:
         (address,) = [line for line in file.read_text().splitlines() if "network_endpoint" in line]
@@ -175,10 +177,10 @@ def test_silent_service_delays_no_other(tmp_path: Path, cloud: TinyCloud, databa
     assert codes(found, "profile weft: compute")[-1] == "READS_ALLOWED"
 
 
-def test_keystone_that_is_gone_leaves_the_rest_unasked(
+def test_rejected_login_leaves_the_other_services_unasked(
     tmp_path: Path, cloud: TinyCloud, database: Database
 ) -> None:
-    """One error, and one finding for what couldn't be looked at; no profile is another error."""
+    """One error, and one finding for what wasn't asked; an unknown profile is another error."""
     cloud.lies = [("POST /v3/auth/tokens", Reply(401, {"error": {"code": 401, "message": "no"}}))]
     found = by_place(examine(settings(tmp_path, database.url), SECONDS))
     assert found["profile weft: identity"] == ["SERVICE_UNREACHABLE"]
@@ -187,8 +189,8 @@ def test_keystone_that_is_gone_leaves_the_rest_unasked(
     assert codes(examine(other, SECONDS), "profile nix") == ["PROFILE_UNUSABLE"]
 
 
-def test_database_that_is_gone_is_a_finding(tmp_path: Path, cloud: TinyCloud) -> None:
-    """The cloud is looked at nevertheless; no finding has the password."""
+def test_unreachable_database_is_a_finding(tmp_path: Path, cloud: TinyCloud) -> None:
+    """The cloud is checked nevertheless; no finding has the password."""
     url = f"postgresql://weft:{CANARY}@127.0.0.1:1/weft?password={CANARY}"
     found = examine(settings(tmp_path, url), SECONDS)
     assert codes(found, "database") == ["DATABASE_UNREACHABLE"] and codes(found, "site") == ["SITE_UNREAD"]
@@ -197,7 +199,7 @@ def test_database_that_is_gone_is_a_finding(tmp_path: Path, cloud: TinyCloud) ->
 
 
 def test_silent_database_is_a_finding(tmp_path: Path, cloud: TinyCloud) -> None:
-    """Something listens there that isn't PostgreSQL and says nothing."""
+    """A server that accepts connections and says nothing."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"postgresql://weft@127.0.0.1:{silent.getsockname()[1]}/weft"
         found = examine(settings(tmp_path, url), 3.0)
@@ -205,7 +207,7 @@ def test_silent_database_is_a_finding(tmp_path: Path, cloud: TinyCloud) -> None:
 
 
 def test_schema_of_another_version_is_a_finding(tmp_path: Path, cloud: TinyCloud, database: Database) -> None:
-    """A newer one, an older one, none; it isn't migrated by looking."""
+    """A newer, an older, and an empty one; the doctor doesn't migrate it."""
     given = settings(tmp_path, database.url)
     with psycopg.connect(database.url, autocommit=True) as connection:
         connection.execute("INSERT INTO migration (name) VALUES ('9999_later.after.sql')")
@@ -223,10 +225,10 @@ def test_schema_of_another_version_is_a_finding(tmp_path: Path, cloud: TinyCloud
         assert codes(examine(given, SECONDS), "database")[-1] == "SCHEMA_MISSING"
 
 
-def test_clouds_and_fabrics_of_the_active_site_are_looked_at(
+def test_clouds_and_fabrics_of_the_active_site_are_checked(
     tmp_path: Path, cloud: TinyCloud, database: Database
 ) -> None:
-    """A manager that doesn't answer is no sound fabric; with the database gone, the site file's are looked at."""
+    """A manager that doesn't answer isn't a sound fabric; without a database those of the site file are checked."""
     site = small_site()
     (name,) = site.clouds
     Store(database).activate_site(site, "test")
@@ -247,7 +249,7 @@ def test_clouds_and_fabrics_of_the_active_site_are_looked_at(
 
 
 def test_certificate_of_a_service_that_ends_soon_is_a_warning(tmp_path: Path) -> None:
-    """Read from the service, without judging who signed it; http to another host is a warning too."""
+    """Whoever signed it; plain http to another host is a warning too."""
     make_certificates(tmp_path, {"one": ["127.0.0.1"]}, days=20)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "agent-one.pem", tmp_path / "agent-one.key")
@@ -269,8 +271,8 @@ def test_certificate_of_a_service_that_ends_soon_is_a_warning(tmp_path: Path) ->
     assert _tls("a", "http://127.0.0.1:5000/v3", 20).code == "TLS_VALID"
 
 
-def test_embedded_database_must_run_and_be_closed(tmp_path: Path, cloud: TinyCloud, postgres: str) -> None:
-    """One that doesn't run isn't started; one that others can enter is an error."""
+def test_embedded_database_must_run_and_be_inaccessible_to_others(tmp_path: Path, cloud: TinyCloud, postgres: str) -> None:
+    """A stopped one isn't started; a socket that other users can reach is an error."""
     assert codes(examine(settings(tmp_path, None), SECONDS), "database") == ["DATABASE_STOPPED"]
     sockets = Path(parse_qs(urlsplit(postgres).query)["host"][0])
     data = next(p for p in (sockets, *sockets.parents) if (p / "postmaster.pid").exists())
@@ -286,7 +288,7 @@ def test_embedded_database_must_run_and_be_closed(tmp_path: Path, cloud: TinyClo
 
 
 def test_open_secrets_and_plain_http_are_findings(tmp_path: Path, cloud: TinyCloud) -> None:
-    """clouds.yaml, the API's key, the driver's token; one that isn't there is unknown."""
+    """clouds.yaml, the API's key and the driver's token; a file that isn't there is unknown."""
     (tmp_path / "clouds.yaml").chmod(0o644)
     for name in ("tls.pem", "tls.key"):
         (tmp_path / name).touch()
@@ -303,8 +305,8 @@ def test_open_secrets_and_plain_http_are_findings(tmp_path: Path, cloud: TinyClo
     assert codes(examine(plain, SECONDS), "serve") == ["PLAIN_HTTP"]
 
 
-def test_secret_that_cannot_be_read_is_never_called_closed(tmp_path: Path) -> None:
-    """A folder, a pipe that nothing writes to, and root's own file for weft's user."""
+def test_unreadable_secret_is_never_reported_closed(tmp_path: Path) -> None:
+    """A directory, a pipe without a writer, and a file of root's for weft's user."""
     os.mkfifo(tmp_path / "pipe", 0o600)
     (tmp_path / "folder").mkdir(mode=0o700)
     for name in ("pipe", "folder"):
@@ -323,19 +325,19 @@ def test_secret_that_cannot_be_read_is_never_called_closed(tmp_path: Path) -> No
 
 
 def secrets_of(path: Path) -> list[DoctorFinding]:
-    """What the doctor says of one file with a secret."""
+    """The doctor's findings about one file with a secret."""
     return list(_modes("secrets", [path]))
 
 
-def test_name_without_an_address_is_not_taken_for_this_host() -> None:
-    """A proxy may know it, or DNS a moment later."""
+def test_unresolvable_name_is_not_taken_for_this_host() -> None:
+    """A proxy may resolve it, or DNS a moment later."""
     assert _tls("a", "http://keystone.invalid:5000/v3", 20).code == "TLS_ABSENT"
     with pytest.raises(InputErrors, match=r"without TLS a loopback address"):
         resolve(None, {}, {"serve.listen": "api.invalid:8787"})
 
 
 def test_check_that_fails_or_hangs_is_unknown() -> None:
-    """What it found before counts; the others go on."""
+    """Findings made before are kept, and the other checks go on."""
 
     def fails() -> Iterator[DoctorFinding]:
         yield finding("CLOCK_AGREES", "a", "it does")
@@ -370,12 +372,12 @@ def test_check_that_fails_or_hangs_is_unknown() -> None:
     ],
 )
 def test_version_documents_of_the_services_are_read(document: object, version: tuple[str, str]) -> None:
-    """Those of Nova, Glance, Keystone and Placement; any other names no version."""
+    """Nova's, Glance's, Keystone's and Placement's; other documents give no version."""
     assert _version(json.dumps(document).encode()) == version
 
 
 def test_clock_of_a_service_is_compared_in_whole_seconds() -> None:
-    """What lies between the request and the answer isn't ahead or behind."""
+    """The time between request and answer counts neither as ahead nor as behind."""
     now = datetime.now(UTC)
     assert _ahead(format_datetime(now, usegmt=True), now) == 0.0
     behind = _ahead(format_datetime(now - timedelta(seconds=90), usegmt=True), now)
@@ -387,7 +389,8 @@ def test_clock_of_a_service_is_compared_in_whole_seconds() -> None:
 def test_exit_code_is_1_unless_all_is_ok(
     tmp_path: Path, cloud: TinyCloud, database: Database, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As rows with `-f json`; `--wrong` leaves out what is ok. Wrong settings are 2, and nothing is looked at."""
+    """With `-f json` findings are rows; `--wrong` leaves out those that are ok. Invalid options: exit code 2,
+    nothing asked."""
     words = ["doctor", "--database", database.url, "--cloud-profile", "weft", "-f", "json", "--timeout", "8"]
     assert main(words) == 1
     rows = json.loads(capsys.readouterr().out)
@@ -412,8 +415,8 @@ def test_exit_code_is_1_unless_all_is_ok(
     assert len(cloud.asked) == asked
 
 
-def test_levels_of_codes_are_as_their_names_say() -> None:
-    """What couldn't be looked at is unknown, and never ok."""
+def test_codes_of_unread_things_have_level_unknown() -> None:
+    """What couldn't be read or checked is never ok."""
     assert [
         name for name, code in CODES.items() if "UNREAD" in name and code.level is not DoctorLevel.UNKNOWN
     ] == []
@@ -424,8 +427,9 @@ def test_levels_of_codes_are_as_their_names_say() -> None:
     ] == []
 
 
-def test_closed_gate_is_an_error_of_the_doctor(tmp_path: Path, cloud: TinyCloud, database: Database) -> None:
-    """A note that the database doesn't have, one that can't be read, and a restore that isn't accepted."""
+def test_closed_gate_is_reported(tmp_path: Path, cloud: TinyCloud, database: Database) -> None:
+    """A cloud remembers a later epoch than the database, can't be read, or the database was restored and not
+    accepted."""
     site = small_site()
     (name,) = site.clouds
     Store(database).activate_site(site, "test")
@@ -452,7 +456,7 @@ def test_closed_gate_is_an_error_of_the_doctor(tmp_path: Path, cloud: TinyCloud,
 def test_unfinished_upgrade_is_reported(
     tmp_path: Path, cloud: TinyCloud, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With what is left of it, and processes of another version, servers too."""
+    """It says what is left to do; processes of another version, servers included, are named."""
     known = {**schema.halves(), "29990101T0001_planted.after.sql": ""}
     monkeypatch.setattr(schema, "halves", lambda: known)
     with psycopg.connect(database.url, autocommit=True) as connection:
@@ -465,7 +469,7 @@ def test_unfinished_upgrade_is_reported(
 
 
 def test_workers_of_another_version_are_named(tmp_path: Path, cloud: TinyCloud, database: Database) -> None:
-    """Also those from before versions were written."""
+    """Also versions too old to record theirs."""
     Store(database).worker_lives("host/1")
     with psycopg.connect(database.url, autocommit=True) as connection:
         connection.execute(
@@ -476,8 +480,8 @@ def test_workers_of_another_version_are_named(tmp_path: Path, cloud: TinyCloud, 
     assert "host/2 (9.1), host/3 (older)" in found[1].what and "host/1" not in found[1].what
 
 
-def test_policy_file_is_looked_at(tmp_path: Path, cloud: TinyCloud) -> None:
-    """Its content, not only that it is there."""
+def test_policy_file_is_parsed(tmp_path: Path, cloud: TinyCloud) -> None:
+    """That it exists isn't enough."""
     file = tmp_path / "policy.yaml"
     given = replace(settings(tmp_path, "postgresql://127.0.0.1:1/x"), policy=file)
     for text, code in (("pods:create: role:member\n", "RULES_VALID"), ("pods:creat: '@'\n", "RULES_WRONG")):
@@ -487,8 +491,8 @@ def test_policy_file_is_looked_at(tmp_path: Path, cloud: TinyCloud) -> None:
     assert f"{file}:1: pods:creat" in found.what
 
 
-def test_certificate_with_anothers_key_is_an_error(tmp_path: Path, cloud: TinyCloud) -> None:
-    """A running server keeps the pair from before, one that starts doesn't; both pairs are valid for long."""
+def test_certificate_with_another_key_is_an_error(tmp_path: Path, cloud: TinyCloud) -> None:
+    """A running server keeps the old pair but wouldn't start again; each certificate alone is valid."""
     make_certificates(tmp_path, {"one": ["127.0.0.1"], "two": ["127.0.0.1"]})
     given = settings(tmp_path, "postgresql://127.0.0.1:1/x")
     for key, code in (("agent-one.key", "CERTIFICATES_VALID"), ("agent-two.key", "CERTIFICATE_UNUSABLE")):

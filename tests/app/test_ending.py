@@ -1,4 +1,4 @@
-"""A program that is asked to end ends, whichever thread the signal reaches, and whenever it comes."""
+"""A process that is asked to end ends, whichever thread the signal reaches, and whenever it comes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_signal_ends_openvipu_programs() -> None:
 
 @pytest.mark.parametrize("program", [WEFT, OPENVIPU], ids=["weft", "openvipu"])
 def test_sighup_ends_nothing(program: tuple[str, str]) -> None:
-    """What comes after it does; a line says that it came."""
+    """It is logged; a later SIGTERM still ends the process."""
     made, wait = program
     log = "import logging; logging.basicConfig(level=logging.INFO, stream=sys.stdout)"
     hung_up = "time.sleep(0.2); signal.pthread_kill(other.ident, signal.SIGHUP); time.sleep(0.2)"

@@ -1,4 +1,4 @@
-"""`weft site export --format terraform --live`: what is in the cloud is compared with the site, field by field."""
+"""`weft site export --format terraform --live` compares the cloud's resources with the site, field by field."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ PORT = {
 
 @pytest.fixture
 def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[TinyCloud]:
-    """With the provisioning network of the guide's site, and the port of one of its controllers."""
+    """A cloud with the provisioning network of the guide's site, and the port of one of its controllers."""
     with tiny_cloud() as (tiny, text):
         known = yaml.safe_load(text)["clouds"]
         file = tmp_path / "clouds.yaml"
@@ -79,6 +79,7 @@ def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[TinyClou
 
 
 def exported(folder: Path) -> int:
+    """Exit code of the export."""
     where = str(folder / "out")
     return main(["site", "export", str(RDG / "site.yaml"), "--format", "terraform", "--live", "-o", where])
 
@@ -168,7 +169,7 @@ def test_broken_clouds_yaml_gives_one_sentence(
     text: str | bytes,
     expected: str,
 ) -> None:
-    """The error names the file, not a cloud."""
+    """The sentence names the file, not a cloud."""
     file = tmp_path / "clouds.yaml"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(file))

@@ -1,4 +1,4 @@
-"""Hardware lists with GPUs and InfiniBand cables: rows of `accelerators` and `links`, each from its cell."""
+"""GPUs and InfiniBand cables in hardware lists become rows of `accelerators` and `links`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def hardware(tmp_path: Path) -> HardwareList:
 
 
 def site_of(hardware: HardwareList, **lists: str) -> Site:
-    """The site of the good list and more of them, by file name. Raises `InputErrors`."""
+    """The site of the valid list and the given ones (file name: text). Raises `InputErrors`."""
     hardware.write()
     for name, text in lists.items():
         (hardware.folder / f"{name}.csv").write_text(text)
@@ -45,7 +45,7 @@ def wrong(hardware: HardwareList, **lists: str) -> list[str]:
 
 
 def test_gpu_columns_become_accelerators(hardware: HardwareList) -> None:
-    """A row for each address; one NUMA node for all or one each."""
+    """One row for each PCI address; `gpu_numa` has one NUMA node for all, or one for each."""
     hardware.spoil(
         "gpu1", gpus="8", gpu_type="h100", gpu_pci=EIGHT, gpu_numa="0 0 0 0 1 1 1 1", gpu_switch="plx"
     )
@@ -55,8 +55,8 @@ def test_gpu_columns_become_accelerators(hardware: HardwareList) -> None:
     assert {(a.type, a.switch) for a in found} == {("h100", "plx")}
 
 
-def test_gpus_have_the_usual_column_names(hardware: HardwareList) -> None:
-    """A spreadsheet's names; addresses separated by semicolons, no NUMA node: 0."""
+def test_usual_column_names_of_gpus_are_read(hardware: HardwareList) -> None:
+    """As in spreadsheets: addresses separated by semicolons; without a NUMA node it is 0."""
     pci = "0000:1b:00.0; 0000:43:00.0"
     cells = {"GPU Model": "h100", "GPU Count": "2", "GPU PCI addresses": pci}
     hardware.spoil("gpu1", **cells)
@@ -87,13 +87,13 @@ def test_gpus_have_the_usual_column_names(hardware: HardwareList) -> None:
 def test_invalid_gpu_columns_are_reported_by_cell(
     hardware: HardwareList, cells: dict[str, str], expected: str
 ) -> None:
-    """One sentence with the list's line and column."""
+    """One sentence with line and column."""
     hardware.spoil("gpu1", **cells)
     assert wrong(hardware) == [expected]
 
 
 def test_host_may_have_zero_gpus_in_a_list(hardware: HardwareList) -> None:
-    """`gpus` is 0 for service hosts of the same list; a PDU has none of these columns."""
+    """`gpus` may be 0 for a host; a PDU may have none of these columns."""
     hardware.spoil("poplar1", gpus="0")
     assert gpus_of(site_of(hardware), "poplar1") == ()
     hardware.spoil("pdu1", gpus="2")
@@ -104,14 +104,14 @@ def test_host_may_have_zero_gpus_in_a_list(hardware: HardwareList) -> None:
 
 @pytest.mark.parametrize("port", ["7", "Port 7", "IB1/7", "1/7"])
 def test_infiniband_adapter_with_a_switch_port_has_a_cable(hardware: HardwareList, port: str) -> None:
-    """`_switch` and `_port` of an adapter become a row of links; the number is ibnetdiscover's."""
+    """`_switch` and `_port` of an adapter make a row of links; the port's number is that of ibnetdiscover."""
     hardware.spoil("gpu1", mlx5_0_switch="Leaf01.dc.example", mlx5_0_port=port)
     links = site_of(hardware, switches=LEAVES).links
     assert [(k.a, k.a_port, k.b, k.b_port) for k in links] == [("gpu1/mlx5_0", 1, "leaf01", 7)]
 
 
 def test_half_of_a_twin_port_is_not_guessed(hardware: HardwareList) -> None:
-    """`1/7/2` is port 14 of one switch and 7 of another: the number is needed."""
+    """`1/7/2` is port 14 of one switch and port 7 of another, so the number is required."""
     hardware.spoil("gpu1", mlx5_0_switch="leaf01", mlx5_0_port="1/7/2")
     assert wrong(hardware, switches=LEAVES) == [
         "hardware.csv:9: mlx5_0_port: '1/7/2' is not allowed: the port's number, as ibnetdiscover has it: "
@@ -120,7 +120,7 @@ def test_half_of_a_twin_port_is_not_guessed(hardware: HardwareList) -> None:
 
 
 def test_list_of_cables_becomes_links(hardware: HardwareList) -> None:
-    """No name and no kind; ends with domains and in any case, adapters in three spellings, each cable once."""
+    """Without names and kinds; ends with domains and in any case, adapters in three spellings; each cable once."""
     cables = (
         "Source,Source port,Destination,Destination port,rate_gbps\n"
         "gpu1 mlx5_0,,leaf01,1,200\n"
@@ -156,8 +156,8 @@ def test_invalid_cable_is_reported_by_cell(hardware: HardwareList, row: str, exp
     assert wrong(hardware, switches=LEAVES, cables=f"a,a_port,b,b_port,rate_gbps\n{row}\n") == [expected]
 
 
-def test_column_that_a_cable_does_not_have_is_refused(hardware: HardwareList) -> None:
-    """A cable has ends and a rate; a name (its label) and a kind are fine."""
+def test_unknown_column_of_a_cable_is_refused(hardware: HardwareList) -> None:
+    """A cable has ends and a rate; a name (its label) and a kind are allowed."""
     cables = "name,kind,rack,a,a_port,b,b_port\nc1,cable,,leaf01,5,leaf02,5\nc2,link,r1,leaf01,6,leaf02,6\n"
     assert wrong(hardware, switches=LEAVES, cables=cables) == [
         "cables.csv:3: rack: 'r1' is not allowed: none: a cable has no rack"

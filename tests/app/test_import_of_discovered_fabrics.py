@@ -1,4 +1,4 @@
-"""`weft site import --fabric`: ibnetdiscover's output gives switches, cables and GUIDs to hosts of a list."""
+"""`weft site import --fabric`: ibnetdiscover's output gives switches, cables and GUIDs to the hosts of a list."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def record(kind: str, guid: int, name: str, ports: int, lines: list[str]) -> str
 def fabric(
     leaf1: str = "leaf01", gpu03: str = "MT4129 ConnectX7   Mellanox Technologies", more: str = ""
 ) -> str:
-    """Two leaves, a spine, three hosts, an aggregation node in the spine, and a leaf without hosts."""
+    """Output with two leaves, a spine, three hosts, an aggregation node of the spine, and a leaf without hosts."""
     hosts = [
         (0x10, "gpu01 mlx5_0", LEAF1, 1),
         (0x20, "gpu02.dc.example mlx5_0", LEAF1, 2),
@@ -90,7 +90,7 @@ def imported(capsys: pytest.CaptureFixture[str], *more: str, fabric: str = "ib0.
 
 
 def test_discovered_fabric_completes_a_list(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Switches with their levels, GUIDs of hosts by description or by port GUID, all cables; one file each."""
+    """Switches with levels, hosts' GUIDs (found by description or port GUID) and all cables, in a file each."""
     code, said = imported(capsys, "--output", "out")
     assert code == 0, said
     site = load_site(folder / "out" / "site.yaml")
@@ -127,10 +127,10 @@ def test_discovered_fabric_completes_a_list(folder: Path, capsys: pytest.Capture
          " leaf01: no host of the lists has this name or GUID"),
     ],
 )  # fmt: skip
-def test_adapter_of_no_listed_host_is_left_out(
+def test_adapter_of_an_unlisted_host_is_left_out(
     folder: Path, capsys: pytest.CaptureFixture[str], text: str, sentence: str
 ) -> None:
-    """It is named with its switch port; the host of the list then lacks its GUIDs, which is an error of its row."""
+    """It is named with its switch port; the listed host then has no GUIDs, which is an error of its row."""
     (folder / "hosts.csv").write_text(text)
     code, said = imported(capsys)
     assert sentence in said
@@ -138,8 +138,8 @@ def test_adapter_of_no_listed_host_is_left_out(
     assert "mlx5_0_port_guid: missing: port GUID (InfiniBand) or MAC address of gpu0" in said
 
 
-def test_contradictions_are_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A GUID, a cable and a switch's GUID that the fabric has otherwise: each with the list's cell."""
+def test_contradictions_between_list_and_fabric_are_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A GUID, a cable and a switch's fabric, each with the cell of the list."""
     (folder / "hosts.csv").write_text(
         "name,kind,fabric,level,ports,guid,mlx5_0_pci,mlx5_0_guid,mlx5_0_port_guid,mlx5_0_switch,mlx5_0_port\n"
         f"gpu01,compute,,,,,0000:0c:00.0,{0x12:#018x},{0x11:#018x},,\n"
@@ -164,10 +164,10 @@ def test_contradictions_are_reported(folder: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("name", ["Quantum Mellanox Technologies", "leaf02"])
-def test_switch_without_a_name_of_its_own_is_reported(
+def test_switch_without_a_unique_name_is_reported(
     folder: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    """Its GUID is in the sentence; a row of the list with that GUID names it."""
+    """The sentence has its GUID; a row of the list with that GUID gives it a name."""
     (folder / "ib0.txt").write_text(fabric(leaf1=name))
     code, said = imported(capsys)
     assert code == 2
@@ -182,8 +182,8 @@ def test_switch_without_a_name_of_its_own_is_reported(
     assert names == ["l1", "l2", "spine01", "leaf03"]
 
 
-def test_partial_discovery_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What it shows is taken; that hardware may be missing is in the output."""
+def test_partial_discovery_is_imported_and_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The output says that hardware may be missing."""
     message = "src/query_smp.c:241; send_mad failed; dport (DR path slid 0; dlid 0; 0,1,3)\n"
     (folder / "ib0.txt").write_text(fabric(more=message))
     code, said = imported(capsys, "--json")
@@ -196,8 +196,8 @@ def test_partial_discovery_is_said(folder: Path, capsys: pytest.CaptureFixture[s
     assert document["rows"]["links"] == 6
 
 
-def test_fabric_of_the_site_file_is_needed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With two fabrics it must be said which; one that isn't InfiniBand or isn't there is refused."""
+def test_fabric_of_a_discovery_must_be_one_of_the_site_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With two fabrics it must be named; a fabric that isn't InfiniBand or isn't in the file is refused."""
     assert imported(capsys, fabric="ib9=ib0.txt")[1].endswith(
         "--fabric: 'ib9' is not allowed: FABRIC=FILE with an InfiniBand fabric of head.yaml: ib0\n"
     )
@@ -215,10 +215,10 @@ def test_fabric_of_the_site_file_is_needed(folder: Path, capsys: pytest.CaptureF
 
 
 @pytest.mark.fabric
-def test_real_discovery_of_the_small_site_gives_the_small_site(
+def test_discovery_of_the_simulated_small_site_imports_to_the_same_site(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its tables without switches, links and GUIDs, with ibnetdiscover's output on ibsim, are the site again."""
+    """From its tables without switches, links and GUIDs, and ibnetdiscover's output on ibsim."""
     monkeypatch.chdir(tmp_path)
     site = load_site(SMALL / "site.yaml")
     Path("ib.txt").write_text(discover(site, tmp_path / "sim"))
@@ -268,7 +268,7 @@ def test_real_discovery_of_the_small_site_gives_the_small_site(
 def test_links_of_the_site_file_beside_a_discovery_are_an_error(
     folder: Path, capsys: pytest.CaptureFixture[str], output: list[str]
 ) -> None:
-    """The table would be there twice: a check says so as well as a write, with its line."""
+    """The table would be there twice: reported with its line, both when checking and when writing."""
     links = "links:\n- {a: gpu01/mlx5_0, a_port: 1, b: leaf01, b_port: 1}\n"
     (folder / "head.yaml").write_text(SITE + links)
     code, said = imported(capsys, *output)
@@ -288,10 +288,10 @@ CABLED = (
 )
 
 
-def test_cables_of_hosts_in_a_list_and_those_between_switches_in_a_discovery(
+def test_host_cables_of_a_list_and_switch_cables_of_a_discovery_are_combined(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Neither alone connects the leaves with hosts; a host's cable that goes elsewhere is an error."""
+    """Neither alone connects the leaves with hosts; a host's cable that contradicts the discovery is an error."""
     (folder / "hosts.csv").write_text(CABLED)
     code, said = imported(capsys, "--output", "out")
     assert code == 0, said
@@ -302,10 +302,10 @@ def test_cables_of_hosts_in_a_list_and_those_between_switches_in_a_discovery(
     assert "the cable of gpu01/mlx5_0 port 1 goes to leaf01 port 1, expected leaf01 port 7" in said
 
 
-def test_leaves_that_a_discovery_leaves_apart_are_an_error(
+def test_discovered_fabric_that_is_not_connected_is_an_error(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is adopted in the end must be one fabric."""
+    """The result must be one fabric."""
     (folder / "hosts.csv").write_text(CABLED)
     text = fabric().replace("[39]", "[38]", 1)
     apart = [
@@ -319,10 +319,10 @@ def test_leaves_that_a_discovery_leaves_apart_are_an_error(
     assert "a fabric must be connected" in said
 
 
-def test_port_of_an_adapter_with_several_is_the_one_of_the_lists(
+def test_listed_port_of_an_adapter_with_several_is_imported(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As adapters with planes have: the others' cables are left out, not the whole import refused."""
+    """Adapters with several planes: cables of the other ports are left out, the import isn't refused."""
     text = fabric().replace(
         f'[1](11)\t"S-{LEAF1:016x}"[1]\t# lid 1 lmc 0 "x" lid 1 4xHDR\n',
         f'[1](11)\t"S-{LEAF1:016x}"[1]\t# lid 1 lmc 0 "x" lid 1 4xHDR\n'
@@ -340,10 +340,10 @@ def test_port_of_an_adapter_with_several_is_the_one_of_the_lists(
         assert [k for k in links if k[0] == "gpu01/mlx5_0"] == [end]
 
 
-def test_host_that_is_in_two_lists_is_reported_as_such(
+def test_host_in_two_lists_is_reported_as_a_duplicate(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its GUIDs go to its first row: not that row is called incomplete, but the second is one too many."""
+    """Its GUIDs go to the first row, which is complete: only the second is an error."""
     (folder / "more.csv").write_text("name,kind\ngpu01,compute\n")
     code, said = imported(capsys, "more.csv")
     assert code == 2
@@ -352,7 +352,7 @@ def test_host_that_is_in_two_lists_is_reported_as_such(
 
 
 class Counted(tuple[ObservedNode, ...]):
-    """Counts how often it is read from its beginning."""
+    """Counts how often it is iterated."""
 
     reads = 0
 
@@ -361,8 +361,8 @@ class Counted(tuple[ObservedNode, ...]):
         return super().__iter__()
 
 
-def test_adapters_of_no_host_are_left_out_without_a_search_for_each() -> None:
-    """A fabric of 100,000 adapters would take an hour."""
+def test_unlisted_adapters_are_found_in_a_few_passes() -> None:
+    """A search for each of 100,000 adapters would take an hour."""
     seen = parse_ibnetdiscover(fabric())
     nodes = Counted(seen.fabric.nodes)
     seen = replace(seen, fabric=seen.fabric.model_copy(update={"nodes": nodes}))

@@ -1,4 +1,4 @@
-"""Ironic's inspection data fill what a list leaves out, and contradictions are reported with both places."""
+"""Ironic's inspection data fill in what a list leaves out; contradictions are reported with both places."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLIENT_ID = "ff:00:00:00:00:00:02:00:00:02:c9:00:b8:59:9f:03:00:00:00:10"
 
 
 def inspected(**changes: Any) -> dict[str, Any]:
-    """Inspection data of gpu1: its BMC, an Ethernet port, and an InfiniBand port that the kernel calls ib0."""
+    """Inspection data of gpu1: its BMC, an Ethernet port, and an InfiniBand port with the kernel's name ib0."""
     ethernet = {"name": "eno1", "mac_address": "2C:EA:7F:00:01:02", "ipv4_address": "10.9.0.7", "has_carrier": True,
                 "lldp": None, "client_id": None, "speed_mbps": 1000}  # fmt: skip
     infiniband = {"name": "ib0", "mac_address": "b8:59:9f:00:00:10", "client_id": CLIENT_ID,
@@ -37,7 +37,7 @@ def inspected(**changes: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def hardware(tmp_path: Path) -> HardwareList:
-    """The good list, with what Ironic knows of gpu1 left out."""
+    """The valid list without the cells of gpu1 that inspection data can give."""
     made = HardwareList(tmp_path)
     made.spoil(
         "gpu1",
@@ -69,19 +69,19 @@ def errors_of(hardware: HardwareList, document: Any, name: str = "gpu1") -> list
 
 
 def test_fields_missing_in_the_list_are_filled(hardware: HardwareList) -> None:
-    """BMC, MAC address and switch port of an interface, GUID and PCI address of an adapter with another name."""
+    """BMC, MAC address and switch port of an interface; GUID and PCI address of an adapter with another name."""
     site = imported(hardware, inspected())
     (gpu1,) = [n for n in site.nodes if n.name == "gpu1"]
     (hca,) = gpu1.hcas
     assert (hca.name, hca.port_guid, hca.pci) == ("mlx5_0", 0xB8599F0300000010, "0000:c5:00.0")
     found = {i.name: (i.mac, str(i.address), i.switch, i.port) for i in site.interfaces if i.device == "gpu1"}
     assert found["bmc"] == ("2c:ea:7f:00:00:02", "10.3.0.11", None, None)
-    # An address that inspection saw is a lease of its own network, not the host's.
+    # An address that inspection saw is a lease of the inspection network, not the host's own.
     assert found["eno1"] == ("2c:ea:7f:00:01:02", "10.3.0.5", "mgmt1", "Ethernet6")
 
 
 def test_missing_field_without_inspection_is_reported(hardware: HardwareList) -> None:
-    """The positive control: the list alone is refused for exactly that."""
+    """The control: the list alone is refused for exactly these fields."""
     hardware.write()
     assert {line.split(": ")[1] for line in hardware.errors()} == {
         "eno1_mac",
@@ -107,7 +107,7 @@ def test_missing_field_without_inspection_is_reported(hardware: HardwareList) ->
 def test_contradiction_with_the_list_is_reported(
     hardware: HardwareList, row: dict[str, str], sentence: str
 ) -> None:
-    """With the list's line, and where it was discovered."""
+    """With the list's line, and where the inspection data have it."""
     hardware.spoil("gpu1", **row)
     del hardware.rows["poplar1"]
     assert f"hardware.csv:8: {sentence}" in [
@@ -116,7 +116,7 @@ def test_contradiction_with_the_list_is_reported(
 
 
 def test_interface_is_matched_by_mac_despite_another_name(hardware: HardwareList) -> None:
-    """The list's eno1 is the kernel's eno2, and the kernel's eno1 another one: its cable isn't eno1's."""
+    """The list's eno1 is the kernel's eno2; the cable of the kernel's eno1 must not become eno1's."""
     hardware.spoil("gpu1", eno1_mac="2c:ea:7f:00:01:03")
     document = inspected()
     document["inventory"]["interfaces"].append({"name": "eno2", "mac_address": "2c:ea:7f:00:01:03"})
@@ -132,7 +132,7 @@ def test_interface_is_matched_by_mac_despite_another_name(hardware: HardwareList
 
 
 def test_swapped_interface_names_are_accepted(hardware: HardwareList) -> None:
-    """The kernel's eno1 is the list's eno2 and the other way round: no contradiction."""
+    """The kernel's eno1 is the list's eno2 and vice versa: no contradiction."""
     hardware.spoil("gpu1", eno1_mac="2c:ea:7f:00:01:03", eno2_mac="2c:ea:7f:00:01:02", eno2_network="infra")
     document = inspected()
     document["inventory"]["interfaces"].append({"name": "eno2", "mac_address": "2c:ea:7f:00:01:03"})
@@ -150,7 +150,7 @@ def test_swapped_interface_names_are_accepted(hardware: HardwareList) -> None:
 def test_colliding_or_unnamed_interfaces_are_reported(
     hardware: HardwareList, name: str, sentence: str
 ) -> None:
-    """Two that columns call the same, or one without a name: reported with the file."""
+    """Two interfaces that get the same column, or one without a name: reported with the file."""
     document = inspected()
     document["inventory"]["interfaces"] += [
         {"name": n, "mac_address": f"02:00:00:00:00:0{i}"} for i, n in enumerate(("ENO_1", name))
@@ -158,24 +158,24 @@ def test_colliding_or_unnamed_interfaces_are_reported(
     assert any("gpu1.json" in line and sentence in line for line in errors_of(hardware, document))
 
 
-def test_different_notation_is_not_a_contradiction(hardware: HardwareList) -> None:
-    """Notations of MAC addresses and capitals."""
+def test_other_notation_is_not_a_contradiction(hardware: HardwareList) -> None:
+    """Separators and capitals of MAC addresses."""
     hardware.spoil(
         "gpu1", bmc_mac="2CEA.7F00.0002", bmc_address="10.3.0.11/24", mlx5_0_port_guid="0xB8599F0300000010"
     )
     assert imported(hardware, inspected()).nodes
 
 
-def test_inspection_of_an_unlisted_host_is_refused(hardware: HardwareList) -> None:
-    """A file that is called otherwise isn't passed over."""
+def test_inspection_file_of_an_unlisted_host_is_refused(hardware: HardwareList) -> None:
+    """A file with an unknown name isn't ignored."""
     assert any(
         "gpu7" in line and "the name of a machine of the lists" in line
         for line in errors_of(hardware, inspected(), "gpu7")
     )
 
 
-def test_bmc_address_of_an_agent_without_a_bmc_is_ignored(hardware: HardwareList) -> None:
-    """It reports 0.0.0.0, which is no address."""
+def test_bmc_address_0_0_0_0_of_an_inspection_is_ignored(hardware: HardwareList) -> None:
+    """Ironic's agent reports it if it finds no BMC."""
     hardware.spoil("gpu1", bmc_mac="2c:ea:7f:00:00:02", bmc_address="10.3.0.11")
     assert imported(hardware, inspected(bmc_address="0.0.0.0", bmc_mac=None)).nodes
 
@@ -184,12 +184,12 @@ def test_bmc_address_of_an_agent_without_a_bmc_is_ignored(hardware: HardwareList
                                   '{"inventory": {"interfaces": [{}]}}', '{"inventory": {"interfaces": [1]}}',
                                   '{"inventory": {}, "plugin_data": {"parsed_lldp": [1]}}', "[" * 100_000])  # fmt: skip
 def test_invalid_inspection_files_are_refused(hardware: HardwareList, text: str) -> None:
-    """Empty, cut off, another shape: one sentence with the file."""
+    """Empty, truncated, or of another shape: one sentence with the file's name."""
     assert any("--inspection" in line and "gpu1.json" in line for line in errors_of(hardware, text))
 
 
-def test_a_switch_is_known_by_each_of_its_names(hardware: HardwareList) -> None:
-    """With its domain and in another case; an alias of a port with the name in its description."""
+def test_switch_of_an_inspection_is_found_by_any_of_its_names(hardware: HardwareList) -> None:
+    """With its domain and in another case; a port's alias and the name in its description."""
     hardware.spoil("gpu1", eno1_switch="TOR1")
     document = inspected()
     document["plugin_data"]["parsed_lldp"]["eno1"] = {
@@ -200,10 +200,10 @@ def test_a_switch_is_known_by_each_of_its_names(hardware: HardwareList) -> None:
     assert (one.switch, one.port) == ("tor1", "Ethernet5/1")
 
 
-def test_import_command_takes_inspection_files(
+def test_import_command_reads_inspection_files(
     hardware: HardwareList, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two files of one host are a mistake; one is taken."""
+    """Two files of one host are an error."""
     hardware.write()
     file = hardware.folder / "gpu1.json"
     file.write_text(json.dumps(inspected()))

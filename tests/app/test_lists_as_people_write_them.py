@@ -1,4 +1,4 @@
-"""Hardware lists as spreadsheets and people write them: read as they are meant, or refused with a sentence."""
+"""Hardware lists as spreadsheets and people write them: read as meant, or refused with a sentence."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def site_of(hardware: HardwareList) -> Site:
 
 
 @pytest.mark.parametrize("nothing", ["N/A", "n/a", "-", "–", "none", "NULL", "TBD", "unknown", "#N/A", "?"])
-def test_cell_that_says_nothing_is_empty(hardware: HardwareList, nothing: str) -> None:
+def test_placeholder_cell_counts_as_empty(hardware: HardwareList, nothing: str) -> None:
     """No rack is called TBD, no switch N/A, and no node is in maintenance for the reason `-`."""
     hardware.spoil("gpu1", rack=nothing, eth0_mac=nothing, eth0_address=nothing, maintenance=nothing)
     site = site_of(hardware)
@@ -40,8 +40,8 @@ def test_cell_that_says_nothing_is_empty(hardware: HardwareList, nothing: str) -
 
 
 @pytest.mark.parametrize("said", ["no", "No", "false", "FALSE", "0", "off"])
-def test_maintenance_reason_no_withholds_no_node(hardware: HardwareList, said: str) -> None:
-    """In a list as in the site file: a node is not withheld for the reason `no`."""
+def test_maintenance_no_is_not_a_reason(hardware: HardwareList, said: str) -> None:
+    """In a list as in the site file."""
     hardware.spoil("gpu1", maintenance=said)
     hardware.spoil("ipum1", maintenance=said)
     hardware.spoil("poplar1", maintenance="fan")
@@ -51,8 +51,8 @@ def test_maintenance_reason_no_withholds_no_node(hardware: HardwareList, said: s
 
 
 @pytest.mark.parametrize("ports", ["48", "Ethernet1-Ethernet48", "swp1-48", "Eth1/1-1/48"])
-def test_ports_that_would_be_one_port_are_refused(hardware: HardwareList, ports: str) -> None:
-    """A number of ports and a range without brackets aren't the name of the switch's only port."""
+def test_cell_with_several_ports_is_not_read_as_one_port(hardware: HardwareList, ports: str) -> None:
+    """A count of ports, or a range without brackets, isn't the name of a single port."""
     hardware.spoil("mgmt1", ports=ports)
     hardware.write()
     assert any(
@@ -64,7 +64,7 @@ def test_ports_that_would_be_one_port_are_refused(hardware: HardwareList, ports:
 
 
 def test_ports_separated_by_commas_are_several(hardware: HardwareList) -> None:
-    """`Ethernet1, Ethernet2` isn't one port with a comma in its name."""
+    """`Ethernet1, Ethernet2` isn't one name with a comma in it."""
     hardware.spoil("mgmt1", ports='"Ethernet1, Ethernet2,Ethernet[3-7];Ethernet8"')
     [mgmt] = [d for d in site_of(hardware).devices if d.name == "mgmt1"]
     assert mgmt.ports == ("Ethernet1", "Ethernet2", "Ethernet[3-7]", "Ethernet8")
@@ -72,7 +72,7 @@ def test_ports_separated_by_commas_are_several(hardware: HardwareList) -> None:
 
 @pytest.mark.parametrize("pci", ["C5:00.0", "00000000:C5:00.0", "0000:c5:00.0"])
 def test_pci_addresses_of_the_usual_tools_are_read(hardware: HardwareList, pci: str) -> None:
-    """Lspci leaves domain 0 out, nvidia-smi writes eight digits of it."""
+    """lspci leaves out domain 0, nvidia-smi writes it with eight digits."""
     hardware.spoil("gpu1", mlx5_0_pci=pci, gpu_type="h100", gpu_pci=pci.replace("0.0", "1.0"))
     [gpu] = [n for n in site_of(hardware).nodes if n.name == "gpu1"]
     assert [h.pci for h in gpu.hcas] == ["0000:c5:00.0"]
@@ -80,7 +80,7 @@ def test_pci_addresses_of_the_usual_tools_are_read(hardware: HardwareList, pci: 
 
 
 def test_gpu_type_in_two_spellings_is_reported(hardware: HardwareList) -> None:
-    """Orders name one type: hosts with the other would never be found."""
+    """Orders name one type, so hosts with the other spelling would never be found."""
     hardware.spoil("poplar1", kind="compute", gpu_type="h100", gpu_pci="0000:07:00.0")
     hardware.spoil("gpu1", gpu_type="H100", gpu_pci="0000:07:00.0")
     hardware.write()
@@ -89,8 +89,8 @@ def test_gpu_type_in_two_spellings_is_reported(hardware: HardwareList) -> None:
     ]
 
 
-def test_bond_is_read_with_any_separator(hardware: HardwareList) -> None:
-    """Links of a bond are several values in a cell, as GPUs' addresses are."""
+def test_links_of_a_bond_may_have_any_separator(hardware: HardwareList) -> None:
+    """As several PCI addresses in a cell may."""
     hardware.spoil(
         "nas1", eth0_bond_macs='"00:a0:98:00:00:02, 00a0.9800.0003"', eth0_bond_ports="tor1/Ethernet30/1;"
     )
@@ -117,19 +117,19 @@ def test_columns_from_and_to_are_read_as_ends_of_a_cable(hardware: HardwareList)
         ("name,kind\n".encode("utf-16"), "UTF-16"),
     ],
 )
-def test_spreadsheet_that_is_not_csv_is_refused_as_such(
+def test_other_spreadsheet_format_is_refused_with_advice(
     hardware: HardwareList, begin: bytes, what: str
 ) -> None:
-    """A workbook, and Excel's `Unicode text`: the sentence says what to save instead."""
+    """For a workbook, and Excel's `Unicode text`, the sentence says what to save instead."""
     hardware.write()
     (hardware.folder / "hardware.csv").write_bytes(begin)
     assert hardware.errors()[0].endswith(f"; this is {what}")
 
 
-def test_hosts_that_alone_have_no_rack_are_named(
+def test_some_hosts_without_a_rack_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A merged cell of a spreadsheet is only in its first row: the other hosts would be in no rack, unnoticed."""
+    """A merged cell of a spreadsheet is only in its first row; the other hosts would silently be in no rack."""
     hardware = HardwareList(tmp_path)
     hardware.spoil("gpu1", rack="")
     hardware.write()
@@ -140,8 +140,8 @@ def test_hosts_that_alone_have_no_rack_are_named(
 
 
 @pytest.mark.parametrize("called", ["iDRAC9", "iLO 6", "iRMC S5", "XCC", "CIMC", "IMM2", "IPMI LAN"])
-def test_vendors_name_of_a_bmc_is_the_bmc(hardware: HardwareList, called: str) -> None:
-    """Otherwise `--redfish` would ask none, and an inspection would find a second BMC at its address."""
+def test_vendors_bmc_column_is_read_as_the_bmc(hardware: HardwareList, called: str) -> None:
+    """Otherwise `--redfish` would ask no BMC, and an inspection would find a second one at its address."""
     for attribute in ("mac", "address"):
         hardware.rows["gpu1"][f"{called} {attribute}"] = hardware.rows["gpu1"].pop(f"bmc_{attribute}")
         hardware.columns.append(f"{called} {attribute}")
@@ -156,7 +156,7 @@ def test_vendors_name_of_a_bmc_is_the_bmc(hardware: HardwareList, called: str) -
 
 
 def test_redfish_without_a_bmc_to_ask_is_reported(hardware: HardwareList) -> None:
-    """An option that does nothing isn't accepted."""
+    """The option would do nothing."""
     (hardware.folder / "oob.csv").write_text(
         "name,kind,oob_mac,oob_ip\ngpu1,compute,02:00:00:00:00:01,10.3.0.5\n"
     )

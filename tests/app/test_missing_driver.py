@@ -1,4 +1,4 @@
-"""A site with a manager whose driver isn't installed: only what needs it fails."""
+"""A site with a manager whose driver isn't installed: only requests to that manager fail."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _not_there(*given: Any) -> MachineDriver:
 
 @pytest.fixture
 def driver(caplog: pytest.LogCaptureFixture) -> MachineDriver:
-    """Driver of the IPU-POD of an example's site, in an environment without gRPC."""
+    """Driver of the IPU-POD of an example site, in an environment without gRPC."""
     site = load_site(EXAMPLES / "sites/ipupod64/site.yaml")
     row = MACHINE_DRIVERS["V-IPU"]
     with caplog.at_level(logging.ERROR):
@@ -51,19 +51,20 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_driver_that_is_not_installed_answers_nothing(call: str, driver: MachineDriver) -> None:
-    """Neither that something is there nor that it is absent: each call says what to install."""
+def test_missing_driver_fails_each_call_with_advice(call: str, driver: MachineDriver) -> None:
+    """It reports nothing as present or absent; each error says what to install."""
     with pytest.raises(PermanentError, match=r"No module named 'grpc'; pip install 'weft-pods\[vipu\]'"):
         CALLS[call](driver)
 
 
-def test_driver_that_is_not_installed_covers_its_kinds(driver: MachineDriver) -> None:
-    """So that rows of such kinds are asked of it, and are unknown, rather than of none."""
+def test_missing_driver_still_owns_its_kinds(driver: MachineDriver) -> None:
+    """So that rows of its kinds are unknown, rather than of no driver."""
     assert driver.kinds == kinds_at(Home.MACHINES) and isinstance(driver, HandoverTest)
 
 
 def test_missing_extra_of_a_manager_gives_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`site check` names the IPU-POD, the module and the command; a site without one says nothing."""
+    """`site check` names the IPU-POD, the module and the command to install it; a site without IPU-PODs gets no
+    sentence."""
     monkeypatch.setitem(sys.modules, "grpc", None)
     ipus = load_site(EXAMPLES / "sites/ipupod64/site.yaml")
     [name] = ipus.ipu_pods
@@ -71,17 +72,17 @@ def test_missing_extra_of_a_manager_gives_one_sentence(monkeypatch: pytest.Monke
     assert missing_extras(load_site(EXAMPLES / "sites/small/site.yaml")) == ()
 
 
-def test_site_check_shows_missing_extra(
+def test_site_check_notes_missing_extra(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As a note: the site is valid, and another host may have the extra."""
+    """It isn't an error: the site is valid, and another host may have the extra."""
     monkeypatch.setitem(sys.modules, "grpc", None)
     assert main(["site", "check", str(EXAMPLES / "sites/ipupod64/site.yaml")]) == 0
     assert "no module grpc: pip install 'weft-pods[vipu]'" in capsys.readouterr().out
 
 
 def _generic_site() -> Site:
-    """The example on Ethernet, one of its switches by networking-generic-switch."""
+    """The Ethernet example, with one switch configured by networking-generic-switch."""
     document = load_site(EXAMPLES / "sites/roce/site.yaml").model_dump(mode="json")
     [fabric] = document["fabrics"].values()
     access = fabric["manager"]["switching"]["switches"][0]
@@ -92,7 +93,7 @@ def _generic_site() -> Site:
 def test_missing_extra_of_a_fabric_is_reported_at_start(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Opening the drivers logs it once for the fabric, and opens them all the same."""
+    """Opening the drivers logs it once for the fabric, and still opens them all."""
     monkeypatch.setitem(sys.modules, "networking_generic_switch", None)
     site = _generic_site()
     with caplog.at_level(logging.ERROR):

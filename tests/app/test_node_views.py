@@ -1,4 +1,4 @@
-"""Nodes as operators see them, made of what the database counts."""
+"""Nodes as operators see them, made from what the database counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AT = datetime(2027, 1, 1, tzinfo=UTC)
 
 
 class CountedRows(list[NodeHold]):
-    """Counts how often it is gone through."""
+    """Counts how often it is iterated."""
 
     passes = 0
 
@@ -27,7 +27,7 @@ class CountedRows(list[NodeHold]):
 
 
 def test_shared_nodes_are_listed_in_one_pass() -> None:
-    """Parts are tenants' to order, in any number: they must not be gone through again for each node."""
+    """Tenants order any number of parts: the list must not be searched again for each node."""
     site = regular_site(60)
     rows = CountedRows(_hold(f"gpu{n}", f"pod{n}-{part}") for n in range(20) for part in (2, 1))
     capacity = Capacity(holds={}, quarantines={}, used=UsedNumbers(), shared=rows)
@@ -38,8 +38,8 @@ def test_shared_nodes_are_listed_in_one_pass() -> None:
     assert node_view(site, "gpu3", capacity) == views[3] and rows.passes == 2
 
 
-def test_node_views_are_as_validated_ones() -> None:
-    """They are made without validation, which took most of the time of a site of 16,000 nodes."""
+def test_node_views_are_valid_documents() -> None:
+    """They are made without validation, which took most of the time for a site of 16,000 nodes."""
     site = regular_site(2)
     held = {"gpu0": _hold("gpu0", "train")}
     quarantine = {"gpu1": Quarantined("gpu1", "dirty", AT, None, 7)}

@@ -1,4 +1,4 @@
-"""The pod file is an order, or is refused in one go with everything that is wrong."""
+"""A pod file is read as an order, or refused with everything that is wrong in it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def sentences(source: Any) -> list[str]:
 
 @pytest.mark.parametrize("path", sorted((EXAMPLES / "pods").glob("*.yaml")), ids=lambda p: p.stem)
 def test_example_orders_are_valid(path: Path) -> None:
-    """From the file, from its text, and from its JSON: the same order."""
+    """A file, its text and its JSON give the same order."""
     order = load_order(path)
     assert load_order(path.read_text()) == order
     assert load_order(order.model_dump(mode="json")) == order
 
 
 def test_missing_fields_get_defaults() -> None:
-    """The smallest order: dedicated adapters, anywhere on the site, near if possible, no access from outside."""
+    """The smallest order: dedicated adapters, near each other if possible, no access from outside."""
     order = load_order(SMALLEST)
     assert (order.fabric.hcas, order.fabric.hcas_per_node) == ("dedicated", None)
     assert (order.locality.required, order.locality.preferred) == ("site", "leaf")
@@ -41,7 +41,8 @@ def test_missing_fields_get_defaults() -> None:
 
 
 def test_all_mistakes_are_reported_with_their_lines() -> None:
-    """Unknown field, too many, bad name, wrong word, no image: six sentences, line by line."""
+    """An unknown field, a number too large, a bad name, an unknown word, a missing image: a sentence each, by
+    line."""
     text = "name: Bad_Name\nnodes:\n  count: 0\n  flavour: f\n  flavor: f\n"
     assert sentences(text + "locality: {required: galaxy}\nlease:\n  ende: x\n") == [
         "pod.yaml:1: name: 'Bad_Name' is not allowed: a-z, 0-9 and '-', starting and ending with a letter or digit, at "
@@ -80,7 +81,7 @@ def test_all_mistakes_are_reported_with_their_lines() -> None:
     ],
 )  # fmt: skip
 def test_one_mistake_gives_one_sentence(more: str, sentence: str) -> None:
-    """Each names its line and says what is allowed."""
+    """The sentence names line and field, and what is allowed."""
     (only,) = sentences(SMALLEST + more + "\n")
     assert sentence in only
     assert only.startswith("pod.yaml:3: ")
@@ -89,21 +90,20 @@ def test_one_mistake_gives_one_sentence(more: str, sentence: str) -> None:
 @pytest.mark.parametrize("nodes", ["{count: 1, image: i}", "{count: 1, image: i, flavor: f, accelerators: "
                                    "{type: h100, count: 1}}"])  # fmt: skip
 def test_flavor_and_accelerators_exclude_each_other(nodes: str) -> None:
-    """Neither or both is refused at the mapping that holds them."""
+    """Neither, or both, is reported at the mapping that has them."""
     assert sentences(f"name: p\nnodes: {nodes}\n") == [
         "pod.yaml:2: nodes: 'a mapping' is not allowed: exactly one of flavor and accelerators is required"
     ]
 
 
-def test_lease_end_with_a_zone_is_converted_to_utc() -> None:
-    """A time with a zone is that instant, wherever it is read."""
+def test_lease_end_in_any_zone_is_converted_to_utc() -> None:
     order = load_order(SMALLEST + "lease: {end: 2027-01-31T18:00:00+02:00}\n")
     assert order.lease.end is not None
     assert order.lease.end.astimezone(UTC) == datetime(2027, 1, 31, 16, tzinfo=UTC)
 
 
 def test_user_data_has_novas_size_limit() -> None:
-    """49,149 bytes are 65,532 in base64 and fit; one more doesn't; letters of two bytes count twice."""
+    """49,149 bytes are 65,532 in base64 and fit, one more doesn't; two-byte letters count twice."""
     data = {"name": "p", "nodes": {"count": 1, "flavor": "f", "image": "i"}}
     fits = "x" * 49_149
     assert len(base64.b64encode(fits.encode())) <= 65_535 < len(base64.b64encode((fits + "xxxx").encode()))
@@ -115,7 +115,7 @@ def test_user_data_has_novas_size_limit() -> None:
 
 
 def test_errors_in_an_api_document_name_no_file() -> None:
-    """The same sentences, with no file and no line."""
+    """The sentences are those for a file, without file and line."""
     assert sentences({"name": "p", "nodes": {"count": "many", "flavor": "f", "image": "i"}}) == [
         "nodes.count: 'many' is not allowed: a whole number"
     ]
@@ -126,7 +126,7 @@ def test_errors_in_an_api_document_name_no_file() -> None:
 
 
 def test_deeply_nested_document_is_refused() -> None:
-    """A thousand mappings in each other come to an end."""
+    """A thousand nested mappings."""
     deep: dict[str, Any] = {}
     for _ in range(5_000):
         deep = {"a": deep}

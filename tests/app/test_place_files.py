@@ -1,4 +1,4 @@
-"""The files of `weft place`, recognized by their contents, and what is replayed from them."""
+"""Files for `weft place`: recognized by their contents, read, and simulated."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ ORDERS = "pod,submitted,duration,count\na,0,1h,2\nb,10,1h,1\n"
 
 @pytest.mark.parametrize("text", [TABLE, DISCOVERED, LINKS, "\ufeff" + TABLE, "\n" + LINKS])
 def test_topology_format_is_recognized_by_contents(tmp_path: Path, text: str) -> None:
-    """A table, discovery's output, UFM's links: the same hosts on the same leaves, and a trace played on them."""
+    """A table, ibnetdiscover's output and UFM's links give the same leaves and hosts, and a trace runs on each."""
     path = tmp_path / "fabric"
     path.write_text(text)
     found = read_topology(path)
@@ -86,7 +86,7 @@ def test_topology_format_is_recognized_by_contents(tmp_path: Path, text: str) ->
     ],
 )
 def test_invalid_topology_gives_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
-    """Cut off, empty, something else."""
+    """Truncated, empty, or something else."""
     path = tmp_path / "fabric"
     path.write_text(text)
     with pytest.raises(InputError, match=sentence):
@@ -108,7 +108,7 @@ def test_invalid_topology_gives_one_sentence(tmp_path: Path, text: str, sentence
     ],
 )
 def test_invalid_columns_give_one_sentence(tmp_path: Path, text: str, columns: str, sentence: str) -> None:
-    """They are the table's, each once, and belong to a table."""
+    """Columns must be the table's, each once, and are allowed for a table only."""
     path = tmp_path / "fabric"
     path.write_text(text)
     with pytest.raises(InputError, match=sentence):
@@ -116,7 +116,7 @@ def test_invalid_columns_give_one_sentence(tmp_path: Path, text: str, columns: s
 
 
 def cables(*ends: tuple[str, str]) -> str:
-    """As UFM lists them."""
+    """Links as UFM's API lists them."""
     names = ("source_port_node_description", "destination_port_node_description")
     return json.dumps([dict(zip(names, pair, strict=True)) for pair in ends])
 
@@ -133,10 +133,11 @@ STORED = cables(
 @pytest.mark.parametrize(
     "names", ["mlx5_1,mlx5_2", "mlx5_[12]", ",".join(f"h{n}/mlx5_[12]" for n in range(6))]
 )
-def test_adapters_of_storage_join_no_leaves(
+def test_adapters_that_are_not_locating_join_no_leaves(
     tmp_path: Path, names: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Four hosts are on no leaf together: without the option the storage leaves make one of both."""
+    """Without the option the storage leaves join both compute leaves into one, and an order for a leaf of four
+    starts."""
     path, orders = tmp_path / "fabric", tmp_path / "orders.csv"
     path.write_text(STORED)
     orders.write_text("pod,submitted,duration,count,required\na,0,1h,2,leaf\nb,0,1h,4,leaf\n")
@@ -149,8 +150,8 @@ def test_adapters_of_storage_join_no_leaves(
     assert main([*words, "--not-locating", names]) == 0 and refused in capsys.readouterr().out
 
 
-def test_hosts_with_only_non_locating_adapters_stand_where_cabled(tmp_path: Path) -> None:
-    """As in a site."""
+def test_hosts_with_only_non_locating_adapters_keep_their_leaves(tmp_path: Path) -> None:
+    """As in a site: if no adapter is left, all count."""
     path = tmp_path / "fabric"
     path.write_text(STORED)
     assert len(read_topology(path, not_locating=["mlx5_*"]).leaves) == 1
@@ -170,7 +171,7 @@ def test_hosts_with_only_non_locating_adapters_stand_where_cabled(tmp_path: Path
     ],
 )
 def test_invalid_adapters_give_one_sentence(tmp_path: Path, text: str, names: str, sentence: str) -> None:
-    """A typing error would leave them where they join leaves."""
+    """A typing error would leave the adapters as they are."""
     path = tmp_path / "fabric"
     path.write_text(text)
     with pytest.raises(InputError, match=sentence):
@@ -207,7 +208,7 @@ HEAD = "pod,submitted,duration,count"
     ],
 )
 def test_invalid_orders_give_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
-    """What a spreadsheet, a script or a slip of the hand may write."""
+    """Mistakes of a spreadsheet, a script, or a person."""
     path = tmp_path / "orders.csv"
     path.write_text(text)
     with pytest.raises(InputError, match=sentence):
@@ -215,7 +216,7 @@ def test_invalid_orders_give_one_sentence(tmp_path: Path, text: str, sentence: s
 
 
 def test_order_columns_are_all_read(tmp_path: Path) -> None:
-    """An empty field counts as missing; one without a meaning is reported."""
+    """An empty field counts as missing; an unknown column is reported."""
     path = tmp_path / "orders.csv"
     path.write_text(
         f"{HEAD},slice,spare,accelerators,required,user,\na,5,1m,4,2,2,h100:8,block,x,\nb,6,1m,4,,,,,,\n"
@@ -248,7 +249,7 @@ def test_uplink_rates_are_read_from_a_discovery(tmp_path: Path, capsys: pytest.C
 
 
 def site_of(sizes: list[list[list[int]]]) -> Topology:
-    """Halls of pods of leaves of so many nodes."""
+    """A topology from the number of nodes of each leaf, by block and hall."""
     return Topology.from_locations(
         "ib0",
         (
@@ -261,8 +262,8 @@ def site_of(sizes: list[list[list[int]]]) -> Topology:
     )
 
 
-def test_nearest_level_is_counted_with_halls_slices_and_kinds() -> None:
-    """What the empty site would really give."""
+def test_nearest_level_is_what_the_empty_site_allows() -> None:
+    """Halls, slices and needs of nodes are taken into account."""
     engine = Engine(site_of([[[4, 4], [4]], [[4]]]))
     found = [nearest(engine, Ask("a", n)) for n in (4, 8, 12, 16, 99)]
     assert found == ["leaf", "block", "hall", "site", "site"]
@@ -276,7 +277,7 @@ def test_nearest_level_is_counted_with_halls_slices_and_kinds() -> None:
 
 
 def test_level_named_by_an_order_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--required nearest` is for those that name none."""
+    """`--required nearest` applies to orders that name none."""
     (tmp_path / "T").write_text(TABLE)
     (tmp_path / "O").write_text(f"{HEAD},required\na,0,1h,3,leaf\nb,1,1h,3,\n")
     words = [
@@ -296,8 +297,8 @@ def test_level_named_by_an_order_is_kept(tmp_path: Path, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize("policy", list(POLICIES))
-def test_every_rule_keeps_an_order_inside_its_hall(policy: str) -> None:
-    """The others know leaves and pods: they are asked for one hall after the other."""
+def test_every_policy_keeps_an_order_inside_its_hall(policy: str) -> None:
+    """Policies that know only leaves and blocks are asked for one hall after the other."""
     engine = Engine(site_of([[[4, 4], [4]], [[4], [2]]]), policy=POLICIES[policy])
     engine.ledger.hold("x", ["n0-0-0-0", "n0-0-0-1"])
     for count, hall in ((10, "h0"), (5, None), (6, None)):
@@ -310,7 +311,7 @@ def test_every_rule_keeps_an_order_inside_its_hall(policy: str) -> None:
 
 
 def test_slices_larger_than_any_leaf_are_refused_without_blocking() -> None:
-    """Groups of three on leaves of four: twelve nodes are nine in slices."""
+    """With slices of three, three leaves of four have room for nine nodes, not twelve."""
     orders = [TraceOrder(Ask("big", 12, slice=3), 0, 10), TraceOrder(Ask("small", 9, slice=3), 1, 10)]
     outcome = simulate(site_of([[[4, 4, 4]]]), orders)
     assert outcome.turned_away == ("big",)
@@ -319,7 +320,7 @@ def test_slices_larger_than_any_leaf_are_refused_without_blocking() -> None:
 
 
 def test_simultaneous_orders_are_measured_to_their_end() -> None:
-    """Four nodes for 10 s, then two: 60 of 80 node-seconds."""
+    """Four nodes for 10 s, then two for 10 s: 60 of 80 node-seconds."""
     orders = [TraceOrder(Ask("a", 4), 0, 10), TraceOrder(Ask("b", 2), 0, 10)]
     outcome = simulate(site_of([[[4]]]), orders)
     assert (outcome.utilisation, outcome.makespan, outcome.wait_mean) == (0.75, 20, 5)

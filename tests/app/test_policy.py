@@ -1,4 +1,4 @@
-"""Rules, and an operator's own file of them."""
+"""Policy rules, and an operator's own file of rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.testing.callers import caller
 
 
 def test_missing_project_matches_no_project() -> None:
-    """A token without a project never matches a target without one, although both are None."""
+    """Neither a token nor a target without a project, although both are None."""
     projectless = caller("n", None, "reader", "member")
     assert not Policy().allows("pods:list", projectless, None)
     assert not Policy().allows("pods:create", projectless, None)
@@ -32,7 +32,7 @@ def test_admin_of_a_tenants_project_is_not_an_operator() -> None:
 
 
 def test_project_admin_of_another_domain_is_a_tenant() -> None:
-    """A domain's administrators name its projects, so the name alone makes no operator."""
+    """A domain's administrators choose its projects' names, so the name of the admin project alone isn't enough."""
     policy, mallory = Policy(), caller("mal", "admin", "admin", domain="customer")
     for rule in list_rules():
         assert not policy.allows(rule.name, mallory, "id-of-team-a"), rule.name
@@ -42,13 +42,13 @@ def test_project_admin_of_another_domain_is_a_tenant() -> None:
 
 
 def test_unknown_domain_makes_no_operator() -> None:
-    """A token without the domain of its project is not taken for one of the domain `default`."""
+    """A token without its project's domain isn't taken for one of the domain `default`."""
     nowhere = replace(caller("olga", "admin", "admin"), project_domain_id=None)
     assert not Policy().is_operator(nowhere)
 
 
 def test_custom_rule_may_use_ids(tmp_path: Path) -> None:
-    """Domains and users by id, as the policy's page says."""
+    """By ids of domains and users, as the policy's page describes."""
     file = tmp_path / "policy.yaml"
     file.write_text("operator: role:admin and project_domain_id:ops and user_domain_id:ops\n")
     assert Policy(file).is_operator(caller("o", "any", "admin", domain="ops"))
@@ -56,7 +56,7 @@ def test_custom_rule_may_use_ids(tmp_path: Path) -> None:
 
 
 def test_refusal_names_the_callers_roles() -> None:
-    """The sentence names the rule, the roles and the project."""
+    """With the rule and the project."""
     with pytest.raises(
         ForbiddenError, match="rita may not do pods:create: roles in project team-a are reader"
     ):
@@ -64,7 +64,7 @@ def test_refusal_names_the_callers_roles() -> None:
 
 
 def test_policy_file_overrides_only_its_rules(tmp_path: Path) -> None:
-    """Other rules keep their defaults; a file of comments changes nothing."""
+    """Other rules keep their defaults; a file with only comments changes nothing."""
     file = tmp_path / "policy.yaml"
     file.write_text("operator: role:admin and project_name:ops\n'pods:create': role:orders\n")
     policy = Policy(file)
@@ -89,21 +89,21 @@ def test_policy_file_overrides_only_its_rules(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_policy_file_is_refused_at_start(tmp_path: Path, text: str, says: str) -> None:
-    """A rule that would silently mean `never` or nothing is an error instead."""
+    """Mistakes that would silently mean `never`, or nothing."""
     file = tmp_path / "policy.yaml"
     file.write_text(text)
     with pytest.raises(InputError, match=says):
         Policy(file)
 
 
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    """A policy that was asked for and isn't there must not mean the defaults."""
+def test_missing_policy_file_is_refused(tmp_path: Path) -> None:
+    """The defaults must not apply in its place."""
     with pytest.raises(InputError, match="policy"):
         Policy(tmp_path / "nix.yaml")
 
 
 def test_every_rule_is_documented() -> None:
-    """The sample file is made from the descriptions."""
+    """The sample file is made from these descriptions."""
     assert all(rule.description for rule in list_rules())
 
 
@@ -111,7 +111,7 @@ def test_every_rule_is_documented() -> None:
 def test_refused_check_gives_one_sentence_without_a_traceback(
     tmp_path: Path, check: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """oslo.policy logs what it can't parse, with its frames, to stderr where no log is set up."""
+    """oslo.policy would log what it can't parse with a traceback, to stderr where no log is set up."""
     (tmp_path / "policy.yaml").write_text(f'"pods:list": "{check}"\n')
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", [])

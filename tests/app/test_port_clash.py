@@ -1,4 +1,4 @@
-"""A UFM on the host of a cloud's dashboard is found before either is installed."""
+"""A UFM on the host and port of a cloud's dashboard is found before either is installed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Write = Callable[[str], None]
 
 @pytest.fixture
 def clouds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """Write clouds.yaml; `controller.example` is 192.0.2.5 here, as `ufm.example` is."""
+    """Writes clouds.yaml; here `controller.example` and `ufm.example` are both 192.0.2.5."""
     path = tmp_path / "clouds.yaml"
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(path))
 
@@ -52,7 +52,7 @@ def site(*addresses: str, profile: str | None = "north") -> Site:
     "address", ["https://controller.example", "https://UFM.example", "https://192.0.2.5:443"]
 )
 def test_ufm_on_the_clouds_address_is_reported(clouds: Write, address: str) -> None:
-    """By name, by another name of the same address, and by the address itself."""
+    """By its name, another name of the same address, or the address."""
     [note] = clash_notes(site(address))
     assert address in note and "http://controller.example:5000/v3" in note and "80 and 443" in note
 

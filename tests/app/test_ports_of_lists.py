@@ -1,4 +1,4 @@
-"""Adapters of Ethernet fabrics in hardware lists: a port has one adapter, whichever way it is written."""
+"""Ethernet adapters in hardware lists: a switch port has one adapter, however it is spelled."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ fabrics:
 
 
 class RoceList:
-    """Hosts with an adapter each on a switch's ports."""
+    """A list of hosts, each with an adapter on a port of a switch."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -69,39 +69,39 @@ def roce(tmp_path: Path) -> RoceList:
 
 @pytest.mark.parametrize("other", ["ethernet16", "Ethernet 16", "Ethernet016", "Eth16", "leaf1/Ethernet16"])
 def test_port_in_two_spellings_is_one_port(roce: RoceList, other: str) -> None:
-    """Two adapters there would be two tenants' in one VLAN."""
+    """Otherwise two tenants' adapters would be on one port, in one VLAN."""
     [line] = roce.errors("Ethernet16", other)
     assert "a switch's port must be unique; gpu1/e0 already has it" in line
 
 
-def test_other_ports_stay_apart(roce: RoceList) -> None:
-    """Positive control: numbers with zeros inside, breakouts and other letters are other ports."""
+def test_different_ports_stay_different(roce: RoceList) -> None:
+    """The control: numbers with zeros inside, breakouts, and other letters."""
     ports = ("Ethernet1", "Ethernet10", "Ethernet1/1", "Ethernet1/10", "swp1s0", "swp1s1", "swp10")
     site = roce.site(*ports)
     assert [h.switch_port for n in site.nodes for h in n.hcas] == [f"leaf1/{p}" for p in ports]
 
 
-def test_port_written_with_its_switchs_name_is_read_without_it(roce: RoceList) -> None:
-    """Cabling lists write both into one cell; the switch has its own column here."""
+def test_switch_name_before_a_port_is_removed(roce: RoceList) -> None:
+    """Cabling lists write both in one cell; here the switch has a column of its own."""
     site = roce.site("LEAF1/Ethernet16", "Ethernet1/7")
     assert [h.switch_port for n in site.nodes for h in n.hcas] == ["leaf1/Ethernet16", "leaf1/Ethernet1/7"]
 
 
-def test_letter_that_no_port_name_has_is_reported(roce: RoceList) -> None:
-    """A spreadsheet's dash looks like one in `ge-0/0/1`; the switch would never find the port."""
+def test_impossible_character_in_a_port_is_reported(roce: RoceList) -> None:
+    """A spreadsheet's dash looks like the one of `ge-0/0/1`, but the switch has no such port."""
     [line] = roce.errors("ge\u20110/0/1")
     assert "e0_port" in line and "in ASCII" in line
 
 
 @pytest.mark.parametrize(("mac", "what"), [("03:00:00:00:c0", "multicast"), ("01:80:c2:00:00", "multicast")])
-def test_adapters_group_address_is_reported(roce: RoceList, mac: str, what: str) -> None:
-    """Also where the site describes no interface of its own networks."""
+def test_group_mac_address_of_an_adapter_is_reported(roce: RoceList, mac: str, what: str) -> None:
+    """Also if the site describes no interfaces of its own networks."""
     [line] = roce.errors("Ethernet1", mac=mac)
     assert "e0_mac" in line and what in line
 
 
 def test_rate_in_another_unit_is_reported(roce: RoceList) -> None:
-    """200000 Mb/s aren't Gb/s."""
+    """200000 (Mb/s) where Gb/s are expected."""
     assert roce.errors("Ethernet1", rate="200000") == [
         "3: e0_rate_gbps: '200000' is not allowed: 10000 or less"
     ]

@@ -1,4 +1,4 @@
-"""What a tenant may see is a table: everything else is hidden, whatever its source and contents."""
+"""What a tenant may see is a closed table: anything else is hidden, whatever its source and contents."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _time(field: Literal["lease.start", "lease.end"]) -> LeaseOffer:
 
 @pytest.mark.parametrize("text", SECRETS)
 def test_unknown_reason_reaches_no_tenant(text: str) -> None:
-    """At every place where a sentence of weft's own is shown."""
+    """In every place that shows a text to tenants."""
     for state in PodState:
         assert "secret" not in tenanttext.reason(text, state)
     shown = [
@@ -121,7 +121,7 @@ def test_unknown_reason_reaches_no_tenant(text: str) -> None:
 @settings(max_examples=amounts.examples(100))
 @given(lead=st.sampled_from(SECRETS), tail=st.text(max_size=30), head=st.text(max_size=30))
 def test_surrounding_words_do_not_reveal_a_secret(lead: str, tail: str, head: str) -> None:
-    """Texts with prefixes, suffixes, clause separators or line ends are no keys."""
+    """Prefixes, suffixes, separators and line ends around a known text don't make it one that is shown."""
     for glue in ("", "; ", ": ", "\n", " (", "HTTP 503 "):
         text = f"{head}{glue}secretword {lead}{glue}{tail}"
         assert "secretword" not in tenanttext.reason(text, PodState.FAILED)
@@ -203,7 +203,7 @@ WITHHELD = f"it can't be served as ordered ({OPERATORS})"
     ],
 )
 def test_reason_is_shown_only_in_its_tenant_form(text: str, shown: str) -> None:
-    """With its values, and no finer than a tenant may know; plain text is withheld, whatever it says."""
+    """Values a tenant may know are shown, rounded where needed; plain text is withheld, whatever it says."""
     assert tenanttext.reason(text, PodState.FAILED) == shown
 
 
@@ -274,13 +274,13 @@ def test_event_is_shown_only_in_its_tenant_form(text: str, shown: str) -> None:
     ],
 )
 def test_allowed_values_are_shown_to_tenants(allowed: str) -> None:
-    """Where it is about the order and what is offered to everybody."""
+    """If they depend only on the order and on what every project is offered."""
     error = redact.error(InputError("field", "value", allowed))
     assert str(error) == f"field: 'value' is not allowed: {allowed}"
 
 
 def test_allowed_value_with_foreign_text_is_withheld() -> None:
-    """A value that could hold a sentence makes the whole plain text; what follows for operators is left out."""
+    """A value that looks like a sentence withholds the whole text; the part for operators is left out."""
     line = instead("flavors of cloud {cloud}: {flavors}", cloud="lab", flavors="gpu8; secret of\nteam-b")
     for allowed in (line, "at most a /16"):
         assert tenanttext.allowed(allowed) == str(withheld.ALLOWED())
@@ -288,7 +288,7 @@ def test_allowed_value_with_foreign_text_is_withheld() -> None:
 
 
 def test_errors_keep_their_class_and_delay() -> None:
-    """And what to do next, where the table has it."""
+    """And the advice what to do next, where the table has it."""
     error = redact.error(
         TemporaryError(
             outside.REQUEST(verb="create", what=NAME),
@@ -311,7 +311,7 @@ def test_errors_keep_their_class_and_delay() -> None:
 
 
 def test_refusal_counts_unavailable_nodes_without_naming_causes() -> None:
-    """Kept apart, in maintenance, in quarantine, busy, reserved: a tenant can't tell one from the other."""
+    """A tenant can't distinguish maintenance, quarantine, reservations and other tenants' use."""
 
     def shown_refusal(*rows: tuple[str, int, int]) -> object:
         filters = [
@@ -365,8 +365,8 @@ def test_refusal_counts_unavailable_nodes_without_naming_causes() -> None:
     )
 
 
-def test_alternatives_name_no_other_pods() -> None:
-    """The planner's own sentences about other pods and quarantined nodes lose their names for a tenant."""
+def test_alternatives_hide_names_of_other_pods() -> None:
+    """So do those about quarantined nodes."""
     request = PlacementRequest(pod="p", project="x", count=2, cloud="c", fabric="ib", hcas_per_node=1)
     occupancy = Occupancy(busy={"gpu01": "secret"}, quarantined={"gpu02": "secret fan"})
 
@@ -403,16 +403,16 @@ _APART = OfferedChange(field="locality.apart_from", was=("secret", "p9"), become
     ],
     ids=lambda value: getattr(value, "kind", ""),
 )
-def test_offer_is_shown_by_its_kind(offer: Offer, message: str) -> None:
-    """What the order's own fields make fit is shown, times rounded; anything about others is "later"."""
+def test_offer_is_shown_according_to_its_kind(offer: Offer, message: str) -> None:
+    """What changes in the order itself would make fit, with times rounded; anything about others is "later"."""
     refusal = Refusal(reason="no room", explanation=Explanation(considered=2), would_fit=(offer,))
     (shown,) = shown_to_tenants(refusal).would_fit
     assert shown.message == message
     assert offer.message != message or "secret" not in offer.model_dump_json()
 
 
-def test_kinds_of_offers_are_closed_to_tenants_by_default() -> None:
-    """The kinds above are all that there are: a new one must be decided on here."""
+def test_kinds_of_offers_are_all_known() -> None:
+    """A new kind must be added here, and its visibility decided."""
     kinds = {one.model_fields["kind"].default for one in get_args(get_args(Offer)[0])}
     assert kinds == {
         *("fields", "lease", "boot", "new_pod"),
@@ -421,7 +421,7 @@ def test_kinds_of_offers_are_closed_to_tenants_by_default() -> None:
 
 
 def test_chosen_placement_is_shown_as_nodes_and_leaves() -> None:
-    """The planner's own sentence compares with what others have."""
+    """The planner's explanation, which mentions other pods, is replaced."""
     made = examples.plan(examples.order(), "id-of-team-a").placement
     why = made.explanation.model_copy(update={"chosen": "secret"})
     answer = shown_to_tenants(made.model_copy(update={"explanation": why})).explanation
@@ -429,8 +429,7 @@ def test_chosen_placement_is_shown_as_nodes_and_leaves() -> None:
     assert answer.chosen == f"{len(made.nodes)} nodes on {len(leaves)} leaf ({', '.join(leaves)})."
 
 
-def test_each_field_of_each_kind_is_shown_or_hidden() -> None:
-    """A field of a plan's resource is shown or hidden by its kind's row; without fields to show there is nothing."""
+def test_tables_of_shown_fields_name_existing_fields() -> None:
     for kind in every_kind():
         fields = kind.row.spec.model_fields
         assert fields["kind"].default == kind
@@ -440,12 +439,12 @@ def test_each_field_of_each_kind_is_shown_or_hidden() -> None:
 
 @pytest.mark.parametrize("owner", ["tenant", "site"])
 def test_plan_shows_only_fields_of_the_table(owner: str) -> None:
-    """Hosts, members and what else isn't there are hidden; the document stays one that clients read."""
+    """Hosts, members and other fields are hidden; the result is still a valid plan."""
     made = examples.plan(examples.order(), "id-of-team-a")
     resources = tuple(r.model_copy(update={"owner": owner}) for r in made.graph.resources)
     made = made.model_copy(update={"graph": made.graph.model_copy(update={"resources": resources})})
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # pydantic warns of a value that its field doesn't take
+        warnings.simplefilter("error")  # pydantic warns about a value that its field doesn't allow
         shown = type(made).model_validate_json(shown_to_tenants(made).model_dump_json())
     rows = {kind: kind.row for kind in every_kind()}
     table = {k: r.shown if owner == "tenant" else r.shown_of_site for k, r in rows.items()}
@@ -468,7 +467,7 @@ def _check_fields(shown: Resource, whole: Resource, table: frozenset[str]) -> No
 
 
 def test_times_of_other_projects_are_rounded() -> None:
-    """To a quarter of an hour, never to the microsecond of another order; the tenant's own times stay exact."""
+    """To a quarter of an hour; the tenant's own times stay exact."""
     view = examples.waiting(examples.pod(str(uuid.uuid4()), examples.order(), "id-of-team-a", "alice"))
     at = datetime(2026, 11, 21, 16, 0, 0, 1, tzinfo=UTC)
     others = view.model_copy(update={"expected_start": at, "reason": "waiting for capacity"})
@@ -493,12 +492,12 @@ def test_times_of_other_projects_are_rounded() -> None:
     ],
 )
 def test_step_in_progress_shows_the_clouds_state(text: str, shown: str) -> None:
-    """Normal booting sounded like a fault: "operators see why". Hosts' names stay out."""
+    """Normal booting must not read like a fault; hosts' names are left out."""
     assert tenanttext.step(text, at_rest=False) == shown
 
 
 def test_health_names_the_failing_part_without_details() -> None:
-    """Anyone may ask: codes of weft's own parts are shown, an error's text is not."""
+    """Everyone may read it: it has codes of weft's parts, no text of an error."""
     parts = {
         "database": health.OK(),
         "thread queue": health.NO_TURN(lasted=90, limit=30, trouble="KeyError secret"),

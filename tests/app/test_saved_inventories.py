@@ -1,4 +1,5 @@
-"""JSON of NetBox, Nautobot and Ironic as hardware lists: recognised by content, read as far as a site has a place."""
+"""JSON of NetBox, Nautobot and Ironic as hardware lists: recognized by content, read as far as a site has a
+field for it."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def write(name: str, document: Any) -> str:
 
 
 def imported(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, Site | None]:
-    """Exit code, output, and the site that was written."""
+    """Exit code, output, and the site that was written, if one was."""
     code = main(["site", "import", *arguments, "--site", "head.yaml", "--output", "out"])
     said = capsys.readouterr()
     return code, said.out + said.err, load_site("out/site.yaml") if code == 0 else None
@@ -50,7 +51,7 @@ def netbox() -> Inventory:
 
 
 def test_listings_of_netbox_are_read_from_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Devices, interfaces and addresses, a page each: the site that `--netbox` gives."""
+    """Devices, interfaces and addresses in a file each give the same site as `--netbox`."""
     box = netbox()
     files = [
         write(f"{name}.json", {"count": len(rows), "next": None, "previous": None, "results": rows})
@@ -70,7 +71,7 @@ def test_listings_of_netbox_are_read_from_files(folder: Path, capsys: pytest.Cap
 
 
 def nautobot(role: Any, status: Any) -> list[dict[str, Any]]:
-    """Two devices, their ports, and an address, as Nautobot's API shows them with `?depth=1`."""
+    """Two devices, their ports and an address, as Nautobot's API lists them with `?depth=1`."""
 
     def device(number: str, name: str, kind: str) -> dict[str, Any]:
         return {
@@ -115,7 +116,7 @@ def nautobot(role: Any, status: Any) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("split", [False, True])
 def test_listings_of_nautobot_are_read(folder: Path, capsys: pytest.CaptureFixture[str], split: bool) -> None:
-    """One file or one a kind; UUIDs, roles and statuses by name, one end of a cable."""
+    """In one file or one for each kind; ids are UUIDs, roles and statuses are named, cables have one end."""
     rows = nautobot(lambda kind: {"id": UUID, "name": kind}, {"id": UUID, "name": "Active"})
     parts = [rows[:2], rows[2:4], rows[4:]] if split else [rows]
     files = [write(f"n{i}.json", {"count": len(p), "next": None, "results": p}) for i, p in enumerate(parts)]
@@ -127,10 +128,10 @@ def test_listings_of_nautobot_are_read(folder: Path, capsys: pytest.CaptureFixtu
     ]
 
 
-def test_devices_of_nautobot_alone_are_read_and_the_rest_is_said(
+def test_devices_of_nautobot_alone_are_read_and_missing_parts_are_named(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without interfaces there are names, roles and racks; planned devices are left out, unless asked for."""
+    """Without interfaces there are names, roles and racks; planned devices are left out unless asked for."""
     rows = nautobot(lambda kind: {"name": kind}, {"name": "Active"})[:2]
     rows[0] |= {"name": "pdu1", "role": {"name": "PDU"}}
     rows[1]["status"] = {"name": "Planned"}
@@ -160,7 +161,7 @@ NODES = [
 
 @pytest.mark.parametrize("form", ["api", "client", "show"])
 def test_nodes_of_ironic_are_read(folder: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
-    """The API's listing, the client's with titles, and one shown node; the resource class says the kind."""
+    """The API's listing, the client's table with titles, and a single node; the resource class gives the kind."""
     titles = {"uuid": "UUID", "name": "Name", "provision_state": "Provisioning State", "maintenance": "Maintenance",
               "resource_class": "Resource Class"}  # fmt: skip
     document: Any = {
@@ -182,7 +183,8 @@ def test_nodes_of_ironic_are_read(folder: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_inspection_completes_a_node_of_ironic(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The BMC's MAC address comes from the inspection; on a network that isn't described it is left out."""
+    """The BMC's MAC address comes from the inspection; a BMC on a network that the site doesn't describe is
+    left out."""
     write(
         "gpu1.json",
         {"inventory": {"interfaces": [], "bmc_address": "10.3.0.11", "bmc_mac": "2c:ea:7f:00:00:02"}},
@@ -209,7 +211,7 @@ def test_inspection_completes_a_node_of_ironic(folder: Path, capsys: pytest.Capt
 def test_node_of_ironic_with_another_address_has_no_bmc(
     folder: Path, capsys: pytest.CaptureFixture[str], address: Any
 ) -> None:
-    """Only an IPv4 address is one that a site file has; the node is read all the same."""
+    """A site file has only IPv4 addresses; the node is imported without a BMC."""
     node = NODES[0] | {"driver_info": {"redfish_address": address}}
     _, said, site = imported(capsys, write("node.json", node), "--kind", "baremetal.h100=compute")
     assert site is not None, said
@@ -236,7 +238,7 @@ def test_node_of_ironic_with_another_address_has_no_bmc(
 def test_json_that_is_not_a_hardware_list_gets_one_sentence(
     folder: Path, capsys: pytest.CaptureFixture[str], document: Any, sentence: str
 ) -> None:
-    """Exit code 2, no file, and what it is."""
+    """Exit code 2, no file; the sentence says what the JSON is."""
     code, said, _ = imported(capsys, write("saved.json", document))
     assert code == 2
     assert sentence in said
@@ -255,7 +257,7 @@ def test_output_of_ibnetdiscover_is_recognised(folder: Path, capsys: pytest.Capt
 
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_own_lists_may_be_json(folder: Path, capsys: pytest.CaptureFixture[str], wrapped: bool) -> None:
-    """As in YAML: nested interfaces, numbers and truth values as text; errors name the line."""
+    """As in YAML: nested interfaces, numbers and booleans as text; errors have the line."""
     rows = [
         {
             "name": "mgmt1",
@@ -290,7 +292,7 @@ def test_own_lists_may_be_json(folder: Path, capsys: pytest.CaptureFixture[str],
 def test_broken_json_gets_a_sentence_with_its_line(
     folder: Path, capsys: pytest.CaptureFixture[str], text: str
 ) -> None:
-    """Never a traceback, and never 201 errors about CSV."""
+    """Never a traceback, nor hundreds of errors about CSV."""
     Path("broken.json").write_text(text)
     code, said, _ = imported(capsys, "broken.json")
     assert code == 2
@@ -299,7 +301,7 @@ def test_broken_json_gets_a_sentence_with_its_line(
 
 
 def test_list_in_a_pipe_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As shells give `<(…)`: what a pipe has can be read once."""
+    """As from a shell's `<(…)`: a pipe can be read only once."""
     (tmp_path / "head.yaml").write_text(SITE)
     reading, writing = os.pipe()
     os.write(writing, b"name,kind\npdu1,pdu\n")
@@ -313,8 +315,8 @@ def test_list_in_a_pipe_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "devices 1" in said.out
 
 
-def test_last_page_of_several_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It has no next one, and fewer objects than there are."""
+def test_last_of_several_pages_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has no `next`, but fewer objects than its count."""
     device = {"id": 5, "url": "https://netbox.example/api/dcim/devices/5/", "name": "gpu05"}
     previous = "https://netbox.example/api/dcim/devices/?limit=1&offset=3"
     file = write("last.json", {"count": 5, "next": None, "previous": previous, "results": [device]})
@@ -326,7 +328,7 @@ def test_last_page_of_several_is_refused(folder: Path, capsys: pytest.CaptureFix
 def test_uuid_and_retirement_of_an_ironic_node_are_read(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A UUID in capitals is still the machine's; a retired machine is not given out."""
+    """UUIDs in capitals are the same; a retired machine isn't assigned."""
     node = NODES[1] | {
         "uuid": UUID.upper(),
         "name": "gpu1",

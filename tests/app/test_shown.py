@@ -1,4 +1,4 @@
-"""The table of documents is closed: a new field, document or verb is hidden until the table lists it."""
+"""The table of what tenants see is closed: a new field, document or verb is hidden until it is listed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ VALUES: tuple[BaseModel, ...] = (
 
 @pytest.mark.parametrize("model", TABLE, ids=lambda model: model.__name__)
 def test_added_field_is_hidden(model: type[BaseModel]) -> None:
-    """In any document of the table: required or not, a text or a document, and whatever else the row shows."""
+    """In every document of the table, required or optional, text or document, whatever else the row shows."""
     new: dict[str, Any] = {"new": (str, ...), "also": (str, ""), "document": (Order, ...)}
     grown = create_model(f"Grown{model.__name__}", __base__=model, **new)
     known = next((dict(one) for v in VALUES for one in _within(v) if isinstance(one, model)), {})
@@ -56,8 +56,9 @@ def test_added_field_is_hidden(model: type[BaseModel]) -> None:
     assert [getattr(visible, name) for name in new] == ["(hidden)", "", None]
 
 
-def test_shown_ids_reveal_no_machine() -> None:
-    """Nova names hypervisors to no tenant; the driver's ids of a machine, and of a server without Nova, have it."""
+def test_shown_ids_hide_the_machine() -> None:
+    """Nova shows no hypervisors to tenants, but the driver's ids of machines, and of servers without Nova,
+    contain them."""
     one = next(r for r in _POD.resources if r.kind == "server")
     ids = {"server": "an-instance@a-node", "machine": "a-node@a-pod", "port": "a-port"}
     visible = {kind: shown(one.model_copy(update={"kind": kind, "id": id_})).id for kind, id_ in ids.items()}
@@ -66,7 +67,7 @@ def test_shown_ids_reveal_no_machine() -> None:
 
 
 def _within(value: object) -> Iterator[BaseModel]:
-    """A document and all those in it."""
+    """A document and all documents in it."""
     if isinstance(value, BaseModel):
         yield value
         for _, inner in value:
@@ -87,17 +88,17 @@ def test_document_without_a_table_row_is_hidden() -> None:
     assert shown([news]) == []
     visible = shown(_POD.model_copy(update={"servers": (news,), "vlan": news}))
     assert (visible.servers, visible.vlan) == ((), None)
-    assert shown(SECRET.encode()) is None  # a site's part
+    assert shown(SECRET.encode()) is None  # a part of a site
 
 
 def test_kind_without_a_table_row_is_hidden() -> None:
-    """A resource whose kind no table has; its name says what it is."""
+    """Its resources are hidden with their names."""
     strange = _POD.resources[0].model_copy(update={"kind": SECRET, "key": f"{SECRET}/1"})
     assert SECRET not in repr(shown(_POD.model_copy(update={"resources": (strange, *_POD.resources)})))
 
 
 def _answers(hint: Any) -> Iterator[type[BaseModel]]:
-    """The documents that a type is made of, with those in their fields that the table shows."""
+    """The documents that an annotation contains, and those in their shown fields."""
     todo: list[Any] = [hint]
     seen: set[Any] = set()
     while todo:
@@ -127,8 +128,8 @@ _NO_DOCUMENTS = {
 
 
 @pytest.mark.parametrize("verb", sorted(TENANTS - _NO_DOCUMENTS))
-def test_each_answer_to_tenants_has_a_table_row(verb: str) -> None:
-    """Down to the last field that is shown: nothing is hidden only because it was forgotten."""
+def test_each_document_shown_to_tenants_has_a_table_row(verb: str) -> None:
+    """Down to the last shown field: nothing is hidden only because it was forgotten."""
     answer = get_type_hints(attrgetter(verb)(_SERVICE))["return"]
     models = list(_answers(answer))
     assert models or answer is str, "an id"
@@ -137,7 +138,7 @@ def test_each_answer_to_tenants_has_a_table_row(verb: str) -> None:
 
 
 def test_unlisted_verbs_answer_operators_only() -> None:
-    """Even where a site's policy lets others ask; nothing is done for them, so that no answer is kept back after it."""
+    """Even if a site's policy allows others: they are refused before the verb does anything."""
     asked: list[str] = []
 
     class Nodes:
@@ -154,13 +155,12 @@ def test_unlisted_verbs_answer_operators_only() -> None:
     assert [n.node for n in verbs.nodes.list(operator)] == ["gpu01"]
 
 
-def test_each_tenant_verb_exists() -> None:
-    """The table has no name that the service doesn't have."""
+def test_each_listed_verb_exists() -> None:
     assert all(callable(attrgetter(name)(_SERVICE)) for name in TENANTS | UNTOUCHED)
 
 
 def test_only_listed_verbs_bypass_the_tables() -> None:
-    """Each has its reason in the table; a new one must be listed here."""
+    """The table has a reason for each; a new one must be added here."""
     assert {
         "pods.watching",
         "events.watching",
@@ -173,8 +173,8 @@ def test_only_listed_verbs_bypass_the_tables() -> None:
     } == UNTOUCHED
 
 
-def test_only_verbs_of_a_part_can_be_reached() -> None:
-    """Members that aren't verbs are reached through no part."""
+def test_only_verbs_of_the_service_can_be_called() -> None:
+    """Attributes that aren't verbs can't be reached."""
     verbs: Any = redacted(_SERVICE, Policy())
     for part in (verbs, verbs.pods, verbs.webhooks):
         with pytest.raises(AttributeError):

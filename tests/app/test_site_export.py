@@ -1,4 +1,4 @@
-"""`weft site export` into a directory: foreign files are kept, and none is half written."""
+"""`weft site export` into a directory: other files are kept, and no file is half written."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def again(folder: Path, force: bool = False, site: str = SITE) -> list[str]:
 
 
 def other_site(folder: Path, old: str, new: str) -> str:
-    """The example with a change, elsewhere."""
+    """The example with a change, in another place."""
     target = folder.parent / "site"
     target.mkdir()
     for file in RDG.iterdir():
@@ -60,7 +60,7 @@ def test_manifest_is_accepted_by_sha256sum(folder: Path) -> None:
     assert done.stdout.count(": OK") == len(contents(folder)) - 1
 
 
-def test_foreign_directory_is_refused(tmp_path: Path) -> None:
+def test_directory_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match="a directory that doesn't exist, is empty or has an export"):
         again(tmp_path)
@@ -70,14 +70,14 @@ def test_foreign_directory_is_refused(tmp_path: Path) -> None:
 
 
 def test_secrets_beside_an_export_are_kept(folder: Path) -> None:
-    """passwords.yml is neither read nor touched."""
+    """passwords.yml is neither read nor changed."""
     (folder / "passwords.yml").write_text("database_password: x")
     assert again(folder) == []
     assert (folder / "passwords.yml").read_text() == "database_password: x"
 
 
 def test_unrelated_files_are_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They may be readable by others alone."""
+    """They may be unreadable to this user."""
     (folder / "passwords.yml").write_text("x")
     read: list[str] = []
     real = Path.read_bytes
@@ -92,7 +92,7 @@ def test_unrelated_files_are_not_read(folder: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_second_concurrent_export_is_refused(folder: Path) -> None:
-    """The second one is refused, and what the first one has so far stays."""
+    """What the first one has written so far stays."""
     (folder / f"{MANIFEST}-first").mkdir()
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -106,8 +106,8 @@ def test_second_concurrent_export_is_refused(folder: Path) -> None:
     assert not (folder / f"{MANIFEST}-first").exists(), "left by one that died"
 
 
-def test_target_of_a_link_is_not_removed(folder: Path, tmp_path: Path) -> None:
-    """A file that is no longer exported, in a directory that was moved away and linked."""
+def test_target_of_a_linked_directory_is_not_removed(folder: Path, tmp_path: Path) -> None:
+    """A directory of an earlier export was moved away and linked; its obsolete files stay."""
     (folder / MANIFEST).write_text(f"{(folder / MANIFEST).read_text()}{'0' * 64}  old/file\n")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere/file").write_text("precious")
@@ -140,7 +140,7 @@ def test_obsolete_files_are_removed(folder: Path) -> None:
 
 
 def test_interrupted_export_is_completed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After any number of files: each is an old or a new one, and the next run needs no --force."""
+    """Interrupted after any number of files: each is an old or a new one, and the next run needs no --force."""
     site = other_site(folder, "172.17.0.250", "172.17.0.251")
     old, real = contents(folder), Path.replace
 
@@ -175,7 +175,7 @@ def test_link_in_place_of_the_output_is_not_followed(folder: Path, tmp_path: Pat
         again(folder, force=True)
 
 
-def test_a_linked_directory_inside_is_not_followed(folder: Path, tmp_path: Path) -> None:
+def test_linked_directory_inside_is_not_followed(folder: Path, tmp_path: Path) -> None:
     (folder / "config").rename(tmp_path / "elsewhere")
     (folder / "config").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(InputError, match="not a link"):
@@ -230,8 +230,8 @@ def test_without_credentials_nothing_is_written(tmp_path: Path, monkeypatch: pyt
     assert not (tmp_path / "out").exists()
 
 
-def test_unreachable_cloud_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unknown isn't absent: an export without imports would make everything twice."""
+def test_unreachable_cloud_fails_the_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unknown isn't absent: without imports, Terraform would create everything again."""
     auth = {"auth_url": "http://127.0.0.1:9", "username": "u", "password": "p", "project_name": "p"}
     (tmp_path / "clouds.yaml").write_text(json.dumps({"clouds": {"overcloud": {"auth": auth}}}))
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))

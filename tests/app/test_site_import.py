@@ -1,4 +1,4 @@
-"""Hardware lists become the files of a site: what was checked is what is written, all of it or nothing."""
+"""Hardware lists become the files of a site: what was checked is written, all of it or nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def hardware(tmp_path: Path) -> HardwareList:
 
 
 def of_yaml(hardware: HardwareList, text: str) -> list[str]:
-    """What is wrong with a YAML list."""
+    """The errors of a YAML list."""
     (hardware.folder / "hardware.yaml").write_text(text)
     hardware.write()
     errors: list[InputError] = []
@@ -40,7 +40,7 @@ def of_yaml(hardware: HardwareList, text: str) -> list[str]:
 
 
 def test_example_list_is_a_whole_ipu_pod64(tmp_path: Path) -> None:
-    """16 IPU-Machines, four Poplar servers, two switches and a PDU from one file, each interface in its network."""
+    """16 IPU-Machines, four Poplar servers, two switches and a PDU, each interface in its network."""
     errors: list[InputError] = []
     head = str(LISTS / "ipupod64.yaml")
     records = read_list(str(LISTS / "ipupod64.csv"), {}, errors)
@@ -57,7 +57,7 @@ def test_example_list_is_a_whole_ipu_pod64(tmp_path: Path) -> None:
 
 
 def test_missing_addresses_become_the_lowest_free_ones(hardware: HardwareList) -> None:
-    """Outside of the pool, not the gateway, not one that the list has anywhere, and never one twice."""
+    """Not in the pool, not the gateway, not used anywhere in the list, and never twice."""
     hardware.site_text = hardware.site_text.replace("first: 10.3.0.200", "first: 10.3.0.5")
     hardware.spoil("pdu1", eth0_address="", eth0_network="infra")
     hardware.spoil("mgmt1", eth0_address="10.3.0.3")
@@ -77,7 +77,7 @@ def test_missing_addresses_become_the_lowest_free_ones(hardware: HardwareList) -
 
 
 def test_full_subnet_is_reported(hardware: HardwareList) -> None:
-    """No address is made up: the row without one is named."""
+    """The error names the row without an address."""
     hardware.site_text = hardware.site_text.replace("first: 10.12.0.100", "first: 10.12.0.1")
     hardware.write()
     assert hardware.errors() == [
@@ -129,12 +129,12 @@ def test_csv_and_yaml_give_the_same_site(hardware: HardwareList) -> None:
 def test_invalid_yaml_list_is_reported_by_line(
     hardware: HardwareList, text: str, expected: list[str]
 ) -> None:
-    """Each with the line of the value itself, not of its row."""
+    """With the line of the value, not of its row."""
     assert of_yaml(hardware, text) == expected
 
 
 def test_columns_are_renamed_and_left_out_by_options(hardware: HardwareList) -> None:
-    """Spaces, capitals and usual synonyms; anything else by `--column`, which also leaves columns out."""
+    """Spaces, capitals and common synonyms are known; `--column` renames any other or leaves it out."""
     (hardware.folder / "hardware.csv").write_text(
         "Hostname,Device Type,IPMI MAC Address,iDRAC IP,Asset tag,Feet\n"
         "gpu1,Compute Node,2CEA.7F00.0002,10.3.0.11/24,4711,r2\n"
@@ -155,7 +155,7 @@ def test_columns_are_renamed_and_left_out_by_options(hardware: HardwareList) -> 
 
 
 def test_several_lists_are_merged(hardware: HardwareList) -> None:
-    """What one list has must not be in another; each sentence has its own file."""
+    """What is in one list must not be in another; each sentence names its own file."""
     hardware.write()
     (hardware.folder / "more.csv").write_text(
         "name,kind,eth0_mac,eth0_address\npdu1,pdu,02:00:00:00:00:01,10.3.0.4\n"
@@ -167,7 +167,7 @@ def test_several_lists_are_merged(hardware: HardwareList) -> None:
     with pytest.raises(InputErrors) as caught:
         import_site(str(hardware.folder / "site.yaml"), records, errors)
     assert {(e.where or "").rpartition("/")[2] for e in caught.value.errors} == {"more.csv:2"}
-    assert len(caught.value.errors) == 3  # name, interface and address
+    assert len(caught.value.errors) == 3  # name, interface and address, each twice
 
 
 @pytest.mark.parametrize(
@@ -182,10 +182,10 @@ def test_several_lists_are_merged(hardware: HardwareList) -> None:
         (["--kind", "pdu=pdu", "--column", "mtu="], None),
     ],
 )
-def test_option_that_matches_nothing_is_refused(
+def test_option_that_applies_to_nothing_is_refused(
     hardware: HardwareList, capsys: pytest.CaptureFixture[str], option: list[str], expected: str | None
 ) -> None:
-    """A mistyped column or kind isn't passed over."""
+    """A mistyped column or kind isn't ignored."""
     hardware.write()
     list_, site = str(hardware.folder / "hardware.csv"), str(hardware.folder / "site.yaml")
     assert main(["site", "import", list_, "--site", site, *option]) == (2 if expected else 0)
@@ -193,10 +193,10 @@ def test_option_that_matches_nothing_is_refused(
 
 
 class TestWriting:
-    """The directory appears whole, or not at all."""
+    """The directory is written as a whole, or not at all."""
 
     def test_existing_files_are_kept(self, hardware: HardwareList) -> None:
-        """A directory with anything in it is refused."""
+        """A directory that isn't empty is refused."""
         hardware.write()
         (hardware.folder / "out").mkdir()
         (hardware.folder / "out" / "site.yaml").write_text("mine")
@@ -204,7 +204,7 @@ class TestWriting:
             hardware.imported(hardware.folder / "out")
         assert [p.name for p in (hardware.folder / "out").iterdir()] == ["site.yaml"]
 
-    def test_an_empty_directory_is_filled(self, hardware: HardwareList) -> None:
+    def test_empty_directory_is_filled(self, hardware: HardwareList) -> None:
         """Nothing else is left beside it."""
         hardware.write()
         (hardware.folder / "out").mkdir()
@@ -216,7 +216,7 @@ class TestWriting:
     def test_current_directory_as_output_is_refused(
         self, hardware: HardwareList, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """It would be replaced by the new one, and seem empty to its user."""
+        """The directory would be replaced, and seem empty to its user."""
         hardware.write()
         (hardware.folder / "out").mkdir()
         monkeypatch.chdir(hardware.folder / "out")
@@ -225,7 +225,7 @@ class TestWriting:
         assert not any((hardware.folder / "out").iterdir())
 
     def test_included_files_are_copied(self, hardware: HardwareList) -> None:
-        """Its tables are copied with it, so that the new directory is a site."""
+        """The site file's tables are copied, so that the new directory is a complete site."""
         hardware.site_text += "racks: {csv: halls/racks.csv}\n"
         (hardware.folder / "halls").mkdir()
         (hardware.folder / "halls" / "racks.csv").write_text("name,power\nr1,a\nr2,b\n")
@@ -236,7 +236,7 @@ class TestWriting:
 
     @pytest.mark.parametrize("spoil", ["flow", "end"])
     def test_site_file_that_cannot_be_extended_is_refused(self, hardware: HardwareList, spoil: str) -> None:
-        """What is written is read back first; nothing is put in place otherwise."""
+        """The new files are read back first; if they aren't valid, nothing is written."""
         hardware.write()
         text = hardware.site_text
         if spoil == "flow":
@@ -275,13 +275,13 @@ class TestWriting:
 
     @pytest.mark.parametrize("racks", ["[{name: [a]}]", "[{name: {a: b}}]", "[r1]", "all", "{a: b}"])
     def test_malformed_racks_are_reported(self, hardware: HardwareList, racks: str) -> None:
-        """The errors are those of `weft site check`."""
+        """With the errors of `weft site check`."""
         hardware.site_text += f"racks: {racks}\n"
         hardware.write()
         assert any(line.split(": ")[1].startswith("racks") for line in hardware.errors())
 
-    def test_tables_are_csv_with_used_columns_only(self, hardware: HardwareList) -> None:
-        """So that a person can read them."""
+    def test_tables_have_only_columns_that_are_used(self, hardware: HardwareList) -> None:
+        """So that they are readable."""
         hardware.write()
         hardware.imported(hardware.folder / "out")
         with (hardware.folder / "out" / "devices.csv").open() as file:
@@ -300,7 +300,7 @@ def test_formula_in_a_table_is_text_for_spreadsheets_and_read_back(text: str) ->
 
 
 def test_site_with_networks_survives_the_api(hardware: HardwareList) -> None:
-    """Cut, stored and shown it is the same site."""
+    """Sent, stored and shown it is the same site."""
     from weft.planning.site.parts import cut
 
     hardware.write()
@@ -323,7 +323,7 @@ fabrics:
 
 
 def on_switches(tmp_path: Path, change: tuple[str, str] = ("", "")) -> Site:
-    """The example's list, whose data network is a fabric of switches that weft configures."""
+    """The example list with a data network whose switches weft configures."""
     head = (LISTS / "ipupod64.yaml").read_text()
     data = "data:                            # IPU over Fabric: a VLAN a pod\n      physical_network: physnet-data\n"
     data += "      segments: {first: 1100, last: 1199}\n"
@@ -356,7 +356,7 @@ def on_switches(tmp_path: Path, change: tuple[str, str] = ("", "")) -> Site:
 
 
 def test_ipu_machines_get_vendor_port_names_on_a_fabric_of_switches(tmp_path: Path) -> None:
-    """The list numbers the ports, or names them; its switch says how they are called."""
+    """The list numbers the ports, or names them; the switch says what they are called."""
     site = on_switches(tmp_path)
     assert {m.rnic_switch_port for m in site.ipu_machines} == {f"Ethernet{n}/1" for n in range(9, 25)}
     assert site.switch_by_name["tor75"].ports == 32
@@ -374,7 +374,7 @@ def test_unknown_port_of_a_switch_is_refused(tmp_path: Path) -> None:
 
 
 def test_infiniband_adapters_of_a_list_need_no_mac_address(hardware: HardwareList) -> None:
-    """Their GUIDs make them, on the site's only fabric of InfiniBand."""
+    """Their GUIDs identify them, on the site's only InfiniBand fabric."""
     row = hardware.rows["gpu1"]
     for column in ("mlx5_0_mac", "mlx5_0_fabric"):
         del row[column]
@@ -385,7 +385,7 @@ def test_infiniband_adapters_of_a_list_need_no_mac_address(hardware: HardwareLis
 
 
 def test_full_host_names_lose_their_domain(hardware: HardwareList) -> None:
-    """A column that is called FQDN has names with their domain; a dns_name has none."""
+    """A column called FQDN has names with their domain; a dns_name has none."""
     del hardware.rows["pdu1"]["eth0_dns_name"]
     hardware.columns.remove("eth0_dns_name")
     hardware.spoil("pdu1", **{"eth0 FQDN": "power1.dc.example"})
@@ -394,7 +394,7 @@ def test_full_host_names_lose_their_domain(hardware: HardwareList) -> None:
     assert names["pdu1"] == "power1"
 
 
-def test_a_bond_of_a_list_keeps_its_links(hardware: HardwareList, tmp_path: Path) -> None:
+def test_bond_in_a_list_keeps_its_links(hardware: HardwareList, tmp_path: Path) -> None:
     hardware.spoil("nas1", eth0_bond_macs="00A0.9800.0002", eth0_bond_ports="tor1/Ethernet32/1")
     hardware.write()
     hardware.imported(tmp_path / "out")

@@ -1,4 +1,4 @@
-"""The site file is read whole, or refused with file, line, field, value and what is allowed."""
+"""A site file is read as a whole, or refused with file, line, field, value and what is allowed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def folder(tmp_path: Path) -> Folder:
 
 
 def test_small_example_site_is_valid() -> None:
-    """The example has 16 nodes under 4 leaves, each with its adapters and accelerators folded in."""
+    """16 nodes under 4 leaves, each with its adapters and accelerators."""
     site = load_site(SMALL / "site.yaml")
     compute = [n for n in site.nodes if n.role == "compute"]
     assert len(compute) == 16
@@ -29,14 +29,14 @@ def test_small_example_site_is_valid() -> None:
 
 
 def test_site_survives_json(folder: Folder) -> None:
-    """What `site activate` sends is read back by the API as the same site."""
+    """The API reads what `site activate` sends as the same site."""
     site = load_site(folder.site)
     document = json.loads(json.dumps(site.model_dump(mode="json")))
     assert load_site(document) == site
 
 
 def test_rows_in_any_order_are_the_same_site(folder: Folder) -> None:
-    """Rows of every CSV file turned round give an equal site."""
+    """With the rows of every CSV file in reverse order."""
     before = load_site(folder.site)
     for file in folder.path.glob("*.csv"):
         header, *rows = file.read_text().splitlines()
@@ -44,8 +44,7 @@ def test_rows_in_any_order_are_the_same_site(folder: Folder) -> None:
     assert load_site(folder.site) == before
 
 
-def test_csv_accepts_any_column_order_comments_blanks_and_bom(folder: Folder) -> None:
-    """CSV as spreadsheets and people write it."""
+def test_csv_may_have_any_column_order_comments_blanks_and_a_bom(folder: Folder) -> None:
     before = load_site(folder.site)
     rows = [line.split(",") for line in (folder.path / "racks.csv").read_text().splitlines()]
     turned = [",".join(reversed(r)) for r in rows]
@@ -55,13 +54,13 @@ def test_csv_accepts_any_column_order_comments_blanks_and_bom(folder: Folder) ->
 
 
 def test_inline_rows_and_includes_may_be_mixed(folder: Folder) -> None:
-    """A list may hold rows and includes; each error still has its own place."""
+    """Each error still has its own file and line."""
     folder.replace(
         "site.yaml",
         "nodes: {csv: nodes.csv}",
         "nodes:\n  - name: login01\n    role: service\n  - {csv: nodes.csv}\n  - {name: bad name, role: chief}",
     )
-    # One line became four: the last row is on line 43.
+    # One line became four, so the last row is on line 43.
     line = (folder.site.read_text().splitlines()).index("  - {name: bad name, role: chief}") + 1
     assert folder.errors() == [
         f"site.yaml:{line}: nodes[19].name: 'bad name' is not allowed: "
@@ -74,7 +73,7 @@ def test_inline_rows_and_includes_may_be_mixed(folder: Folder) -> None:
 
 
 def test_adapters_inline_and_in_the_table_are_added_up(folder: Folder) -> None:
-    """A node's own adapters and rows of the table `hcas` are one list, and the clash of the two is found."""
+    """A duplicate among both is found."""
     folder.replace(
         "site.yaml",
         "nodes: {csv: nodes.csv}",
@@ -97,7 +96,7 @@ def test_adapters_inline_and_in_the_table_are_added_up(folder: Folder) -> None:
 
 
 def test_all_errors_are_reported_with_their_lines(folder: Folder) -> None:
-    """Three files with a mistake each give three sentences, not the first one only."""
+    """Three files with a mistake each give three sentences."""
     folder.replace("switches.csv", "leaf02,ib,leaf,40", "leaf02,ib,leaf,400")
     folder.replace("hcas.csv", "gpu03,mlx5_1,ib,0xb8599f0300000310", "gpu03,mlx5_1,ib,0xZZ")
     folder.replace("site.yaml", "prefix: 24\n    rdma_addresses", "prefix: 64\n    rdma_addresses")
@@ -186,13 +185,13 @@ def test_all_errors_are_reported_with_their_lines(folder: Folder) -> None:
     ],
 )  # fmt: skip
 def test_bad_value_gives_one_sentence(folder: Folder, file: str, old: str, new: str, expected: str) -> None:
-    """Each mistake is reported with file, line, field, value and what is allowed."""
+    """With file, line, field, value and what is allowed."""
     folder.replace(file, old, new)
     assert folder.errors() == [expected]
 
 
-def test_link_out_of_the_folder_is_not_read(folder: Folder, tmp_path: Path) -> None:
-    """A symbolic link to a file elsewhere is outside too."""
+def test_link_out_of_the_directory_is_not_followed(folder: Folder, tmp_path: Path) -> None:
+    """A symbolic link to a file elsewhere is outside, too."""
     (tmp_path / "elsewhere.csv").write_text("name\nrack1\n")
     (folder.path / "racks.csv").unlink()
     (folder.path / "racks.csv").symlink_to(tmp_path / "elsewhere.csv")
@@ -202,7 +201,7 @@ def test_link_out_of_the_folder_is_not_read(folder: Folder, tmp_path: Path) -> N
 
 
 def test_unreadable_file_is_reported(tmp_path: Path) -> None:
-    """No file, a folder, bytes that are no text, and nothing in it: each one sentence."""
+    """A missing file, a directory, binary data, and an empty file: one sentence each."""
     binary, empty = tmp_path / "binary.yaml", tmp_path / "empty.yaml"
     binary.write_bytes(b"name: \xff\xfe")
     empty.write_text("# nothing yet\n")
@@ -218,7 +217,7 @@ def test_unreadable_file_is_reported(tmp_path: Path) -> None:
 
 
 def test_includes_are_refused_outside_files(folder: Folder) -> None:
-    """A document that comes over the API can't make the server open a file."""
+    """A document sent to the API can't make the server read a file."""
     document = load_site(folder.site).model_dump(mode="json")
     document["racks"] = {"csv": "racks.csv"}
     with pytest.raises(InputErrors, match=r"racks: 'a mapping' is not allowed: a list"):
@@ -226,7 +225,7 @@ def test_includes_are_refused_outside_files(folder: Folder) -> None:
 
 
 def test_empty_or_binary_include_is_refused(folder: Folder) -> None:
-    """A CSV file without a header, and one that is no UTF-8."""
+    """A CSV file without a header, and one that isn't UTF-8."""
     (folder.path / "racks.csv").write_text("")
     (folder.path / "links.csv").write_bytes(b"a,a_port\n\xff")
     assert folder.errors() == [
@@ -236,8 +235,8 @@ def test_empty_or_binary_include_is_refused(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("first", ["0101", "0065", "1_01"])
-def test_number_that_may_be_another_one_is_refused(folder: Folder, first: str) -> None:
-    """`0101` is 257, 65 or 101: a P_Key is usually meant in hex, YAML reads octal."""
+def test_ambiguous_number_is_refused(folder: Folder, first: str) -> None:
+    """`0101` could be 257, 65 or 101: P_Keys are usually meant in hex, YAML reads octal."""
     folder.replace("site.yaml", "first: 0x65", f"first: {first}")
     [line] = folder.errors()
     assert (
@@ -247,7 +246,7 @@ def test_number_that_may_be_another_one_is_refused(folder: Folder, first: str) -
 
 @pytest.mark.parametrize(("said", "reason"), [("no", None), ("false", None), ('"0"', None), ("fan", "fan")])
 def test_node_is_in_maintenance_only_for_a_reason(folder: Folder, said: str, reason: str | None) -> None:
-    """`maintenance: no` isn't maintenance for the reason `no`."""
+    """`maintenance: no` isn't a reason."""
     document = load_site(folder.site).model_dump(mode="json")
     document["nodes"][0]["maintenance"] = said.strip('"')
     assert load_site(document).nodes[0].maintenance == reason

@@ -1,4 +1,4 @@
-"""Switches, links and bundles of an Ethernet fabric from CSV files, which spreadsheets and switches' exports fill."""
+"""Switches, links and bundles of an Ethernet fabric from CSV files, as spreadsheets and switches export them."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def replaced(folder: Path, file: str, before: str, after: str) -> None:
 
 
 def test_lists_of_a_fabric_may_come_from_csv_files(folder: Path) -> None:
-    """The same site, whole."""
+    """The result is the same site."""
     assert load_site(folder / "site.yaml") == load_site(EXAMPLES / "sites" / "roce" / "site.yaml")
 
 
 def test_rows_and_files_may_be_mixed(folder: Path) -> None:
-    """As in tables: a list of both."""
+    """As for tables: a list may have both."""
     first, *others = (folder / FILES["bundles"]).read_text().splitlines()[1:]
     listed = f"\n          - {{csv: {FILES['bundles']}}}\n          - ports: [{', '.join(first.split())}]"
     replaced(folder, "site.yaml", f" {{csv: {FILES['bundles']}}}", listed)
@@ -97,13 +97,12 @@ def test_rows_and_files_may_be_mixed(folder: Path) -> None:
 def test_invalid_row_is_reported_with_its_line(
     folder: Path, file: str, before: str, after: str, sentence: str
 ) -> None:
-    """File and line of the row, not of the site file."""
+    """With file and line of the row, not of the site file."""
     replaced(folder, file, before, after)
     assert any(sentence in one for one in wrong(folder)), wrong(folder)
 
 
-def test_import_takes_such_files_along(folder: Path) -> None:
-    """`weft site import` copies what the site file includes."""
+def test_import_copies_included_files(folder: Path) -> None:
     cells = {"name": Cell("pdu1", "name", "list:2"), "kind": Cell("pdu", "kind", "list:2")}
     imported = import_site(str(folder / "site.yaml"), [HardwareRecord("list:2", cells)])
     assert set(FILES.values()) <= set(imported.files)
@@ -112,7 +111,7 @@ def test_import_takes_such_files_along(folder: Path) -> None:
 
 
 def test_schema_allows_files_for_these_lists(folder: Path) -> None:
-    """Editors accept what weft does."""
+    """Editors accept what weft reads."""
     document = json.loads(json.dumps(yaml.safe_load((folder / "site.yaml").read_text())))
     jsonschema.Draft202012Validator(schemas()["site.schema.json"]).validate(document)
     document["fabrics"]["roce"]["manager"]["switching"]["links"] = {"csv": 1}
