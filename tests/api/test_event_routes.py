@@ -57,9 +57,7 @@ def test_pages_have_events_of_all_pods_of_the_project(api: Client, doors: DoorsH
         assert waiting.result()["events"][0]["code"]
 
 
-def test_project_stream_continues_after_the_last_seen_event(
-    api: Client, doors: DoorsHouse
-) -> None:
+def test_project_stream_continues_after_the_last_seen_event(api: Client, doors: DoorsHouse) -> None:
     """The stream has the events of the pages, as they happen."""
     api.post("/v1/pods", json=ORDER)
     with following(api) as events:

@@ -70,7 +70,9 @@ def test_parameter_given_twice_is_400(still_api: Client, path: str, name: str) -
 )
 def test_unknown_parameter_is_400(api: Client, path: str, name: str, known: str) -> None:
     if "/train" in path:
-        assert api.get(path).status_code == 404  # the pod comes first: without one, the parameter isn't looked at
+        assert (
+            api.get(path).status_code == 404
+        )  # the pod comes first: without one, the parameter isn't looked at
         api.post("/v1/pods", json=ORDER)
     answer = api.get(path)
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, name), answer.text

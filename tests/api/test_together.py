@@ -34,6 +34,7 @@ async def started() -> None:
 
 def test_later_askers_share_the_next_reading() -> None:
     """A reading that began before they asked may be out of date."""
+
     async def story() -> None:
         shared, read = SharedReadings(), Reading()
         first = asyncio.create_task(shared.read("a", read))

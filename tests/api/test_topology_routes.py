@@ -65,9 +65,7 @@ def test_topology_is_refused_with_code_and_allowed_values(api: Client, doors: Do
     assert late.status_code == 409 and "being released" in late.json()["detail"]
 
 
-def test_topology_of_a_changing_pod_omits_new_and_leaving_servers(
-    api: Client, doors: DoorsHouse
-) -> None:
+def test_topology_of_a_changing_pod_omits_new_and_leaving_servers(api: Client, doors: DoorsHouse) -> None:
     """Servers that aren't built yet and servers that are being removed; the ETag changes each time."""
     api.post("/v1/pods", json=ORDER)
     doors.finish("train")

@@ -64,7 +64,9 @@ def test_unknown_parameter_is_refused_by_every_route(api: Client, named: dict[st
     assert {path for _, path in ROUTES} >= OPEN.keys()
 
 
-def test_unknown_parameter_is_404_for_callers_who_may_not_see_the_resource(api: Client, named: dict[str, str]) -> None:
+def test_unknown_parameter_is_404_for_callers_who_may_not_see_the_resource(
+    api: Client, named: dict[str, str]
+) -> None:
     """The route's parameters aren't listed; the answer is that for a pod or webhook that doesn't exist."""
     for begin, rest in (("pods", "/receipt"), ("pods", "/health"), ("webhooks", "")):
         path = f"/v1/{begin}/{named[f'/v1/{begin}/']}{rest}?nosuch=1"

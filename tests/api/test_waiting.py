@@ -422,7 +422,9 @@ def test_order_and_release_can_wait_for_completion(
     assert (gone.status_code, gone.json()["state"], gone.json()["has_receipt"]) == (202, "RELEASED", True)
 
 
-def test_order_is_kept_although_its_wait_fails(client: Client, app: FastAPI, pool: ThreadPoolExecutor) -> None:
+def test_order_is_kept_although_its_wait_fails(
+    client: Client, app: FastAPI, pool: ThreadPoolExecutor
+) -> None:
     """The wait ends before the pod is ready, or the client disconnects."""
     short = client.post("/v1/pods", params={"until": "READY", "wait": 0.05}, json=ORDER)
     assert (short.status_code, short.json()["state"]) == (202, "PLACED")

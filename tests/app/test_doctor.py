@@ -87,9 +87,7 @@ def codes(findings: list[DoctorFinding], of: str) -> list[str]:
     return list(by_place(findings).get(of, []))
 
 
-def test_sound_cloud_and_new_database_are_ok(
-    tmp_path: Path, cloud: TinyCloud, database: Database
-) -> None:
+def test_sound_cloud_and_new_database_are_ok(tmp_path: Path, cloud: TinyCloud, database: Database) -> None:
     """Only a worker and a site are missing. Nothing is written anywhere."""
     found = by_place(examine(settings(tmp_path, database.url), SECONDS))
     answers = ["SERVICE_ANSWERS", "CLOCK_AGREES", "TLS_VALID", "READS_ALLOWED"]
@@ -157,7 +155,9 @@ def test_malformed_answers_of_services_are_never_ok(
         assert "READS_ALLOWED" not in codes(found, f"profile weft: {name}")
 
 
-def test_silent_service_does_not_delay_the_other_checks(tmp_path: Path, cloud: TinyCloud, database: Database) -> None:
+def test_silent_service_does_not_delay_the_other_checks(
+    tmp_path: Path, cloud: TinyCloud, database: Database
+) -> None:
     """It accepts connections and doesn't answer: a finding within the time limit, and the other services are
     checked."""
     file = tmp_path / "clouds.yaml"
@@ -271,7 +271,9 @@ def test_certificate_of_a_service_that_ends_soon_is_a_warning(tmp_path: Path) ->
     assert _tls("a", "http://127.0.0.1:5000/v3", 20).code == "TLS_VALID"
 
 
-def test_embedded_database_must_run_and_be_inaccessible_to_others(tmp_path: Path, cloud: TinyCloud, postgres: str) -> None:
+def test_embedded_database_must_run_and_be_inaccessible_to_others(
+    tmp_path: Path, cloud: TinyCloud, postgres: str
+) -> None:
     """A stopped one isn't started; a socket that other users can reach is an error."""
     assert codes(examine(settings(tmp_path, None), SECONDS), "database") == ["DATABASE_STOPPED"]
     sockets = Path(parse_qs(urlsplit(postgres).query)["host"][0])

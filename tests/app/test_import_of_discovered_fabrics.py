@@ -138,7 +138,9 @@ def test_adapter_of_an_unlisted_host_is_left_out(
     assert "mlx5_0_port_guid: missing: port GUID (InfiniBand) or MAC address of gpu0" in said
 
 
-def test_contradictions_between_list_and_fabric_are_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_contradictions_between_list_and_fabric_are_reported(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A GUID, a cable and a switch's fabric, each with the cell of the list."""
     (folder / "hosts.csv").write_text(
         "name,kind,fabric,level,ports,guid,mlx5_0_pci,mlx5_0_guid,mlx5_0_port_guid,mlx5_0_switch,mlx5_0_port\n"
@@ -196,7 +198,9 @@ def test_partial_discovery_is_imported_and_reported(folder: Path, capsys: pytest
     assert document["rows"]["links"] == 6
 
 
-def test_fabric_of_a_discovery_must_be_one_of_the_site_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fabric_of_a_discovery_must_be_one_of_the_site_file(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """With two fabrics it must be named; a fabric that isn't InfiniBand or isn't in the file is refused."""
     assert imported(capsys, fabric="ib9=ib0.txt")[1].endswith(
         "--fabric: 'ib9' is not allowed: FABRIC=FILE with an InfiniBand fabric of head.yaml: ib0\n"

@@ -1,4 +1,4 @@
-"""The command line against a real API server with the real service, and a small fake Keystone beside it."""
+"""The command line against a real API server with the real service, and a small fake Keystone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`weft pod apply` and `weft pod plan` of a pod that is there."""
+"""`weft pod apply`, and `weft pod plan` of an existing pod."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.helpers.desk import Desk
 
 
 def larger(file: str, count: int) -> str:
-    """The same pod file with another count."""
+    """Writes the pod file again with another count of nodes."""
     text = Path(file).read_text()
     assert "count: 2" in text
     other = Path(f"larger-{count}.yaml")
@@ -17,7 +17,7 @@ def larger(file: str, count: int) -> str:
 
 
 def test_apply_creates_then_does_nothing_then_changes(desk: Desk) -> None:
-    """Three times, three sentences, exit code 0; the last one shows the difference."""
+    """Three runs, three sentences, exit code 0; the last one shows the difference."""
     file = desk.pod_file()
     first = desk.weft("pod", "apply", "-f", file)
     assert (first.code, "pod train is ordered" in first.out) == (0, True)
@@ -31,8 +31,8 @@ def test_apply_creates_then_does_nothing_then_changes(desk: Desk) -> None:
     assert "generation" in desk.weft("pod", "show", "train").out
 
 
-def test_plan_of_an_existing_pod_is_the_difference(desk: Desk) -> None:
-    """+, − and ~, and nothing is touched; of the same order it says so."""
+def test_plan_of_an_existing_pod_shows_the_difference(desk: Desk) -> None:
+    """With +, − and ~, and the pod doesn't change; for the same order it says that nothing would."""
     file = desk.pod_file()
     desk.weft("pod", "create", "-f", file)
     same = desk.weft("pod", "plan", "-f", file)
@@ -45,7 +45,7 @@ def test_plan_of_an_existing_pod_is_the_difference(desk: Desk) -> None:
 
 
 def test_apply_with_an_old_generation_is_a_conflict(desk: Desk) -> None:
-    """Exit code 2, one sentence with the generation there is; as JSON a problem."""
+    """Exit code 2, one sentence with the current generation; with --json a problem document."""
     file = desk.pod_file()
     desk.weft("pod", "apply", "-f", file)
     assert desk.weft("pod", "apply", "-f", larger(file, 3), "--generation", "1").code == 0
@@ -57,8 +57,8 @@ def test_apply_with_an_old_generation_is_a_conflict(desk: Desk) -> None:
     )
 
 
-def test_apply_waits_and_speaks_json(desk: Desk) -> None:
-    """With --wait until it is as the file wants it; --json has the outcome and the pod."""
+def test_apply_waits_and_prints_json(desk: Desk) -> None:
+    """--wait ends when the pod is as the file says; --json has the outcome and the pod."""
     file = desk.pod_file()
     with desk.house.working():
         assert desk.weft("pod", "apply", "-f", file, "--wait", "--json").json["state"] == "READY"
@@ -66,8 +66,8 @@ def test_apply_waits_and_speaks_json(desk: Desk) -> None:
         assert desk.weft("pod", "apply", "-f", larger(file, 3), "--wait").code == 0
 
 
-def test_apply_waits_for_a_matching_pod_in_progress(desk: Desk) -> None:
-    """Cut off and begun again: it doesn't end before the servers are there, and shows only what is new."""
+def test_apply_of_an_unchanged_pod_waits_until_it_is_ready(desk: Desk) -> None:
+    """As after an interrupted first run; only new events are shown."""
     file = desk.pod_file()
     assert desk.weft("pod", "apply", "-f", file).code == 0
     with desk.house.working():
@@ -77,7 +77,7 @@ def test_apply_waits_for_a_matching_pod_in_progress(desk: Desk) -> None:
     assert "already matches the file" in desk.weft("pod", "apply", "-f", file, "--wait").out
 
 
-def test_a_reader_may_plan_and_not_apply(desk: Desk) -> None:
+def test_reader_may_plan_but_not_apply(desk: Desk) -> None:
     """One sentence, exit code 2."""
     file = desk.pod_file()
     assert desk.weft("pod", "plan", "-f", file, cloud="a-reader").code == 0

@@ -1,4 +1,4 @@
-"""The commands of docs/operating.md for a backup and a restore, one after the other, on a service with pods."""
+"""The commands of docs/operating.md for backup and restore, run one after the other on a service with pods."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FOLDER, FILE = "/var/backups/weft", "weft-lab-20261129T083000Z.backup"
 
 @pytest.fixture
 def doors(postgres: str) -> Generator[DoorsHouse]:
-    """On a database that may be replaced."""
+    """A service on a database that may be dropped."""
     with new_database(postgres) as url:
         house = DoorsHouse(Database(url), url)
         yield house
@@ -34,7 +34,7 @@ def doors(postgres: str) -> Generator[DoorsHouse]:
 
 
 def lines() -> list[list[str]]:
-    """The commands of the section, as words."""
+    """The commands of the section, split into words."""
     page = (DOCS / "operating.md").read_text()
     before, _, rest = page.partition("\n## Backup\n")
     first = before.count("\n") + 2
@@ -45,10 +45,11 @@ def lines() -> list[list[str]]:
     return [shlex.split(line, comments=True) for block in section for line in block.text.splitlines() if line]
 
 
-def test_commands_of_the_section_back_up_and_restore(
+def test_documented_commands_back_up_and_restore(
     desk: Desk, servers: tuple[FastAPI, str, FakeKeystone], postgres: str
 ) -> None:
-    """As they are written, but for the folder and the file's name; the host is lost after one more pod was ordered."""
+    """Run as written, but for the directory and the file's name; the database is lost after one more pod was
+    ordered."""
     house, made = desk.house, desk.folder / "backups"
     made.mkdir()
     desk.environment.setenv("WEFT_DATABASE", house.database.url)
@@ -81,7 +82,7 @@ def test_commands_of_the_section_back_up_and_restore(
 
 
 def lose_database(house: House, postgres: str) -> None:
-    """What takes its place is empty."""
+    """Drops the database and creates an empty one."""
     name = house.database.url.partition("?")[0].rpartition("/")[2]
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())

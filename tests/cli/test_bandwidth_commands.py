@@ -1,4 +1,4 @@
-"""`weft pod verify-bandwidth`, `weft node verify-bandwidth`: from the plan to the certificate and the acceptance."""
+"""`weft pod verify-bandwidth` and `weft node verify-bandwidth`, from plan to certificate to acceptance of a node."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ def nodes(desk: Desk) -> RdmaNodes:
 
 
 def _at(plan: Any) -> list[str]:
-    """Addresses of the nodes."""
+    """Addresses of the plan's nodes."""
     return [node["address"] or node["name"] for node in plan["nodes"]]
 
 
 def _unproved(desk: Desk) -> str:
-    """Code of the pod's condition; empty: it doesn't have it."""
+    """Code of the pod's condition BandwidthUnproved; empty if it doesn't have it."""
     conditions = desk.weft("pod", "show", "train", "--json").json["conditions"]
     return next((one["code"] for one in conditions if one["type"] == "BandwidthUnproved"), "")
 
 
 def test_bandwidth_of_a_pod_is_measured_and_certified(desk: Desk, nodes: RdmaNodes) -> None:
-    """Its user does all of it; the certificate says who measured, can be verified, is compared with the last one."""
+    """A tenant needs no operator for it. The certificate can be verified and is compared with the previous one."""
     order = {"count": 3, "flavor": "gpu8", "image": "ubuntu-24.04"}
     file = desk.pod_file(nodes=order, verify="bandwidth", verify_floor=0.9)
     assert desk.weft("pod", "create", "-f", file).code == 0
@@ -118,7 +118,7 @@ def test_bandwidth_of_a_pod_is_measured_and_certified(desk: Desk, nodes: RdmaNod
     assert missing.code == 2 and "no bandwidth test" in missing.err, "a project's word isn't an operator's"
 
 
-def test_pairs_that_did_not_run_leave_a_test_incomplete(desk: Desk, nodes: RdmaNodes) -> None:
+def test_pairs_that_did_not_run_make_a_test_incomplete(desk: Desk, nodes: RdmaNodes) -> None:
     words = ("node", "bandwidth-plan", "gpu01", "gpu02", "gpu03")
     plan = desk.weft(*words, cloud="operator").json
     for as_json in (("--json",), ("-f", "json")):
@@ -135,8 +135,9 @@ def test_pairs_that_did_not_run_leave_a_test_incomplete(desk: Desk, nodes: RdmaN
     assert results["gpu03"] == "passed" and results["gpu01"] == results["gpu04"] == "incomplete"
 
 
-def test_site_that_wants_a_test_accepts_no_node_without_it(desk: Desk, nodes: RdmaNodes) -> None:
-    """Only since the hold began, and only holds of weft's own; with a reason also without, which the history has."""
+def test_node_is_not_accepted_without_the_test_that_the_site_wants(desk: Desk, nodes: RdmaNodes) -> None:
+    """The test must be newer than the hold, and only weft's holds need it; `--without-test REASON` accepts a
+    node without it and is recorded in its history."""
     house = desk.house
     site = house.store.site().site
     policy = AcceptancePolicy(after=("quarantine",), what="burn-in", tests=("bandwidth",))
@@ -166,8 +167,8 @@ def test_site_that_wants_a_test_accepts_no_node_without_it(desk: Desk, nodes: Rd
     assert desk.weft("node", "accept", "gpu04", cloud="operator").code == 0
 
 
-def test_documents_that_are_wrong_are_refused(desk: Desk, nodes: RdmaNodes) -> None:
-    """One line each, exit code 2, nothing certified."""
+def test_invalid_documents_are_refused(desk: Desk, nodes: RdmaNodes) -> None:
+    """One line each and exit code 2; no certificate is made."""
     plan = desk.weft("node", "bandwidth-plan", "gpu01", "gpu02", cloud="operator").json
     nodes.build(plan)
     good = desk.weft(
@@ -217,7 +218,8 @@ def test_documents_that_are_wrong_are_refused(desk: Desk, nodes: RdmaNodes) -> N
 
 
 def test_slow_cable_between_switches_is_named_by_the_forwarding_tables(desk: Desk) -> None:
-    """Which pairs take it, is followed here pair by pair; a document that can't be read keeps no new one out."""
+    """The test works out itself which pairs use the cable. A stored certificate that can't be read prevents no
+    new one."""
     house = desk.house
     site = house.store.site().site
     fabric = next(iter(site.fabrics))
@@ -282,8 +284,8 @@ def _between_switches(map_: LinkMap, end: tuple[int, int]) -> bool:
     return link is not None and map_.forwarding.is_between_switches(link)
 
 
-def test_reports_at_the_same_time_are_compared_one_with_the_other(desk: Desk) -> None:
-    """No lock is held while a certificate is made: it is made again if another was stored."""
+def test_concurrent_reports_are_compared_with_each_other(desk: Desk) -> None:
+    """No lock is held while a certificate is made: if another was stored meanwhile, it is made again."""
     plan = desk.weft("node", "bandwidth-plan", "gpu01", "gpu02", cloud="operator").json
     document = BandwidthDocument.model_validate(DOCUMENT)
     nodes = tuple(PlannedNode.model_validate(node) for node in plan["nodes"])
@@ -302,8 +304,8 @@ def test_reports_at_the_same_time_are_compared_one_with_the_other(desk: Desk) ->
     assert (len(made), signed.certificate.previous) == (3, made[1])
 
 
-def test_adapter_without_a_partner_keeps_its_node_from_passing(desk: Desk) -> None:
-    """Nothing was measured of it, and no pair says so."""
+def test_node_with_an_unmeasured_adapter_does_not_pass(desk: Desk) -> None:
+    """The adapter is alone on its rail, so no pair is missing."""
     plan = desk.weft("node", "bandwidth-plan", "gpu01", "gpu02", "gpu03", cloud="operator").json
     first, *rest = (PlannedNode.model_validate(node) for node in plan["nodes"])
     more = first.model_copy(
@@ -321,8 +323,8 @@ def test_adapter_without_a_partner_keeps_its_node_from_passing(desk: Desk) -> No
     assert [node.result for node in found.nodes] == ["incomplete", "passed", "passed"]
 
 
-def test_measurements_that_cannot_be_reported_are_kept(desk: Desk, nodes: RdmaNodes) -> None:
-    """They may have taken an hour."""
+def test_refused_report_keeps_the_measurements_in_a_file(desk: Desk, nodes: RdmaNodes) -> None:
+    """Measuring may have taken an hour."""
     nodes.build(desk.weft("node", "bandwidth-plan", "gpu01", "gpu02", cloud="operator").json)
     desk.environment.setenv("TMPDIR", str(desk.folder))
     tempfile.tempdir = None

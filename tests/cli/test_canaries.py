@@ -1,4 +1,5 @@
-"""A canary in every secret that weft is given: nothing that it prints, logs, exports or starts has one."""
+"""A canary in each secret that weft is given: it appears in no output, log or export, and in no process's
+arguments."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ _SECRET_NAME = re.compile(r"\b(?:WEFT|NETBOX|REDFISH|OS)_[A-Z_]*(?:PASSWORD|TOKE
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """With a canary in each variable, and in every secret of clouds.yaml."""
+    """Variables of a process, with a canary in each secret, and a clouds.yaml with canaries."""
     auth = {"auth_url": f"http://weft:{CANARY}@127.0.0.1:1/v3", "username": "weft", "project_name": "service"}
     cloud = {"auth": {**auth, "password": f"{CANARY}-cloud"}, "region_name": "one"}
     (folder / "clouds.yaml").write_text(yaml.safe_dump({"clouds": {"weft": cloud}}))
@@ -73,7 +74,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def said_by(folder: Path, *words: str) -> str:
-    """What a process of weft says, whatever it ends with; no traceback."""
+    """All output of a `weft` process, whatever its exit code; asserts that there is no traceback."""
     out, err = folder / "said.out", folder / "said.err"
     code = forks.run("weft", words, environment(folder), folder, out, err, timeout=120)
     assert code is not None and "Traceback" not in err.read_text(), err.read_text()
@@ -81,7 +82,7 @@ def said_by(folder: Path, *words: str) -> str:
 
 
 def url_fields() -> Iterator[tuple[str, TypeAdapter[Any]]]:
-    """Fields of the site's documents for URLs, and what reads each."""
+    """Fields for URLs in the site's models, each with its validator."""
     for kind in (one for one in vars(weft.model.site).values() if isinstance(one, type)):
         for name, field in kind.model_fields.items() if issubclass(kind, BaseModel) else ():
             if "://" in f"{field.annotation} {field.metadata}" or name.endswith("url"):
@@ -91,14 +92,14 @@ def url_fields() -> Iterator[tuple[str, TypeAdapter[Any]]]:
                 )
 
 
-def test_listed_variables_are_all_of_the_code() -> None:
-    """Who adds a secret adds it here."""
+def test_variables_with_secrets_are_all_listed() -> None:
+    """A new secret must be added here."""
     texts = [p.read_text() for p in (ROOT / "src/weft").rglob("*.py")]
     assert {name for text in texts for name in _SECRET_NAME.findall(text)} | {"OS_PASSWORD"} == VARIABLES
 
 
 def test_urls_of_a_site_have_no_credentials() -> None:
-    """A site is stored, shown to operators and exported."""
+    """A site is stored, shown to operators, and exported."""
     fields = dict(url_fields())
     assert {
         "SwitchAccess.url",
@@ -136,7 +137,7 @@ def test_urls_of_a_site_have_no_credentials() -> None:
     ids=lambda words: " ".join(w for w in words if not w.startswith("-"))[:40],
 )
 def test_failing_commands_print_no_secret(tmp_path: Path, words: list[str]) -> None:
-    """Nothing listens on port 1, so each of them ends in an error, at the most talkative level."""
+    """Each ends in an error, since nothing listens on port 1; logs are at DEBUG."""
     document = changed(with_everything).model_dump(mode="json")
     for name, url in (("SITE", "https://weft.example"), ("WRONG", f"https://weft:{CANARY}@weft.example")):
         deployment(document)["weft_url"] = url
@@ -149,7 +150,7 @@ def test_failing_commands_print_no_secret(tmp_path: Path, words: list[str]) -> N
 
 
 def test_exports_have_no_secret(tmp_path: Path) -> None:
-    """Neither those of the exporter's environment: the tools' own secrets are named by variables."""
+    """Nor those of the exporting process: secrets of the tools are references to variables."""
     site = tmp_path / "site.json"
     site.write_text(changed(with_everything).model_dump_json())
     for tool in FORMATS:
@@ -160,8 +161,8 @@ def test_exports_have_no_secret(tmp_path: Path) -> None:
 
 
 def test_orders_plans_and_refusals_contain_no_secret(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
-    """On the fake cloud, at weft's most talkative level: no password anywhere, user data in no log and no error. What
-    libraries log is in `tests/drivers/openstack/test_log_secrets.py`."""
+    """With the fake cloud and logs at DEBUG: no password anywhere, user data in no log and no error. For logs
+    of libraries see `tests/drivers/openstack/test_log_secrets.py`."""
     caplog.set_level(logging.DEBUG, logger="weft")
     caplog.handler.setFormatter(formatter("json", ""))
     for name, (_, caller) in list(desk.keystone.users.items()):

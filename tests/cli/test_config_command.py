@@ -1,4 +1,4 @@
-"""`weft config`: check, show and the example, and what `weft serve` says of a wrong file."""
+"""`weft config check`, `show` and `example`, and what `weft serve` reports about an invalid file."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def wrong(tmp_path: Path) -> Path:
     return path
 
 
-def test_check_reports_every_fault_of_every_section(wrong: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A sentence each, by line; exit code 2."""
+def test_check_reports_every_error_of_every_section(wrong: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A sentence for each, by line; exit code 2."""
     assert main(["config", "check", "--file", str(wrong)]) == 2
     out, err = capsys.readouterr()
     lines = err.splitlines()
@@ -57,8 +57,8 @@ def test_check_reports_every_fault_of_every_section(wrong: Path, capsys: pytest.
     assert lines[2].endswith("the nearest is clients")
 
 
-def test_check_writes_faults_as_rows(wrong: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With `-f json`; the exit code is the same, and a valid file has no rows."""
+def test_check_prints_errors_as_rows(wrong: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With `-f json`; the exit code is the same, and a valid file gives no rows."""
     assert main(["config", "check", "--file", str(wrong), "-f", "json"]) == 2
     rows = json.loads(capsys.readouterr().out)
     assert [(row["Place"], row["Setting"]) for row in rows] == [
@@ -75,7 +75,7 @@ def test_check_writes_faults_as_rows(wrong: Path, capsys: pytest.CaptureFixture[
 def test_check_finds_the_file_as_the_processes_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """WEFT_CONFIG; a value of the environment counts, and nothing to check is an error."""
+    """The file of WEFT_CONFIG, with values from the environment; no file at all is an error."""
     path = tmp_path / "weft.toml"
     path.write_text("[weft]\n")
     monkeypatch.setenv("WEFT_CONFIG", str(path))
@@ -97,7 +97,7 @@ def test_check_finds_the_file_as_the_processes_do(
 def test_show_lists_each_value_with_its_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Secrets are hidden; an agent's section is shown if the file has it."""
+    """Secrets are hidden; an agent's section is shown only if the file has it."""
     path = tmp_path / "weft.toml"
     path.write_text(
         f'[weft]\ndatabase = "postgresql://weft:{CANARY}@db/weft"\n[probe_agent]\nname = "p"\n'
@@ -121,12 +121,12 @@ def test_show_lists_each_value_with_its_source(
 def test_example_without_its_comment_marks_is_a_valid_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As printed it sets nothing; with each setting in use only the files that it names are missing."""
+    """As printed it sets nothing; with every setting enabled, the only errors are files that don't exist."""
     assert main(["config", "example"]) == 0
     text = capsys.readouterr().out
     assert tomllib.loads(text) == {"weft": {}, "serve": {}, "logs": {}}
     used = re.sub(r"^#(?! )", "", text, flags=re.MULTILINE)
-    # Of either two, one may be used.
+    # Of two alternatives only one is allowed.
     used = re.sub(r"^(?:\w+_key_file|database_file|pid_command) = .*\n", "", used, flags=re.MULTILINE)
     path = tmp_path / "weft.toml"
     path.write_text(used)
@@ -140,10 +140,10 @@ def test_example_without_its_comment_marks_is_a_valid_file(
         read_section(file, section, kind, {})
 
 
-def test_process_with_a_wrong_file_ends_before_anything_is_done(
+def test_process_with_an_invalid_file_ends_before_it_does_anything(
     wrong: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`weft serve` and `weft worker` report their own sections' faults, and names, with exit code 2."""
+    """`weft serve` and `weft worker` report errors of their own sections, and unknown names, with exit code 2."""
     for name in ("serve", "worker"):
         assert main([name, "--config", str(wrong), "--state", str(wrong.parent / "state")]) == 2
         lines = capsys.readouterr().err.splitlines()
@@ -152,7 +152,7 @@ def test_process_with_a_wrong_file_ends_before_anything_is_done(
 
 
 def test_check_reads_the_policy_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each rule that is wrong, with file and line, beside the faults of weft.toml itself."""
+    """Each invalid rule with file and line, together with the errors of weft.toml."""
     file, policy = tmp_path / "weft.toml", tmp_path / "policy.yaml"
     file.write_text('[serve]\npolicy = "policy.yaml"\nlisten = "x"\n')
     policy.write_text(

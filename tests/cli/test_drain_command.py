@@ -8,8 +8,8 @@ from weft.engine.nodes.failures import refresh_failures
 BY = "2027-02-01T00:00:00Z"
 
 
-def test_drained_nodes_that_pods_have_are_listed(desk: Desk) -> None:
-    """By when, by whom and why; the list of nodes says of these that they are busy."""
+def test_drained_nodes_in_use_are_listed(desk: Desk) -> None:
+    """With time and reason; `weft node list` shows such nodes as busy, not drained."""
     desk.weft("pod", "create", "-f", desk.pod_file())
     node = desk.weft("pod", "show", "train", "--json").json["placed"][0]["node"]
     done = desk.weft("node", "drain", node, "--by", BY, "--reason", "new fans", cloud="operator")
@@ -26,7 +26,7 @@ def test_drained_nodes_that_pods_have_are_listed(desk: Desk) -> None:
     assert desk.weft("node", "drains", "--json", cloud="operator").json == []
 
 
-def test_drain_promises_to_no_pod_that_it_keeps_a_node_which_is_replaced(desk: Desk) -> None:
+def test_drain_plan_does_not_promise_to_keep_a_node_that_is_replaced(desk: Desk) -> None:
     desk.weft("pod", "create", "-f", desk.pod_file(on_failure="replace"))
     node = desk.weft("pod", "show", "train", "--json").json["placed"][0]["node"]
     without = desk.weft("node", "drain", node, "--plan", cloud="operator").out
@@ -36,8 +36,8 @@ def test_drain_promises_to_no_pod_that_it_keeps_a_node_which_is_replaced(desk: D
     assert at.splitlines()[-1] == "nothing is released by itself"
 
 
-def test_report_says_what_follows_from_it(desk: Desk) -> None:
-    """Also of pods whose orders ask for replacements, and of machines and shared nodes, which are replaced, too."""
+def test_report_says_what_it_leads_to(desk: Desk) -> None:
+    """For orders with on_failure: replace, too."""
     desk.weft("pod", "create", "-f", desk.pod_file(on_failure="replace"))
     node = desk.weft("pod", "show", "train", "--json").json["placed"][0]["node"]
     said = desk.weft("pod", "report", "train", node, "--reason", "slow").out
@@ -46,8 +46,8 @@ def test_report_says_what_follows_from_it(desk: Desk) -> None:
     assert "bare metal" not in said and "shared" not in said
 
 
-def test_drain_counts_and_names_what_is_released_at_its_time(desk: Desk) -> None:
-    """Without a time, and with --wait, nothing is."""
+def test_drain_names_the_pods_that_are_released_at_its_time(desk: Desk) -> None:
+    """Without a time, and with --wait, no pod is released."""
     desk.weft("pod", "create", "-f", desk.pod_file(on_drain="release"))
     node = desk.weft("pod", "show", "train", "--json").json["placed"][0]["node"]
     for more, said in (
@@ -61,14 +61,14 @@ def test_drain_counts_and_names_what_is_released_at_its_time(desk: Desk) -> None
     assert "on_drain" in desk.weft("pod", "show", "train", "--json").out
 
 
-def test_drain_that_the_order_answers_otherwise_is_refused_by_field(desk: Desk) -> None:
+def test_unknown_value_of_on_drain_is_refused(desk: Desk) -> None:
     refused = desk.weft("pod", "create", "-f", desk.pod_file(on_drain="replace"))
     assert refused.code == 2 and "on_drain" in refused.err and "release" in refused.err
     assert "Traceback" not in refused.err
 
 
-def test_pod_in_short_says_what_a_drain_does_to_it_and_what_to_do(desk: Desk) -> None:
-    """One line, with the time and the verb; none while no node of it is drained."""
+def test_short_view_of_a_pod_shows_a_drain_and_the_command_to_run(desk: Desk) -> None:
+    """One line with the time and what happens then; none while no node is drained."""
     desk.weft("pod", "create", "-f", desk.pod_file(on_drain="release"))
     before = desk.weft("pod", "show", "train").out
     node = desk.weft("pod", "show", "train", "--json").json["placed"][0]["node"]
@@ -81,8 +81,8 @@ def test_pod_in_short_says_what_a_drain_does_to_it_and_what_to_do(desk: Desk) ->
     assert "aintenance" not in before and "aintenance" in desk.weft("pod", "show", "train").out
 
 
-def test_pod_with_a_node_that_fails_says_so_in_lists_and_in_short(desk: Desk) -> None:
-    """Its state is as before; the column is there only if a pod needs it."""
+def test_pod_with_a_failing_node_says_so_in_list_and_short_view(desk: Desk) -> None:
+    """Its state is unchanged; the column appears only if a pod needs it."""
     desk.weft("pod", "create", "-f", desk.pod_file())
     assert "failing" not in desk.weft("pod", "list", "-f", "csv").out.lower()
     node = desk.weft("pod", "show", "train", "--json").json["placed"][0]["node"]

@@ -1,4 +1,4 @@
-"""`weft events`: all pods of the project in one list, and followed."""
+"""`weft events`: the events of all pods of a project, listed and followed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.cli import events
 
 
 def test_events_of_all_pods_are_listed_and_followed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A followed list goes on where the first page ended; after a restore it says so, and shows the last ones."""
+    """Following continues after the first page; after a restore it says so and shows the latest events."""
     file = desk.pod_file()
     desk.weft("pod", "create", "-f", file)
     desk.house.finish("train")
@@ -42,6 +42,6 @@ def test_events_of_all_pods_are_listed_and_followed(desk: Desk, monkeypatch: pyt
 
 
 def test_malformed_position_is_refused(desk: Desk) -> None:
-    """With what is allowed instead."""
+    """The error says what is allowed."""
     refused = desk.weft("events", "--after", "17")
     assert refused.code == 2 and "position" in refused.err

@@ -6,7 +6,7 @@ from tests.helpers.desk import Desk
 
 
 def test_partial_discovery_does_not_pass_as_no_differences(desk: Desk) -> None:
-    """Exit code 1 with the discovery's messages; nothing is missing, and nothing to take in."""
+    """Exit code 1 with the discovery's messages; missing hardware is neither reported nor adopted."""
     site = desk.house.fabric.topology().nodes
     desk.house.fabric.overlook(next(n.port_guids[0] for n in site if n.kind == "ca"))
     for options in ((), ("--adopt",)):

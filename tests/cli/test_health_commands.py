@@ -6,7 +6,7 @@ from tests.helpers.desk import Desk
 
 
 def test_health_is_shown_with_reasons_and_exit_codes(desk: Desk) -> None:
-    """Nothing was read: unknown, exit 1; the last row of the counts is the sum."""
+    """Nothing was read yet: unknown, exit code 1; the last row of counts is the total."""
     desk.weft("pod", "create", "-f", desk.pod_file())
     desk.house.finish("train")
     pod = desk.weft("pod", "health", "train")

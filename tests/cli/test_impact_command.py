@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.helpers.desk import Desk
 
 
-def test_impact_of_a_node_shows_its_pods_and_where_they_have_room(desk: Desk) -> None:
+def test_impact_of_a_node_shows_its_pods_and_where_they_would_fit(desk: Desk) -> None:
     assert desk.weft("pod", "create", "-f", desk.pod_file("train")).code == 0
     node = desk.weft("pod", "show", "train", "--json").json["placed"][0]["node"]
     shown = desk.weft("site", "impact", node, cloud="operator")

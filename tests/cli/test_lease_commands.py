@@ -24,7 +24,7 @@ PROJECT = "0123456789abcdef0123456789abcdef"
 
 
 def test_capacity_is_a_table_or_json(desk: Desk) -> None:
-    """Sizes by level with when more becomes free; the same in other formats, and the API's answer as JSON."""
+    """Sizes by level, and when more becomes free; the same in other formats; --json is the API's answer."""
     nodes = {**ORDER["nodes"], "count": 14}
     assert desk.weft("pod", "create", "-f", desk.pod_file("first", nodes=nodes, lease=UNTIL)).code == 0
     assert desk.weft("pod", "create", "-f", desk.pod_file("next", nodes=nodes, queue=True)).code == 0
@@ -45,7 +45,7 @@ def test_capacity_is_a_table_or_json(desk: Desk) -> None:
 
 
 class OlderServer:
-    """Whose rows have no shape."""
+    """A server whose capacity rows have no shape."""
 
     def __init__(self) -> None:
         self.capacity = self
@@ -74,7 +74,7 @@ def test_capacity_of_an_older_server_gives_one_sentence() -> None:
         capacity(argparse.Namespace(client=OlderServer(), duration="24h", **given))
 
 
-def test_capacity_counts_nvlink_domains_that_are_free_as_a_whole(desk: Desk, tmp_path: Path) -> None:
+def test_capacity_counts_entirely_free_nvlink_domains(desk: Desk, tmp_path: Path) -> None:
     document = desk.house.site.model_dump(mode="json", exclude_none=True)
     nodes = [n for n in document["nodes"] if n["role"] == "compute"]
     for i, node in enumerate(nodes):
@@ -91,7 +91,8 @@ def test_capacity_counts_nvlink_domains_that_are_free_as_a_whole(desk: Desk, tmp
 
 
 def test_capacity_of_ipus_is_shown(desk: Desk) -> None:
-    """Machines, Poplar servers, the largest order and when larger ones fit; where, for operators; not by level."""
+    """Machines, Poplar servers, the largest order and when larger ones fit; places for operators only; not by
+    level."""
     desk.house.cloud.offers.hosts["poplar1"] = "up"
     shown = desk.weft("capacity", "--accelerator", "ipu")
     assert shown.code == 0 and "nodes" not in shown.out
@@ -109,8 +110,8 @@ def test_capacity_of_ipus_is_shown(desk: Desk) -> None:
     assert {row["shape"] for row in rows} == {"nodes"}
 
 
-def test_capacity_of_an_ipu_pod_needs_no_server(desk: Desk) -> None:
-    """The whole of an empty IPU-POD64; a level is refused with IPUs, and where there are only these."""
+def test_capacity_of_an_ipu_pod_is_shown_offline(desk: Desk) -> None:
+    """An empty IPU-POD64 is free as a whole; a level is refused for IPUs, and for a site with IPUs only."""
     words = ["capacity", "--offline", "--site", str(EXAMPLE / "ipupod64" / "site.yaml")]
     run = desk.weft(*words, "--json", cloud=None)
     assert run.code == 0, run.err
@@ -142,14 +143,14 @@ def test_capacity_of_an_ipu_pod_needs_no_server(desk: Desk) -> None:
     ],
 )
 def test_invalid_capacity_options_give_one_sentence(desk: Desk, words: list[str], says: str) -> None:
-    """Exit code 2, what is allowed, nothing on stdout."""
+    """Exit code 2 with what is allowed, and nothing on stdout."""
     run = desk.weft("capacity", *words)
     assert (run.code, run.out) == (2, "") and says in run.err
     assert "Traceback" not in run.err
 
 
-def test_capacity_needs_no_server_for_a_site_file(desk: Desk) -> None:
-    """The whole of an empty site, by accelerator and level."""
+def test_capacity_of_a_site_file_is_shown_offline(desk: Desk) -> None:
+    """The empty site, by accelerator and level."""
     site = next(
         p for p in sorted(EXAMPLE.glob("*/site.yaml")) if "gpu" in p.read_text() or "h100" in p.read_text()
     )
@@ -164,7 +165,7 @@ def test_capacity_needs_no_server_for_a_site_file(desk: Desk) -> None:
 
 
 def test_capacity_of_shared_nodes_is_shown(desk: Desk) -> None:
-    """A bond of an MLAG pair serves virtual functions, no whole node: the parts are what can be ordered."""
+    """A bond of an MLAG pair serves virtual functions but no whole node: parts are what can be ordered."""
     words = ["capacity", "--offline", "--site", str(EXAMPLE / "roce" / "site.yaml"), "--accelerator", "l40"]
     found = desk.weft(*words, "--json", cloud=None).json
     nodes = {"name": "nodes", "total": 1, "free": None, "each": None}
@@ -175,7 +176,7 @@ def test_capacity_of_shared_nodes_is_shown(desk: Desk) -> None:
 
 
 def test_queued_pod_is_shown_listed_and_withdrawn(desk: Desk) -> None:
-    """Place, reason and expected start in list and show; release --wait ends at once without a receipt."""
+    """Position, reason and expected start in list and show; `release --wait` ends at once without a receipt."""
     desk.house.fill(end=START)
     made = desk.weft("pod", "create", "-f", desk.pod_file(queue=True))
     assert made.code == 0 and "PENDING" in made.out
@@ -190,7 +191,7 @@ def test_queued_pod_is_shown_listed_and_withdrawn(desk: Desk) -> None:
 
 
 def test_wait_for_a_queued_pod_lasts_until_it_is_ready(desk: Desk) -> None:
-    """`--wait` gives up after its time and says that the pod goes on; promoted, it is READY."""
+    """`--wait` ends at its timeout and says that the order stays; once placed, the pod becomes READY."""
     full = desk.house.fill(end=START)
     file = desk.pod_file(queue=True)
     with desk.house.working():
@@ -203,8 +204,8 @@ def test_wait_for_a_queued_pod_lasts_until_it_is_ready(desk: Desk) -> None:
     assert desk.weft("pod", "list", "--json").json[0]["state"] == "READY"
 
 
-def test_a_lease_is_extended(desk: Desk) -> None:
-    """The new end is printed; an invalid time is an error of one sentence."""
+def test_lease_is_extended(desk: Desk) -> None:
+    """The new end is printed; an invalid time is one sentence."""
     desk.weft("pod", "create", "-f", desk.pod_file(lease={"end": "2027-01-31T18:00:00Z"}))
     done = desk.weft("pod", "extend", "train", "--until", "2027-02-01T18:00Z")
     assert (done.code, "2027-02-01 18:00:00Z" in done.out) == (0, True)
@@ -214,7 +215,7 @@ def test_a_lease_is_extended(desk: Desk) -> None:
 
 
 def test_failed_pod_is_retried(desk: Desk) -> None:
-    """`retry --wait` goes on to READY; what hasn't failed is refused."""
+    """`retry --wait` waits until it is READY; a pod that hasn't failed is refused."""
     broken = desk.house.break_servers()
     with desk.house.working():
         assert desk.weft("pod", "create", "-f", desk.pod_file(), "--wait").code == 1
@@ -226,7 +227,7 @@ def test_failed_pod_is_retried(desk: Desk) -> None:
 
 
 def test_operator_reserves_nodes(desk: Desk) -> None:
-    """create, list, delete; a tenant may not."""
+    """`create`, `list` and `delete`; refused to a tenant."""
     words = ("reservation", "create", "block", "--project", PROJECT, "--node", "gpu01", "--node", "gpu02")
     made = desk.weft(*words, "--end", "2027-01-31T18:00Z", "--reason", "training", cloud="operator")
     assert made.code == 0 and f"2 nodes are reserved for project {PROJECT}: gpu01, gpu02" in made.out
@@ -241,7 +242,7 @@ def test_operator_reserves_nodes(desk: Desk) -> None:
 
 
 def test_history_of_capacity_is_listed(desk: Desk) -> None:
-    """A row for each type at each moment; it can't be combined with what asks about orders."""
+    """A row for each type and moment; options about orders are refused with it."""
     CapacityKeeper(desk.house.store, lambda: desk.house.site).note()
     asked = (
         "capacity",

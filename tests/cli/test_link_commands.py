@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.helpers.desk import Desk
 
 
-def test_links_of_a_pod_are_named_to_operators_and_counted_for_tenants(desk: Desk) -> None:
-    """Operators read names and rates, tenants numbers; refusals are one line, with an exit code."""
+def test_operators_see_names_of_a_pods_links_and_tenants_their_number(desk: Desk) -> None:
+    """With rates for operators; refusals are one line with an exit code."""
     assert desk.weft("pod", "create", "-f", desk.pod_file("train")).code == 0
     early = desk.weft("pod", "links", "train")
     assert early.code != 0 and "no segment on a fabric" in early.err and early.out == ""

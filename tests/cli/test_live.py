@@ -1,4 +1,4 @@
-"""The live view of --wait on a real terminal (a pty), and how it counts."""
+"""The live view of --wait on a real terminal (a pty), and its counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.cli.follow import KindProgress, by_kind
 
 
 def test_progress_is_live_on_a_terminal(desk: Desk) -> None:
-    """Kinds with what is done, the state, and at the end the pod."""
+    """Kinds of resources with how many are done, the state, and at the end the pod."""
     master, slave = pty.openpty()
     words = [
         sys.executable,
@@ -36,7 +36,7 @@ def test_progress_is_live_on_a_terminal(desk: Desk) -> None:
         try:
             while chunk := os.read(master, 65536):
                 shown += chunk
-        except OSError:  # Linux: the other end was closed
+        except OSError:  # Linux reports the closed other end so
             pass
     os.close(master)
     assert process.wait(60) == 0
@@ -49,8 +49,8 @@ def test_progress_is_live_on_a_terminal(desk: Desk) -> None:
     assert server["management_address"] in text
 
 
-def test_progress_counts_kinds_and_names_trouble() -> None:
-    """Done of total, up to three names of what is in work, with reasons."""
+def test_progress_counts_kinds_and_names_resources_in_trouble() -> None:
+    """Done of total, and up to three resources in progress, with reasons."""
 
     def row(kind: str, name: str, state: str, reason: str = "") -> dict[str, str]:
         return {"kind": kind, "name": name, "state": state, "reason": reason}

@@ -1,4 +1,4 @@
-"""The command tree itself: quick start, help, plugins, exit codes, completion; and the operator's commands."""
+"""The command tree: quick start, help, plugins, exit codes, completion; and operators' commands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEAVY = ("openstack", "keystoneauth1", "fastapi", "pydantic", "rich", "cryptogra
 
 @pytest.mark.parametrize("words", [["--help"], ["pod", "--help"], ["serve", "--help"], ["pod", "create"]])
 def test_help_imports_nothing_heavy(words: list[str]) -> None:
-    """Help and refusals of argparse start quickly: none of the large libraries is loaded for them."""
+    """So that help, and refusals by argparse, start quickly."""
     code = (
         "import sys\nfrom weft.cli.main import main\nmain(sys.argv[1:])\n"
         f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)"
@@ -31,8 +31,8 @@ def test_help_imports_nothing_heavy(words: list[str]) -> None:
     assert done.stderr.splitlines()[-1] == "[]"
 
 
-def test_list_of_pods_is_asked_for_without_the_models() -> None:
-    """The most frequent command loads no pydantic, which takes longer than its request."""
+def test_pod_list_imports_no_models() -> None:
+    """The most frequent command doesn't load pydantic, which takes longer than its request."""
     code = (
         "import sys\nimport weft.client\nfrom weft.cli.main import main\n"
         "code = main(['pod', 'list'])\n"
@@ -48,7 +48,7 @@ def test_list_of_pods_is_asked_for_without_the_models() -> None:
 def leaves(
     parser: argparse.ArgumentParser, path: str = "weft"
 ) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """Every command with its parser."""
+    """Each command with its parser."""
     children = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
     if not children or "run" in parser._defaults:
         yield path, parser
@@ -58,7 +58,7 @@ def leaves(
 
 
 def test_every_command_has_a_help_and_something_to_run() -> None:
-    """The whole tree is there, and the short lines of the quick help are those of the providers."""
+    """And a function to run; short descriptions in the quick help are those of the commands' providers."""
     parser = build_parser()
     found = dict(leaves(parser))
     for name in (
@@ -89,7 +89,7 @@ def test_wrong_usage_is_exit_code_2(words: list[str], capsys: pytest.CaptureFixt
 
 
 def test_version_and_help_are_exit_code_0(capsys: pytest.CaptureFixture[str]) -> None:
-    """And on stdout."""
+    """Printed on stdout."""
     assert main(["--version"]) == 0
     assert main(["--help"]) == 0
     assert "audit-log" in capsys.readouterr().out
@@ -98,7 +98,7 @@ def test_version_and_help_are_exit_code_0(capsys: pytest.CaptureFixture[str]) ->
 def test_plugin_adds_a_command_and_a_broken_plugin_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Entry points weft.commands: a good one works, a broken one doesn't break the others."""
+    """Entry points of weft.commands: one that fails to load doesn't affect the others."""
     (tmp_path / "good_plugin.py").write_text(
         "def add_commands(subparsers):\n"
         "    subparsers.add_parser('hello', help='greet').set_defaults(run=lambda args: print('hello') or 0)\n"
@@ -118,7 +118,7 @@ def test_plugin_adds_a_command_and_a_broken_plugin_is_reported(
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_completion_scripts_know_the_commands(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """And bash takes the script."""
+    """bash accepts the script."""
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
     assert "audit-log" in script
@@ -137,7 +137,7 @@ def test_internal_error_is_reported_without_a_traceback(desk: Desk, monkeypatch:
 
 
 def test_output_into_a_closed_pipe_is_not_reported_as_an_error(desk: Desk) -> None:
-    """`weft … | head -1` ends quietly."""
+    """Such as `weft … | head -1`."""
     assert desk.weft("pod", "create", "-f", desk.pod_file()).code == 0
     desk.house.multiply("train", 3000)
     done = subprocess.run(
@@ -157,8 +157,8 @@ def test_output_into_a_closed_pipe_is_not_reported_as_an_error(desk: Desk) -> No
     assert done.stdout.startswith("+---")
 
 
-def test_an_error_as_json_into_a_closed_pipe_keeps_its_code(desk: Desk) -> None:
-    """Nothing of Python's own at the end, and not its code 120."""
+def test_error_as_json_into_a_closed_pipe_keeps_its_exit_code(desk: Desk) -> None:
+    """Python adds no message, and not its own exit code 120."""
     command = f"{sys.executable} -m weft.cli.main --os-cloud a-member pod show nix --json"
     script = f"set -o pipefail; {command} | true"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
@@ -166,7 +166,7 @@ def test_an_error_as_json_into_a_closed_pipe_keeps_its_code(desk: Desk) -> None:
 
 
 def test_findings_of_an_audit_are_exit_code_1(desk: Desk) -> None:
-    """Found: 1; all repaired or none there: 0."""
+    """Exit code 0 if all were repaired, or if there are none."""
     desk.weft("pod", "create", "-f", desk.pod_file())
     desk.house.orphan(desk.house.finish("train"))
     found = desk.weft("audit", cloud="operator")
@@ -181,20 +181,20 @@ def test_findings_of_an_audit_are_exit_code_1(desk: Desk) -> None:
 
 
 def test_nodes_are_listed_and_quarantined(desk: Desk) -> None:
-    """With a filter by state, and JSON."""
+    """Filtered by state, and as JSON."""
     assert desk.weft("node", "quarantine", "gpu01", "--reason", "fan", cloud="operator").code == 0
     listed = desk.weft("node", "list", "--state", "quarantined", cloud="operator").out
     assert ("fan" in listed, "gpu02" in listed) == (True, False)
     assert (
         len(desk.weft("node", "list", "--json", cloud="operator").json) == len(desk.house.site.nodes) + 4
-    )  # machines
+    )  # bare-metal machines
     assert "free" in desk.weft("node", "clear", "gpu01", cloud="operator").out
     again = desk.weft("node", "clear", "gpu01", cloud="operator")
     assert (again.code, "not in quarantine" in again.err) == (2, True)
 
 
 def test_nodes_are_held_and_accepted(desk: Desk) -> None:
-    """Shown with what is missing; a pod's node says when the hold begins to count."""
+    """What a hold is for is shown; for a pod's node, when the hold begins to count."""
     held = desk.weft("node", "hold", "gpu01", "--for", "burn-in", cloud="operator")
     assert (held.code, held.out) == (0, "node gpu01 is held for burn-in\n")
     desk.weft("node", "hold", "gpu01", "--for", "firmware", cloud="operator")
@@ -231,8 +231,8 @@ def test_leaf_is_drained_and_undrained(desk: Desk) -> None:
     assert desk.weft("node", "drain", "gpu01", "--by", "soon", cloud="operator").code == 2
 
 
-def test_fabric_is_compared_and_its_cabling_adopted(desk: Desk) -> None:
-    """Differences are exit code 1; taken in, they are gone."""
+def test_cabling_of_a_fabric_is_compared_and_adopted(desk: Desk) -> None:
+    """Differences are exit code 1; once adopted there are none."""
     desk.house.pull_cable()
     found = desk.weft("fabric", "compare", cloud="operator")
     assert (found.code, "missing cable" in found.out) == (1, True)
@@ -243,8 +243,8 @@ def test_fabric_is_compared_and_its_cabling_adopted(desk: Desk) -> None:
     assert desk.weft("fabric", "compare", cloud="operator").code == 0
 
 
-def test_the_managers_of_a_fabric_decide_its_status(desk: Desk) -> None:
-    """No master, or a problem anywhere: exit code 1."""
+def test_status_of_a_fabric_follows_its_managers(desk: Desk) -> None:
+    """No master, or a problem on any of them, is exit code 1."""
     good = desk.weft("fabric", "status", cloud="operator")
     assert (good.code, "master" in good.out) == (0, True)
     data = desk.weft(
@@ -259,7 +259,7 @@ def test_the_managers_of_a_fabric_decide_its_status(desk: Desk) -> None:
     assert desk.weft("fabric", "status", "--json", cloud="operator").code == 1
 
 
-def test_the_audit_log_shows_who_did_what(desk: Desk) -> None:
+def test_audit_log_shows_who_changed_what(desk: Desk) -> None:
     """One row for each change."""
     desk.weft("pod", "create", "-f", desk.pod_file())
     assert "pod create" in desk.weft("audit-log", cloud="operator").out
@@ -267,7 +267,7 @@ def test_the_audit_log_shows_who_did_what(desk: Desk) -> None:
 
 
 def test_text_from_outside_cannot_steer_the_terminal(desk: Desk) -> None:
-    """Escape sequences in a reason are shown as replacement characters."""
+    """Escape sequences in a reason are printed as replacement characters."""
     desk.weft("node", "quarantine", "gpu01", "--reason", "red \x1b[31m", cloud="operator")
     assert "\x1b" not in desk.weft("node", "list", cloud="operator").out
 
@@ -282,7 +282,7 @@ def test_text_from_outside_cannot_steer_the_terminal(desk: Desk) -> None:
     ],
 )
 def test_valid_listen_address_is_parsed(text: str, meaning: tuple[str, int]) -> None:
-    """HOST:PORT, with IPv6 in brackets."""
+    """HOST:PORT, IPv6 in brackets."""
     assert listen(text) == meaning
 
 
@@ -302,14 +302,15 @@ def test_invalid_settings_are_reported_before_anything_starts(words: tuple[str, 
         ["site", "enroll", "site.yaml", "list.yaml", "--os-cloud", "staging"],
     ],
 )
-def test_named_cloud_is_used(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the command or after it, whatever the environment says."""
+def test_option_os_cloud_overrides_the_variable(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before or after the command."""
     monkeypatch.setenv("OS_CLOUD", "prod")
     assert build_parser(words).parse_args(words).os_cloud == "staging"
 
 
 def _run(command: str) -> subprocess.CompletedProcess[str]:
-    """By bash, with `weft` for the program and SMALL for a site file; fails if any part of a pipe does."""
+    """Runs it in bash with this interpreter's `weft` and the small site for SMALL; fails if any part of a pipe
+    fails."""
     words = command.replace("weft ", f"{sys.executable} -m weft.cli.main ").replace("SMALL", str(SMALL))
     shell = ["bash", "-o", "pipefail", "-c", words]
     return subprocess.run(shell, capture_output=True, text=True, timeout=120, check=False)

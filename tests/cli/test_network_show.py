@@ -1,4 +1,4 @@
-"""`weft network show`: a network and its ports in every format, with its exit code."""
+"""`weft network show`: a network with its ports in every format, and the exit code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NETWORK: dict[str, Any] = {
 
 
 class Api:
-    """Weft's API with one network."""
+    """The client of an API with one network."""
 
     def __init__(self, **changes: Any) -> None:
         self.network = {**NETWORK, **changes}
@@ -47,8 +47,8 @@ def _run(api: Api, *words: str) -> int:
     return args.run(args)
 
 
-def test_network_is_shown_in_every_format(capsys: pytest.CaptureFixture[str]) -> None:
-    """What only operators see of a port has a column only if there is something."""
+def test_network_is_printed_in_every_format(capsys: pytest.CaptureFixture[str]) -> None:
+    """Columns for operators' values appear only if there are such values."""
     assert _run(Api()) == 0
     out = capsys.readouterr().out
     assert (

@@ -1,4 +1,4 @@
-"""`weft node checks`, and the tokens with which nodes report."""
+"""`weft node checks`, and the tokens with which nodes report their checks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from weft.model.site import AcceptancePolicy
 
 
 def test_checks_of_a_node_are_reported_and_read(desk: Desk) -> None:
-    """A token, shown once; the list with failed ones first; state in list and show; forgotten; revoked."""
+    """A token is shown once; failed checks come first; the list of nodes has the state; results are deleted,
+    tokens revoked."""
     never = desk.weft("node", "checks", "gpu01", cloud="operator")
     assert never.code == 0 and "has never reported" in never.err
     made = desk.weft("node", "check-token", "gpu01", "--json", cloud="operator").json
@@ -59,8 +60,9 @@ def test_checks_of_a_node_are_reported_and_read(desk: Desk) -> None:
     assert wrong.code == 2 and "until" in wrong.err
 
 
-def test_tests_of_a_held_node_are_reported_and_read(desk: Desk) -> None:
-    """What is still missing, the reason in the lists, wrong values; the last result ends the hold."""
+def test_acceptance_tests_of_a_held_node_are_reported_and_read(desk: Desk) -> None:
+    """Lists show the reason and what is missing; invalid values are refused; the last missing result ends the
+    hold."""
     house = desk.house
     site = house.store.site().site
     policy = AcceptancePolicy(what="burn-in", tests=("nccl", "disk"))

@@ -1,4 +1,4 @@
-"""`weft node history`, `weft pod report` and its operators' commands."""
+"""`weft node history`, `weft pod report`, and clearing reports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from tests.helpers.desk import Desk
 
 
 def test_history_is_paged_and_exported(desk: Desk) -> None:
-    """The table, CSV, a page with a word on the rest, all pages; a node that isn't there; tenants may not."""
+    """As table and CSV; a page says that there is more; `--all` has all pages; unknown nodes and tenants are
+    refused."""
     for number in range(3):
         desk.weft("node", "hold", "gpu01", "--for", f"check {number}", cloud="operator")
     shown = desk.weft("node", "history", "gpu01", cloud="operator")
@@ -31,7 +32,7 @@ def test_history_is_paged_and_exported(desk: Desk) -> None:
 
 
 def test_report_is_listed_and_cleared(desk: Desk) -> None:
-    """By the tenant on its own pod alone; operators see it at the node and clear it."""
+    """A tenant reports nodes of its own pods only; operators see the report in the node's history and clear it."""
     assert desk.weft("pod", "create", "-f", desk.pod_file("train")).code == 0
     node = desk.weft("pod", "show", "train", "--json").json["servers"][0]["node"]
     done = desk.weft("pod", "report", "train", node, "--reason", "ECC errors")

@@ -1,4 +1,4 @@
-"""The real `openstack` with weft's plugin, against a real API server and a small fake Keystone."""
+"""The real `openstack` client with weft's plugin, against a real API server and a small fake Keystone."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def _openstack(*words: str, cloud: str = "a-member") -> subprocess.CompletedProc
     )
 
 
-def test_pod_is_ordered_listed_shown_and_refused_by_openstack(desk: Desk) -> None:
-    """With its session and its catalog; `openstack pod list` has the data of `weft pod list`."""
+def test_openstack_client_orders_lists_and_shows_pods(desk: Desk) -> None:
+    """With its session and catalog; its list has the data of `weft pod list`, and refusals are reported."""
     made = _openstack(
         "pod", "create", "-f", desk.pod_file(), "--format", "value", "-c", "name", "-c", "state"
     )
@@ -51,7 +51,7 @@ def test_pod_is_ordered_listed_shown_and_refused_by_openstack(desk: Desk) -> Non
 
 
 def test_every_pod_command_is_an_entry_point() -> None:
-    """And each loads; its class has the description of weft's command."""
+    """Each loads, and its class has the description of weft's command."""
     points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
     named = points["openstack.accelerator_pod.v1"]
     commands = {"_".join(path): recorded for path, recorded in pod_commands().items()}

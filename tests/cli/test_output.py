@@ -1,4 +1,4 @@
-"""Lists and records in the formats of `openstack`, and the short view of a pod."""
+"""Lists and records in the output formats of `openstack`, and the short view of a pod."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh
 
 
 def _options(parser: argparse.ArgumentParser) -> dict[str, tuple[str, Any]]:
-    """Option -> destination and default, of those that a formatter has."""
+    """Option -> destination and default, for each option of a formatter."""
     skipped = ("--help", "--variable")
     found = {a.option_strings[-1]: (a.dest, a.default) for a in parser._actions if a.option_strings}
     return {name: what for name, what in found.items() if name not in skipped}
@@ -46,8 +46,8 @@ def _options(parser: argparse.ArgumentParser) -> dict[str, tuple[str, Any]]:
         ("show", (TableFormatter, JSONFormatter, ShellFormatter)),
     ],
 )
-def test_options_of_formats_are_those_of_cliff(command: str, formatters: tuple[Any, ...]) -> None:
-    """By name, destination and default, for every formatter."""
+def test_format_options_are_those_of_cliff(command: str, formatters: tuple[Any, ...]) -> None:
+    """Names, destinations and defaults, for every formatter."""
     theirs = argparse.ArgumentParser()
     for formatter in formatters:
         formatter().add_argument_group(theirs)
@@ -73,7 +73,8 @@ def _written(capsys: pytest.CaptureFixture[str], found: Listing | Record, *words
 
 
 def test_list_is_written_in_every_format(capsys: pytest.CaptureFixture[str]) -> None:
-    """Headings as `openstack` has them; text from outside can't steer the terminal or begin a new line."""
+    """Headings are like those of `openstack`; text from outside can neither steer the terminal nor begin a new
+    line."""
     found = Listing(("id", "name", "project_id", "nodes", "at"), ROWS)
     shown = _written(capsys, found)
     assert (
@@ -92,7 +93,7 @@ def test_list_is_written_in_every_format(capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.parametrize("text", ["=1+1", "+cmd", "-2+3", "@SUM(A1)", " =1", "'=1"])
 def test_formula_in_csv_is_text_for_spreadsheets(capsys: pytest.CaptureFixture[str], text: str) -> None:
-    """Names of projects and users, and remarks, are others' words."""
+    """Names of projects and users, and remarks, are written by others."""
     found = Listing(("name", "remark", "free"), [{"name": text, "remark": "-", "free": -3}])
     cells = [*csv.reader(io.StringIO(_written(capsys, found, "-f", "csv")))][1]
     assert cells == [f"'{text}", "-", "-3"]
@@ -100,7 +101,7 @@ def test_formula_in_csv_is_text_for_spreadsheets(capsys: pytest.CaptureFixture[s
 
 
 def test_list_is_sorted_by_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    """The first column counts most, missing values come last, as with cliff."""
+    """By the first column first; missing values come last, as with cliff."""
     found = Listing(("id", "name", "project_id"), ROWS)
     names = ("-f", "value", "-c", "id")
     assert _written(capsys, found, *names, "--sort-column", "ID") == "1\n2\n"
@@ -108,7 +109,7 @@ def test_list_is_sorted_by_columns(capsys: pytest.CaptureFixture[str]) -> None:
     assert _written(capsys, found, *names, "--sort-column", "id", "--sort-descending") == "2\n1\n"
 
 
-def test_tables_have_short_numbers_and_programs_all_digits(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_round_numbers_and_other_formats_do_not(capsys: pytest.CaptureFixture[str]) -> None:
     long = 0.1 + 0.2
     found = Listing(("id", "gbps", "all"), [{"id": 12345678, "gbps": long, "all": [long, 1e-7 / 3]}])
     shown = _written(capsys, found)
@@ -118,7 +119,7 @@ def test_tables_have_short_numbers_and_programs_all_digits(capsys: pytest.Captur
 
 
 def test_record_is_written_in_every_format(capsys: pytest.CaptureFixture[str]) -> None:
-    """A table leaves empty fields out and has details below it; other formats have them as fields."""
+    """Tables omit empty fields and have details below; other formats have them as fields."""
     details = {"events": Listing(("sequence", "message"), [{"sequence": 1, "message": "PLACED", "more": 2}])}
     found = Record({"id": "1", "reason": "", "nodes": 2}, {"raw": True}, details)
     shown = _written(capsys, found)
@@ -132,7 +133,7 @@ def test_record_is_written_in_every_format(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_unknown_column_and_two_formats_are_refused(desk: Desk) -> None:
-    """Exit code 2, with the columns that are there."""
+    """Exit code 2; the error names the columns."""
     for option in ("-c", "--sort-column"):
         wrong = desk.weft("pod", "list", option, "colour")
         assert wrong.code == 2 and "'colour' is not allowed: one of id, name, state" in wrong.err, wrong.err
@@ -141,7 +142,7 @@ def test_unknown_column_and_two_formats_are_refused(desk: Desk) -> None:
 
 
 def test_only_the_wanted_formatter_is_imported() -> None:
-    """None for help, and never cliff's commands, whose scan of entry points costs more than weft's start."""
+    """For help none; never cliff's commands, whose scan of entry points takes longer than weft's start."""
     code = (
         "import sys\nfrom weft.cli.main import main, build_parser\nfrom weft.cli.output import Listing, write\n"
         "main(['pod', 'list', '--help'])\nassert 'cliff' not in sys.modules\n"
@@ -153,7 +154,7 @@ def test_only_the_wanted_formatter_is_imported() -> None:
 
 
 def test_pod_is_created_shown_extended_and_deleted(desk: Desk) -> None:
-    """Short: a READY pod fits 25 lines of 80 columns; resources and events on demand; data with --format."""
+    """A READY pod fits 25 lines of 80 columns; resources and events on demand; all data with --format."""
     lease = {"end": "2027-01-31T18:00:00Z"}
     made = desk.weft(
         "pod", "create", "-f", desk.pod_file(access={"ssh_key": KEY}, lease=lease), "--format", "json"
@@ -175,7 +176,7 @@ def test_pod_is_created_shown_extended_and_deleted(desk: Desk) -> None:
     assert "is being released" in desk.weft("pod", "delete", "train").out
 
 
-def test_lease_without_an_end_is_not_extended_by_a_duration(desk: Desk) -> None:
+def test_lease_without_an_end_cannot_be_extended_by_a_duration(desk: Desk) -> None:
     desk.weft("pod", "create", "-f", desk.pod_file())
     refused = desk.weft("pod", "extend", "train", "--by", "4h")
     assert refused.code == 2 and "has no end to count from" in refused.err
@@ -183,7 +184,7 @@ def test_lease_without_an_end_is_not_extended_by_a_duration(desk: Desk) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_example_can_be_ordered(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each is a pod file that an example site has room for."""
+    """Every printed example is a pod file for which an example site has room."""
     assert main(["pod", "example", kind]) == 0
     printed = capsys.readouterr().out
     assert printed == text(kind)
@@ -192,7 +193,7 @@ def test_example_can_be_ordered(kind: str, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_wait_into_a_pipe_prints_what_it_waits_for() -> None:
-    """Every 15 s without an event, with the resources that are in progress."""
+    """Every 15 s without an event, it names the resources in progress."""
     now = [0.0]
     lines: list[str] = []
     progress = PlainProgress(lines.append, READY, lambda: now[0])
@@ -235,7 +236,7 @@ def _pod(**more: Any) -> dict[str, Any]:
     }
 
 
-def test_login_is_to_the_public_server_or_through_it() -> None:
+def test_login_is_to_the_servers_own_address_or_through_a_public_one() -> None:
     assert login(_pod()).command == "ssh ubuntu@203.0.113.7"
     assert login(_pod(), "gpu01").command == "ssh -J ubuntu@203.0.113.7 ubuntu@10.0.0.5"
     inside = _pod(servers=SERVERS[:1])
@@ -263,7 +264,7 @@ def test_login_is_to_the_public_server_or_through_it() -> None:
         ("my-image", ""),
     ],
 )
-def test_login_user_is_that_of_the_distributions_image(image: str, user: str) -> None:
+def test_login_user_is_that_of_the_images_distribution(image: str, user: str) -> None:
     assert login(_pod(order={"nodes": {"image": image}, "access": {}})).user == user
 
 
@@ -274,7 +275,7 @@ def test_many_nodes_are_shortened_to_a_line() -> None:
 
 
 def test_codes_of_messages_are_in_json_and_where_they_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    """In a table for people they would only take room."""
+    """Not in a table, where they would only need room."""
     rows = [{"name": "train", "reason": "in the queue", "code": "IN_QUEUE", "params": {}}]
     found = Listing(("name", "reason"), rows, more=("code", "params"))
     assert "IN_QUEUE" not in _written(capsys, found) and "Code" not in _written(capsys, found)

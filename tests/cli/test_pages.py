@@ -7,6 +7,6 @@ from weft.cli.pages import files
 
 
 def test_generated_documents_are_up_to_date() -> None:
-    """If not: `make docs`."""
+    """`make docs` makes them."""
     due = [path.name for path, text in files(DOCS).items() if not path.is_file() or path.read_text() != text]
     assert due == []

@@ -1,4 +1,4 @@
-"""`weft place` and `weft site design`: no server, one clear sentence for what can't be."""
+"""`weft place` and `weft site design`, which need no server."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def site(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     return tmp_path
 
 
-def test_designed_site_is_valid_and_replays_a_trace_with_every_rule(
+def test_designed_site_is_valid_and_every_policy_places_a_trace_on_it(
     site: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """From nothing to a comparison in two commands."""
+    """Two commands, without any file to begin with."""
     assert main(["site", "check", str(site / "site" / "site.yaml")]) == 0
     command = ["place", "--site", str(site / "site" / "site.yaml"), "--orders", str(site / "orders.csv")]
     capsys.readouterr()
@@ -38,8 +38,8 @@ def test_designed_site_is_valid_and_replays_a_trace_with_every_rule(
     assert capsys.readouterr().out.splitlines()[1].split()[:3] == ["weft", "3", "0"]
 
 
-def test_design_does_not_overwrite_another(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The files that are there are named, and stay as they are."""
+def test_design_does_not_overwrite_existing_files(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The files are named and stay as they are."""
     before = (site / "site" / "site.yaml").read_text()
     assert main(["site", "design", "--servers", "4", "--output", str(site / "site")]) == 2
     assert "existing files are kept" in capsys.readouterr().err
@@ -83,7 +83,7 @@ def test_design_does_not_overwrite_another(site: Path, capsys: pytest.CaptureFix
 def test_impossible_values_give_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], sentence: str
 ) -> None:
-    """Exit code 2, the field, the value, what is allowed, and nothing else."""
+    """Exit code 2 with field, value and what is allowed."""
     (tmp_path / "T").write_text("ip,ASW,PSW\nh1,s1,p1\n")
     (tmp_path / "O").write_text(ORDERS)
     given = [str(tmp_path / w) if w in ("T", "O") else w for w in words]
@@ -97,7 +97,7 @@ def test_impossible_values_give_one_sentence(
 def test_orders_larger_than_the_site_are_counted_as_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A trace from a larger site is still worth playing."""
+    """A trace of a larger site can still be simulated."""
     (tmp_path / "T").write_text("ip,ASW,PSW\nh1,s1,p1\nh2,s1,p1\n")
     (tmp_path / "O").write_text(ORDERS)
     words = ["place", "--topology", str(tmp_path / "T"), "--orders", str(tmp_path / "O"), "--json"]
@@ -105,10 +105,10 @@ def test_orders_larger_than_the_site_are_counted_as_refused(
     assert json.loads(capsys.readouterr().out)[0]["refused"] == 3
 
 
-def test_projects_own_leaf_takes_no_other_orders_in_a_trace(
+def test_orders_of_other_projects_do_not_use_a_reserved_leaf(
     site: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Orders of others do without it: what needs it could never start, and is counted as refused."""
+    """An order that could only start there is counted as refused."""
     folder = site / "site"
     command = ["place", "--site", str(folder / "site.yaml"), "--orders", str(site / "orders.csv"), "--json"]
     rows = (folder / "switches.csv").read_text().splitlines()
@@ -129,10 +129,8 @@ def test_projects_own_leaf_takes_no_other_orders_in_a_trace(
     assert refused == [0, 0, 1]
 
 
-def test_site_settings_apply_unless_an_option_overrides_them(
-    site: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The site's weight and patience are those of the options, which bring the defaults back."""
+def test_options_override_settings_of_the_site(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The site's weight and patience apply without options; options can restore the defaults."""
     folder, chance = site / "site", random.Random(1)
     switches = (folder / "switches.csv").read_text()
     for number in range(1, 6):
@@ -159,7 +157,7 @@ def test_site_settings_apply_unless_an_option_overrides_them(
 
 
 def test_invalid_weight_is_reported_with_its_line(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As every mistake in a site file."""
+    """Like every error in a site file."""
     file = site / "site" / "site.yaml"
     with file.open("a") as text:
         text.write("placement: {block: -1, rack: 3}\n")

@@ -1,4 +1,4 @@
-"""`weft pod` through a real server."""
+"""`weft pod` with a real server."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from weft.model.views import MOST_EVENTS
 from weft.testing.cloud import Fault
 
 
-def test_a_pod_goes_from_order_to_receipt(desk: Desk) -> None:
-    """plan, create --wait, list, show, events, release --wait, receipt, verify."""
+def test_pod_goes_from_order_to_receipt(desk: Desk) -> None:
+    """With plan, create --wait, list, show, events, release --wait, receipt and verify."""
     file = desk.pod_file()
     plan = desk.weft("pod", "plan", "-f", file)
     assert (plan.code, "0x101" in plan.out, "gpu01" in plan.out) == (0, True, True)
@@ -58,7 +58,7 @@ def _from_order_to_receipt(desk: Desk, file: str) -> None:
 
 
 def test_every_json_output_parses(desk: Desk) -> None:
-    """With --json stdout has JSON and nothing else, also with --wait and for errors."""
+    """With --json, stdout has JSON only, also with --wait and for errors."""
     file = desk.pod_file()
     assert desk.weft("pod", "plan", "-f", file, "--json").json["order"]["name"] == "train"
     with desk.house.working():
@@ -84,8 +84,8 @@ def test_without_wait_the_order_is_only_sent(desk: Desk) -> None:
     assert "is being released" in desk.weft("pod", "release", "train").out
 
 
-def test_a_failed_pod_gives_exit_code_1_and_the_reason(desk: Desk) -> None:
-    """create --wait ends with what the pod says of itself."""
+def test_failed_pod_gives_exit_code_1_and_its_reason(desk: Desk) -> None:
+    """With create --wait."""
     desk.house.break_servers()
     with desk.house.working():
         made = desk.weft("pod", "create", "-f", desk.pod_file(), "--wait")
@@ -95,14 +95,14 @@ def test_a_failed_pod_gives_exit_code_1_and_the_reason(desk: Desk) -> None:
 
 
 def test_wait_ends_at_its_time_limit(desk: Desk) -> None:
-    """Exit code 1, and the pod is still there."""
+    """Exit code 1; the pod is kept."""
     made = desk.weft("pod", "create", "-f", desk.pod_file(), "--wait", "--timeout", "0.2")
     assert (made.code, "the pod continues" in made.err) == (1, True)
     assert desk.weft("pod", "show", "train").code == 0
 
 
 def test_release_by_another_user_ends_the_wait(desk: Desk) -> None:
-    """A pod that is being released won't be READY any more: exit code 1."""
+    """The pod can't become READY any more: exit code 1."""
     pod = _stuck_pod(desk)
     desk.house.cloud.plant(Fault.STUCK, kind=Kind.SERVER, times=None)
     desk.house.cloud.plant(Fault.UNDELETABLE, kind=Kind.PORT, times=None)
@@ -112,12 +112,12 @@ def test_release_by_another_user_ends_the_wait(desk: Desk) -> None:
 
 
 def _stuck_pod(desk: Desk) -> Json:
-    """Its servers don't boot, if anybody works at it at all."""
+    """Orders a pod; its servers don't boot even if a worker runs."""
     return desk.weft("pod", "create", "-f", desk.pod_file(), "--json").json
 
 
 def _follow(desk: Desk, pod: Json, lines: list[str], meanwhile: Callable[[], object]) -> WaitResult:
-    """Wait for READY while something else happens."""
+    """Waits for READY in this thread while `meanwhile` runs in another."""
     client = client_of(argparse.Namespace(os_cloud="a-member"))
 
     def act() -> None:
@@ -132,8 +132,8 @@ def _follow(desk: Desk, pod: Json, lines: list[str], meanwhile: Callable[[], obj
         other.join()
 
 
-def test_a_refused_order_is_explained(desk: Desk) -> None:
-    """Exit code 1 with quotas, filters and what would fit."""
+def test_refused_order_is_explained(desk: Desk) -> None:
+    """Exit code 1, with quotas, filters and what would fit."""
     desk.house.cloud.offers.quotas["id-of-team-a", "cores"] = 8
     refused = desk.weft("pod", "create", "-f", desk.pod_file())
     assert refused.code == 1 and "cores" in refused.err
@@ -158,7 +158,7 @@ def test_a_refused_order_is_explained(desk: Desk) -> None:
     ],
 )
 def test_invalid_pod_file_is_reported_with_its_line(desk: Desk, text: str, says: tuple[str, ...]) -> None:
-    """Exit code 2 before anybody is asked."""
+    """Exit code 2, before any request."""
     Path("pod.yaml").write_text(text)
     bad = desk.weft("pod", "create", "-f", "pod.yaml", cloud=None)
     assert bad.code == 2
@@ -166,14 +166,14 @@ def test_invalid_pod_file_is_reported_with_its_line(desk: Desk, text: str, says:
         assert words in bad.err
 
 
-def test_the_pod_file_may_come_from_stdin(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`-f -` reads it."""
+def test_pod_file_may_come_from_stdin(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `-f -`."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path(desk.pod_file()).read_bytes())))
     assert desk.weft("pod", "plan", "-f", "-").code == 0
 
 
 def test_pod_is_refused_to_another_project_and_to_a_reader(desk: Desk) -> None:
-    """team-b finds nothing, a reader may not order, an operator sees all: exit codes 2, 2, 0."""
+    """Another project: not found; a reader may not order (exit code 2 each); an operator sees it."""
     desk.weft("pod", "create", "-f", desk.pod_file())
     assert desk.weft("pod", "show", "train", cloud="b-member").code == 2
     assert "train" not in desk.weft("pod", "list", cloud="b-member").out
@@ -184,7 +184,7 @@ def test_pod_is_refused_to_another_project_and_to_a_reader(desk: Desk) -> None:
 
 @pytest.mark.parametrize("words", [(), ("--timeout", "0"), ("--timeout", "x"), ("--timeout", "nan")])
 def test_bad_arguments_are_exit_code_2(desk: Desk, words: tuple[str, ...]) -> None:
-    """argparse's own refusals."""
+    """Reported by argparse."""
     assert desk.weft("pod", "create", *words, cloud=None).code == 2
 
 
@@ -195,18 +195,20 @@ def test_offline_and_site_require_each_other(desk: Desk) -> None:
 
 
 def _away(desk: Desk, pod: UUID, asked: int) -> None:
-    """Keystone fails from the middle of a wait, `asked` requests after the start, until a request has failed."""
+    """Makes Keystone fail in the middle of a wait, `asked` requests after its start, until requests have failed."""
     identity = desk.keystone.identity
     failed = identity.failed
-    wait_for(lambda: identity.requests >= asked + 3)  # events, the pod, and events that aren't there yet
+    wait_for(
+        lambda: identity.requests >= asked + 3
+    )  # the requests for events, for the pod, and for the next events
     identity.error = UnknownError("check a token", outside.service("identity"), "no answer", delay=0.05)
     desk.house.store.pods.note_event(pod, "step", "something", None)
-    wait_for(lambda: identity.failed >= failed + 6)  # up to twice for each request
+    wait_for(lambda: identity.failed >= failed + 6)  # each request asks up to twice
     identity.error = None
 
 
 def test_create_with_wait_survives_a_temporary_error(desk: Desk) -> None:
-    """The API is away for a moment in the middle of --wait; this is printed once."""
+    """The error is printed once."""
     pod, asked = _stuck_pod(desk), desk.keystone.identity.requests
     lines: list[str] = []
 
@@ -219,7 +221,7 @@ def test_create_with_wait_survives_a_temporary_error(desk: Desk) -> None:
 
 
 def test_following_events_survives_an_api_outage(desk: Desk) -> None:
-    """`events --follow` prints it once and continues to the last event."""
+    """It is printed once, and the events continue to the last one."""
     desk.house.break_servers()
     pod, asked = UUID(_stuck_pod(desk)["id"]), desk.keystone.identity.requests
 
@@ -236,8 +238,8 @@ def test_following_events_survives_an_api_outage(desk: Desk) -> None:
     assert len(followed.err.splitlines()) == 1 and "Keystone" in followed.err
 
 
-def test_every_event_of_a_long_life_is_shown(desk: Desk) -> None:
-    """Also those beyond the first answer; a release with --wait begins after the last one."""
+def test_every_event_of_a_pod_with_many_is_shown(desk: Desk) -> None:
+    """More than one answer has; `release --wait` begins after the last of them."""
     pod = UUID(_stuck_pod(desk)["id"])
     row: Json = {
         "owner_id": pod,
@@ -256,8 +258,8 @@ def test_every_event_of_a_long_life_is_shown(desk: Desk) -> None:
 
 
 def test_ctrl_c_while_waiting_says_that_the_pod_continues(desk: Desk) -> None:
-    """A real process, a real SIGINT: exit code 130 and one sentence, no traceback."""
-    # Tests that run in a shell's background are started deaf to SIGINT; what a terminal starts is not.
+    """A real process and a real SIGINT: exit code 130 and one sentence, no traceback."""
+    # A background job of a shell ignores SIGINT, and so do its children; a terminal's processes don't.
     words = [
         *("env", "--default-signal=INT", sys.executable, "-m", "weft.cli.main", "--os-cloud", "a-member"),
         *("pod", "create", "-f", desk.pod_file(), "--wait"),
@@ -279,7 +281,7 @@ def test_ctrl_c_while_waiting_says_that_the_pod_continues(desk: Desk) -> None:
 
 
 def test_list_reads_all_pages(desk: Desk) -> None:
-    """All of them, however small a page is; `--limit` says how many, `--marker` from where."""
+    """`--limit` bounds the list, `--marker` says where it begins."""
     for name in ("a", "b", "c"):
         assert desk.weft("pod", "create", "-f", desk.pod_file(name)).code == 0
     assert [p["name"] for p in desk.weft("pod", "list", "--json").json] == ["a", "b", "c"]
@@ -297,7 +299,8 @@ def test_list_reads_all_pages(desk: Desk) -> None:
 
 
 def test_wait_command_waits_for_a_pod(desk: Desk) -> None:
-    """`weft pod wait`: 0 when it is there, 1 with the reason when it can't get there or the time is up."""
+    """`weft pod wait` ends with 0 in that state, and with 1 and the reason if it can't be reached or the time
+    is up."""
     _stuck_pod(desk)
     late = desk.weft("pod", "wait", "train", "--timeout", "0.2")
     assert (late.code, "pod train is PLACED" in late.err) == (1, True)
@@ -311,14 +314,14 @@ def test_wait_command_waits_for_a_pod(desk: Desk) -> None:
 
 
 def test_unknown_state_is_reported(desk: Desk) -> None:
-    """One sentence with all that there are."""
+    """One sentence with all states."""
     _stuck_pod(desk)
     wrong = desk.weft("pod", "wait", "train", "--until", "REDY")
     assert (wrong.code, "states of a pod" in wrong.err, "Traceback" in wrong.err) == (2, True, False)
 
 
 def test_wait_command_survives_a_temporary_error(desk: Desk) -> None:
-    """The API is away for a moment, and then the pod is there."""
+    """The pod becomes READY after the API was unreachable for a moment."""
     _stuck_pod(desk)
     identity = desk.keystone.identity
     identity.error = UnknownError("check a token", outside.service("identity"), "no answer", delay=0.05)

@@ -1,4 +1,4 @@
-"""`weft pod ssh`: the command line that it becomes, and what it says if something is missing."""
+"""`weft pod ssh`: the ssh command line it makes, and its errors."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def test_missing_part_of_a_login_is_reported(pod: dict[str, Any], words: tuple[s
         _words(pod, *words)
 
 
-def test_name_of_a_server_comes_before_that_of_a_node() -> None:
-    """Where a pattern gives a server the name of another one's node."""
+def test_argument_of_pod_ssh_is_a_server_before_a_node() -> None:
+    """A pattern may give a server the name of another server's node."""
     servers = [{**SERVERS[0], "name": "gpu02"}, {**SERVERS[1], "name": "gpu01"}]
     assert _words(_pod(servers=servers), "gpu01") == ["ssh", "ubuntu@203.0.113.7"]
 
 
 def test_ssh_runs_with_the_pods_user_and_address(desk: Desk) -> None:
-    """A real process, an `ssh` of the test's own in PATH: arguments and exit code go through."""
+    """With an `ssh` of the test in PATH: arguments and exit code are passed on."""
     desk.weft("pod", "create", "-f", desk.pod_file(access={"ssh_key": KEY}))
     desk.house.finish("train")
     address = desk.weft("pod", "show", "train", "--json").json["servers"][0]["management_address"]
@@ -106,7 +106,7 @@ def test_ssh_runs_with_the_pods_user_and_address(desk: Desk) -> None:
 
 
 def test_server_name_of_several_pods_is_refused(desk: Desk) -> None:
-    """A pattern may give servers of two pods the same names: the plan says so, and ssh wants the pod."""
+    """Patterns may give servers of two pods the same name: the plan warns, and `pod ssh` needs the pod's name."""
     nodes = {"count": 2, "flavor": "gpu8", "image": "tiny", "names": "node{index}"}
     desk.weft("pod", "create", "-f", desk.pod_file("first", nodes=nodes))
     desk.house.finish("first")
@@ -124,7 +124,7 @@ def test_server_name_of_several_pods_is_refused(desk: Desk) -> None:
     assert "node2" in grown.out and "names already" not in grown.out
 
 
-def test_servers_are_listed_as_a_file_of_hosts(desk: Desk) -> None:
+def test_server_list_can_be_written_as_a_host_file(desk: Desk) -> None:
     desk.weft("pod", "create", "-f", desk.pod_file())
     assert desk.weft("pod", "servers", "train", "-f", "value", "-c", "name").out == "train-0\ntrain-1\n"
     shown = desk.weft("pod", "show", "train", "--json").json["servers"]

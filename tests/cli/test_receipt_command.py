@@ -1,4 +1,4 @@
-"""`weft receipt`: exit code 0 only for a receipt whose signer is trusted and whose contents nothing contradicts."""
+"""`weft receipt verify`: exit code 0 only if the signer is trusted and nothing contradicts the contents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Verify = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def signed(desk: Desk) -> dict[str, Any]:
-    """A receipt of the site's, in `r.json`; the site's key in `weft.pub`."""
+    """A receipt signed by the site, in `r.json`, and the site's key in `weft.pub`."""
     desk.weft("pod", "create", "-f", desk.pod_file())
     desk.house.finish("train")
     desk.weft("pod", "release", "train")
@@ -34,7 +34,7 @@ def signed(desk: Desk) -> dict[str, Any]:
 
 @pytest.fixture
 def verify(desk: Desk) -> Verify:
-    """Exit code and output for a document, or a text, without a server."""
+    """Writes a document or text to `r.json` and verifies it offline; exit code and output."""
 
     def run(document: dict[str, Any] | str, *words: str) -> tuple[int, str]:
         Path("r.json").write_text(document if isinstance(document, str) else json.dumps(document))
@@ -45,14 +45,14 @@ def verify(desk: Desk) -> Verify:
 
 
 def _own(receipt: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """The receipt signed by another key, and that key."""
+    """The receipt signed with another key, and that key."""
     key = Ed25519PrivateKey.generate()
     made = sign(SignedReceipt.model_validate(receipt).receipt, key).model_dump(mode="json")
     return made, public_key_text(key)
 
 
 def _altered(receipt: dict[str, Any], **changes: Any) -> tuple[dict[str, Any], str]:
-    """The same with other contents, signed by a key that is trusted."""
+    """The receipt with changed contents, signed with another key, and that key."""
     key, inside = Ed25519PrivateKey.generate(), receipt["receipt"] | changes
     signature = base64.b64encode(key.sign(canonical(inside))).decode()
     return receipt | {
@@ -63,7 +63,7 @@ def _altered(receipt: dict[str, Any], **changes: Any) -> tuple[dict[str, Any], s
 
 
 def test_receipt_by_the_sites_key_is_accepted(desk: Desk, signed: dict[str, Any], verify: Verify) -> None:
-    """As a file and as text; the key that the service gives is the one inside."""
+    """The key is given as a file or as text; the service reports the key that is in the receipt."""
     key = Path("weft.pub").read_text().strip()
     assert key == signed["public_key"] == desk.weft("receipt", "key", "--json").json["public_key"]
     for given in ("weft.pub", key):
@@ -75,7 +75,7 @@ def test_receipt_by_the_sites_key_is_accepted(desk: Desk, signed: dict[str, Any]
 
 
 def test_receipt_says_why_weft_released_the_pod(signed: dict[str, Any]) -> None:
-    """Of a drain; other receipts have no such line. The signature covers it."""
+    """In the signed part, after a drain; other receipts have no such line."""
     cause = "maintenance of gpu01 began at 2027-02-01T00:00Z: the pod is released, as its order says"
     own, key = _altered(signed, cause=cause)
     assert record(own).fields["cause"] == cause and "cause" not in record(signed).fields
@@ -83,7 +83,7 @@ def test_receipt_says_why_weft_released_the_pod(signed: dict[str, Any]) -> None:
 
 
 def test_unknown_signer_is_refused(signed: dict[str, Any], verify: Verify) -> None:
-    """A tenant can sign anything with a key of its own: without a trusted key only --self-signed accepts it."""
+    """A tenant can sign anything with its own key: without a trusted key only --self-signed accepts it."""
     forged, key = _own(signed)
     for document in (signed, forged):
         code, said = verify(document)
@@ -102,7 +102,7 @@ def test_changed_receipt_is_refused(signed: dict[str, Any], verify: Verify) -> N
 
 
 def test_open_correction_is_shown_and_refused(signed: dict[str, Any], verify: Verify) -> None:
-    """What weft found later stands beside the receipt, unsigned: it counts until it was seen gone."""
+    """Corrections found later aren't signed; they count until they were seen gone."""
     correction = {
         "kind": "server",
         "where": "main",
@@ -153,14 +153,14 @@ def test_unclean_receipt_is_refused(signed: dict[str, Any], verify: Verify) -> N
 def test_receipt_of_an_unknown_version_is_refused(
     changes: dict[str, Any], field: str, signed: dict[str, Any], verify: Verify
 ) -> None:
-    """Exit code 2 and the field, even under a trusted signature."""
+    """Exit code 2 with the field, even if the signature is trusted."""
     document, key = _altered(signed, **changes)
     code, said = verify(document, "--key", key)
     assert code == 2 and field in said
 
 
 def test_receipt_with_a_duplicate_member_is_refused(signed: dict[str, Any], verify: Verify) -> None:
-    """Readers differ in which of the two they take, at any depth."""
+    """At any depth: readers differ in which of the two they use."""
     text = json.dumps(signed)
     twice = '{"receipt": {"clean": true, "pod": "other"}, ' + text[1:]
     within = text.replace('"clean": true', '"clean": false, "clean": true', 1)
@@ -181,14 +181,14 @@ def test_missing_file_is_reported(desk: Desk) -> None:
 
 
 def test_document_that_is_receipt_and_certificate_is_refused(signed: dict[str, Any], verify: Verify) -> None:
-    """The signature is of one of them; a reader of the other would take it for signed."""
+    """Only one of them is signed, and a reader of the other would take it for signed."""
     forged = signed | {"certificate": {"document": "bandwidth certificate"}}
     code, said = verify(forged, "--key", "weft.pub")
     assert code == 2 and "one of them: the signature is of one document" in said
 
 
 def test_clean_receipt_with_quarantined_nodes_is_refused(signed: dict[str, Any], verify: Verify) -> None:
-    """A node is quarantined because it wasn't read back clean."""
+    """A node is quarantined if it wasn't read back clean."""
     document, key = _altered(signed, quarantined=["gpu01"])
     code, said = verify(document, "--key", key)
     assert code == 1 and "contradicts that it is clean: nodes were quarantined: ['gpu01']" in said
@@ -198,13 +198,13 @@ def test_clean_receipt_with_quarantined_nodes_is_refused(signed: dict[str, Any],
 def test_corrections_that_are_not_a_list_are_refused(
     signed: dict[str, Any], verify: Verify, corrections: object
 ) -> None:
-    """An empty object isn't the statement that nothing was found."""
+    """Only an empty list says that nothing was found."""
     code, said = verify(signed | {"corrections": corrections}, "--key", "weft.pub")
     assert code == 2 and "a list of what was found later" in said
 
 
-def test_correction_that_ended_at_no_time_is_open(signed: dict[str, Any], verify: Verify) -> None:
-    """Neither an empty text nor false says when it was seen gone."""
+def test_correction_with_an_empty_end_is_open(signed: dict[str, Any], verify: Verify) -> None:
+    """An empty text isn't a time at which it was seen gone."""
     one = {"kind": "server", "where": "main", "subject": "x", "found": "it runs", "gone_at": ""}
     code, said = verify(signed | {"corrections": [one]}, "--key", "weft.pub")
     assert code == 1 and "found after it was signed, and not seen gone" in said

@@ -1,4 +1,4 @@
-"""`weft pod replace` on the command line."""
+"""`weft pod replace`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from weft.testing.cloud import Fault
 
 
 def test_replacement_is_planned_then_made(desk: Desk) -> None:
-    """The plan changes nothing; what is made is what it said."""
+    """The plan changes nothing, and the replacement is the planned one."""
     nodes = {**ORDER["nodes"], "count": 2, "spare": 1}
     assert desk.weft("pod", "create", "-f", desk.pod_file("train", nodes=nodes)).code == 0
     pod = desk.weft("pod", "show", "train", "--json").json
@@ -33,8 +33,8 @@ def test_replacement_is_planned_then_made(desk: Desk) -> None:
     assert chosen.code != 0 and "pods:choose_node" in chosen.err
 
 
-def test_servers_are_listed_by_number_and_those_that_leave_last(desk: Desk) -> None:
-    """Wherever their nodes are in the alphabet: one logs in to the first server, never to a place that is awaited."""
+def test_servers_are_listed_by_number_and_leaving_ones_last(desk: Desk) -> None:
+    """Whatever their nodes are called: the first server is the one to log in to, and it exists."""
     nodes = {**ORDER["nodes"], "count": 4, "spare": 1}
     desk.weft("pod", "create", "-f", desk.pod_file(nodes=nodes))
     desk.house.finish("train")

@@ -1,4 +1,4 @@
-"""`weft serve` itself: its worker beside it, its certificate, its address."""
+"""`weft serve` as a process: its worker, certificate and address."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.landing
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    # Not pytest's own: PostgreSQL runs as a user of its own, who must get in.
+    # Not pytest's own folder: PostgreSQL runs as another user, who must be able to enter it.
     with folder_in_memory("weft-served-") as path:
         path.chmod(0o755)
         yield path
@@ -43,7 +43,7 @@ def folder() -> Iterator[Path]:
 
 
 def _stop_databases(folder: Path) -> None:
-    """A killed server leaves its PostgreSQL running, as on a real machine; here it must be stopped."""
+    """Stops databases in `folder`: a killed server leaves its PostgreSQL running."""
     for file in folder.rglob("postmaster.pid"):
         process = int(file.read_text().split()[0])
         with suppress(ProcessLookupError):
@@ -67,7 +67,7 @@ def clouds(folder: Path) -> Iterator[Path]:
 
 
 class Served:
-    """A `weft serve` as a process, with its log."""
+    """A `weft serve` process and its log."""
 
     def __init__(self, folder: Path, clouds: Path, *words: str) -> None:
         self._file = folder / "log"
@@ -95,7 +95,7 @@ class Served:
         raise AssertionError(self._file.read_text()[-3000:])
 
     def workers(self) -> list[int]:
-        """Pids of the processes that it has started and that work."""
+        """Pids of the worker processes that it started and that are alive."""
         tasks = Path(f"/proc/{self.process.pid}/task").glob("*/children")
         return [int(pid) for file in tasks for pid in file.read_text().split() if _works(int(pid))]
 
@@ -118,7 +118,7 @@ def _gone(pid: int) -> bool:
 
 
 def test_worker_is_a_separate_process(folder: Path, clouds: Path) -> None:
-    """Started again if it ends, ended with the server, and never left behind, not by kill -9 either."""
+    """It is restarted if it ends, ends with the server, and isn't left behind even after kill -9."""
     served = Served(folder, clouds)
     try:
         served.wait(lambda: served.found(r"worker (\S+): 8 pods at once"))
@@ -140,7 +140,7 @@ def test_worker_is_a_separate_process(folder: Path, clouds: Path) -> None:
 
 
 def test_api_serves_tls(folder: Path, clouds: Path, database_url: str) -> None:
-    """With a certificate and its key, and plain HTTP is no way in then. Its log is JSON, uvicorn's lines too."""
+    """Plain HTTP is refused then. The log is JSON, uvicorn's lines too."""
     certificate, key = _certificate(folder)
     tls = ("--tls-certificate", str(certificate), "--tls-key", str(key))
     words = ("--no-worker", "--database", database_url, "--log-format", "json", *tls)
@@ -170,7 +170,7 @@ def test_api_serves_tls(folder: Path, clouds: Path, database_url: str) -> None:
 def test_invalid_setup_is_reported_before_anything_is_done(
     folder: Path, clouds: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An address that is taken, a certificate without its key or of another one: exit code 2, and no database."""
+    """A used address, a certificate without its key or with another's: exit code 2, and no database is made."""
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(clouds))
     certificate, _ = _certificate(folder)
     (folder / "other").mkdir()
@@ -193,7 +193,7 @@ def test_invalid_setup_is_reported_before_anything_is_done(
 
 
 def _certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate of 127.0.0.1, signed by itself."""
+    """A self-signed certificate for 127.0.0.1, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.now(UTC)

@@ -1,11 +1,11 @@
-"""`weft pod reboot`, `rescue`, `unrescue`, `console`."""
+"""`weft pod reboot`, `rescue`, `unrescue` and `console`."""
 
 from __future__ import annotations
 
 from tests.helpers.desk import Desk
 
 
-def test_a_server_is_rebooted_rescued_and_has_a_console(desk: Desk) -> None:
+def test_server_is_rebooted_rescued_and_has_a_console(desk: Desk) -> None:
     with desk.house.working():
         assert desk.weft("pod", "create", "-f", desk.pod_file(), "--wait").code == 0
     node = desk.weft("pod", "show", "train", "--json").json["servers"][0]["node"]

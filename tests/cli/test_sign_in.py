@@ -1,4 +1,4 @@
-"""How the command line signs in and finds the API, and what it says when it can't."""
+"""How the command line signs in and finds the API, and how it reports that it can't."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from weft.testing.serving import free_port, served
 
 
 def test_os_variables_alone_are_enough(desk: Desk) -> None:
-    """No clouds.yaml: OS_AUTH_URL and its kin, as every OpenStack client takes them."""
+    """OS_AUTH_URL and related variables, as every OpenStack client reads them, without a clouds.yaml."""
     Path("clouds.yaml").unlink()
     desk.environment.delenv("OS_CLIENT_CONFIG_FILE")
     for key, value in desk.clouds["a-member"]["auth"].items():
@@ -32,7 +32,7 @@ def test_os_variables_alone_are_enough(desk: Desk) -> None:
 
 
 def test_options_of_openstack_sign_in(desk: Desk) -> None:
-    """Before or after the command, instead of variables and beside a named cloud; no command line keeps them."""
+    """Before or after the command, instead of variables and beside a named cloud."""
     auth = desk.clouds["a-member"]["auth"]
     words = [word for name, value in auth.items() for word in (f"--os-{name.replace('_', '-')}", value)]
     token = ["--os-auth-type", "v3token", "--os-auth-url", auth["auth_url"], "--os-token", "operator"]
@@ -53,7 +53,7 @@ def test_options_of_openstack_sign_in(desk: Desk) -> None:
 
 
 def test_options_of_openstack_are_those_of_osc_lib_and_keystoneauth() -> None:
-    """By name and variable; what follows -- is another command's."""
+    """Names and variables are the same; words after -- belong to another command."""
     plugins = ("v3password", "v3token", "v3applicationcredential")
     known = {f"--os-{o.name.replace('_', '-')}" for name in plugins for o in get_plugin_options(name)}
     of_shell = {"--os-auth-type", "--os-default-domain", "--os-interface", "--os-cert", "--os-key"}
@@ -63,14 +63,14 @@ def test_options_of_openstack_are_those_of_osc_lib_and_keystoneauth() -> None:
 
 
 def test_os_cloud_names_the_cloud(desk: Desk) -> None:
-    """OS_CLOUD is the same as --os-cloud; the option may stand before or after the command."""
+    """OS_CLOUD is equivalent to --os-cloud, which may stand before or after the command."""
     desk.environment.setenv("OS_CLOUD", "operator")
     assert desk.weft("node", "list", cloud=None).code == 0
     assert desk.weft("node", "list", "--os-cloud", "a-member", cloud=None).code == 2
 
 
-def test_an_application_credential_signs_in(desk: Desk) -> None:
-    """auth_type v3applicationcredential."""
+def test_application_credential_signs_in(desk: Desk) -> None:
+    """With auth_type v3applicationcredential."""
     desk.clouds["credential"] = {
         "auth_type": "v3applicationcredential",
         "auth": {
@@ -84,7 +84,7 @@ def test_an_application_credential_signs_in(desk: Desk) -> None:
 
 
 def test_deleted_application_credential_is_reported(desk: Desk) -> None:
-    """Keystone's answer is 404: users were sent to their auth_url, which was right."""
+    """Keystone answers 404, which must not be reported as a wrong auth_url."""
     ended = {"application_credential_id": "gone", "application_credential_secret": "secret"}
     auth = {"auth_url": f"{desk.keystone.url}/v3", **ended}
     desk.clouds["ended"] = {"auth_type": "v3applicationcredential", "auth": auth}
@@ -94,8 +94,8 @@ def test_deleted_application_credential_is_reported(desk: Desk) -> None:
     assert (refused.code, said in refused.err) == (2, True), refused.err
 
 
-def test_a_token_signs_in(desk: Desk) -> None:
-    """auth_type v3token; an expired one is refused with exit code 2."""
+def test_token_signs_in(desk: Desk) -> None:
+    """With auth_type v3token; an expired token is exit code 2."""
     for token in ("a-member", "expired"):
         auth = {"auth_url": f"{desk.keystone.url}/v3", "token": token, "project_id": "x"}
         desk.clouds[token] = {"auth_type": "v3token", "auth": auth}
@@ -106,20 +106,20 @@ def test_a_token_signs_in(desk: Desk) -> None:
 
 
 def test_keystoneauth_finds_version_1_through_the_catalog(desk: Desk) -> None:
-    """Any OpenStack client can ask for version 1 of the service type, the catalog having only the root."""
+    """The catalog has only the root URL; any OpenStack client finds version 1 of the service type there."""
     session = OpenStackConfig().get_one(cloud="a-member").get_session()
     answer = session.get("/pods", endpoint_filter={"service_type": SERVICE_TYPE, "version": "1"})
     assert answer.json() == {"pods": []}
 
 
 def test_catalog_url_may_include_the_version(desk: Desk) -> None:
-    """An operator may register http://host/v1/ too."""
+    """Such as http://host/v1/."""
     desk.keystone.weft_url = f"{desk.url}/v1/"
     assert desk.weft("pod", "list").code == 0
 
 
 def test_catalog_without_weft_is_reported(desk: Desk) -> None:
-    """Exit code 1 with what to do; --endpoint and WEFT_ENDPOINT are ways round it."""
+    """Exit code 1 with what to do; --endpoint and WEFT_ENDPOINT replace the catalog."""
     desk.keystone.weft_url = ""
     missing = desk.weft("pod", "list")
     assert missing.code == 1
@@ -135,17 +135,17 @@ def test_catalog_without_weft_is_reported(desk: Desk) -> None:
 
 @pytest.mark.parametrize("cloud", [None, "nix"])
 def test_missing_credentials_are_reported(desk: Desk, cloud: str | None) -> None:
-    """No cloud at all, or an unknown one: exit code 2, naming the option."""
+    """No cloud, or an unknown one: exit code 2, naming the option."""
     bad = desk.weft("pod", "list", cloud=cloud)
     assert (bad.code, "--os-cloud" in bad.err) == (2, True)
 
 
 @pytest.mark.parametrize("variable", ["OS_CLIENT_CONFIG_FILE", "OS_CLIENT_SECURE_FILE"])
 @pytest.mark.parametrize("password", ["@S3cret!", "%S3cret", "*S3cret", '"S3cret', "!S3cret x", "a: S3cret"])
-def test_password_is_not_shown_in_an_error_of_the_file(
+def test_error_in_clouds_yaml_does_not_show_a_password(
     desk: Desk, caplog: pytest.LogCaptureFixture, variable: str, password: str
 ) -> None:
-    """Its file and line are, with exit code 2; the parser quotes the line, the anchor or the tag."""
+    """File and line are shown, with exit code 2; the parser's own message would quote the line."""
     broken = desk.folder / "broken.yaml"
     broken.write_text(f"clouds:\n  a-member:\n    auth:\n      password: {password}\n")
     desk.environment.setenv(variable, str(broken))
@@ -155,7 +155,7 @@ def test_password_is_not_shown_in_an_error_of_the_file(
 
 
 def test_wrong_password_is_reported(desk: Desk) -> None:
-    """Keystone's refusal is exit code 2."""
+    """Exit code 2."""
     desk.clouds["a-member"]["auth"]["password"] = "wrong"
     desk.write_clouds()
     bad = desk.weft("pod", "list")
@@ -163,7 +163,7 @@ def test_wrong_password_is_reported(desk: Desk) -> None:
 
 
 def test_refused_connection_gives_one_sentence(desk: Desk) -> None:
-    """Neither weft nor Keystone: exit code 1, the address, and what to do."""
+    """For weft's API and for Keystone: exit code 1 with the address and what to do."""
     nowhere = f"http://127.0.0.1:{free_port()}"
     gone = desk.weft("pod", "list", "--endpoint", nowhere)
     assert (gone.code, len(gone.err.splitlines())) == (1, 1)
@@ -176,7 +176,7 @@ def test_refused_connection_gives_one_sentence(desk: Desk) -> None:
 
 
 def test_untrusted_certificate_is_reported_and_can_be_trusted(desk: Desk) -> None:
-    """A certificate of an unknown authority: exit code 1 and what to set; with cacert it works."""
+    """An unknown authority is exit code 1 with what to set; with `cacert` it works."""
     certificate = own_certificate(desk.folder)
     with served(desk.house.served(desk.keystone.identity), certificate) as url:
         bad = desk.weft("pod", "list", "--endpoint", url)
@@ -190,7 +190,7 @@ def test_untrusted_certificate_is_reported_and_can_be_trusted(desk: Desk) -> Non
 
 @pytest.mark.parametrize("way", ["--os-cacert", "OS_CACERT"])
 def test_ca_of_option_or_environment_is_trusted(desk: Desk, way: str) -> None:
-    """Also beside a cloud of clouds.yaml, as with OpenStack's client; a file that isn't there is exit code 2."""
+    """Also for a cloud of clouds.yaml, as with OpenStack's client; a missing file is exit code 2."""
     file, key = own_certificate(desk.folder)
     with served(desk.house.served(desk.keystone.identity), (file, key)) as url:
         for given, code in ((str(file), 0), (str(desk.folder / "nix.pem"), 2)):
@@ -202,7 +202,7 @@ def test_ca_of_option_or_environment_is_trusted(desk: Desk, way: str) -> None:
 
 
 def test_other_service_at_the_url_is_reported(desk: Desk) -> None:
-    """A page of a dashboard isn't an answer; a proxy's 502 is worth trying again."""
+    """A dashboard's HTML page is an error; after a proxy's 502, trying again is advised."""
     other = FastAPI()
     other.add_api_route("/v1/pods", lambda: HTMLResponse("<h1>welcome</h1>"), methods=["GET"])
     other.add_api_route("/v1/reservations", lambda: {"pods": []}, methods=["GET"])
@@ -217,7 +217,7 @@ def test_other_service_at_the_url_is_reported(desk: Desk) -> None:
 
 
 def test_https_to_an_http_keystone_is_reported(desk: Desk) -> None:
-    """It was called an untrusted certificate."""
+    """Not as an untrusted certificate."""
     auth = desk.clouds["a-member"]["auth"]
     auth["auth_url"] = auth["auth_url"].replace("http://", "https://")
     desk.write_clouds()
@@ -226,7 +226,7 @@ def test_https_to_an_http_keystone_is_reported(desk: Desk) -> None:
 
 
 def test_token_unknown_to_keystone_is_reported() -> None:
-    """It sent users to their auth_url."""
+    """Not as a wrong auth_url."""
     said = outside(NotFound("Failed to validate token (HTTP 404)"), "list pods", "Keystone")
     assert isinstance(said, UnauthenticatedError) and "get a new one" in str(said)
     assert "check auth_url" in str(outside(NotFound("Not Found (HTTP 404)"), "list pods", "Keystone"))
@@ -234,7 +234,7 @@ def test_token_unknown_to_keystone_is_reported() -> None:
 
 @pytest.mark.parametrize("password", ["0012", "no", "0x1f", "1_000"])
 def test_password_that_yaml_reads_otherwise_is_reported(desk: Desk, password: str) -> None:
-    """`0012` would be sent as 10, and Keystone would refuse the user."""
+    """YAML reads `0012` as 10, and Keystone would refuse the user."""
     text = Path("clouds.yaml").read_text()
     kept = desk.clouds["a-member"]["auth"]["password"]
     Path("clouds.yaml").write_text(text.replace(f"password: {kept}", f"password: {password}", 1))
@@ -252,7 +252,7 @@ def test_password_that_yaml_reads_otherwise_is_reported(desk: Desk, password: st
     ],
 )
 def test_merged_profiles_of_clouds_yaml_are_read(text: str) -> None:
-    """YAML's `<<` is usual in clouds.yaml: what it merges was not found, an internal error."""
+    """YAML's merge key `<<` is common in clouds.yaml."""
     check_clouds([("clouds.yaml", text.encode)])
     if "'0012'" in text:
         with pytest.raises(InputError, match=r"clouds\.a\.auth\.password: .* a text in quotes"):
@@ -260,7 +260,7 @@ def test_merged_profiles_of_clouds_yaml_are_read(text: str) -> None:
 
 
 def test_password_of_digits_is_sent_as_written(desk: Desk) -> None:
-    """Positive control: 12345678 is the same text."""
+    """The control: 12345678 is the same as text and as a number."""
     desk.clouds["a-member"]["auth"]["password"] = "12345678"
     desk.write_clouds()
     Path("clouds.yaml").write_text(Path("clouds.yaml").read_text().replace("'12345678'", "12345678"))
@@ -281,7 +281,7 @@ def test_password_of_digits_is_sent_as_written(desk: Desk) -> None:
     ],
 )
 def test_incomplete_sign_in_data_is_reported_by_field(desk: Desk, change: dict[str, Any], said: str) -> None:
-    """In one line, before anything is asked; not as an internal error."""
+    """In one line, before any request."""
     mine = desk.clouds["a-member"]
     desk.clouds["a-member"] = {**mine, **change, "auth": {**mine["auth"], **change.get("auth", {})}}
     desk.write_clouds()
@@ -290,7 +290,7 @@ def test_incomplete_sign_in_data_is_reported_by_field(desk: Desk, change: dict[s
 
 
 @pytest.mark.parametrize("text", ["clouds:\n", f"clouds: {'[' * 4000}"])
-def test_clouds_file_of_another_form_is_reported(desk: Desk, text: str) -> None:
+def test_malformed_clouds_file_is_reported(desk: Desk, text: str) -> None:
     Path("clouds.yaml").write_text(text)
     bad = desk.weft("pod", "list")
     assert (bad.code, "clouds.yaml: " in bad.err, "internal error" in bad.err) == (2, True, False), bad.err

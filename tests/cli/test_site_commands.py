@@ -1,4 +1,4 @@
-"""`weft site …` and planning without a server, as a user types them."""
+"""`weft site …`, and planning without a server, as users type the commands."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PODS = EXAMPLES / "pods"
 
 
 class Api:
-    """Weft's API with a site, as the client shows it."""
+    """The client of an API with a site."""
 
     def __init__(self) -> None:
         self.document: Mapping[str, Any] | None = None
@@ -60,7 +60,7 @@ class Api:
 
 
 def run(api: Api, *words: str) -> int:
-    """A `site` command with an API that is there already, as a plugin gives it."""
+    """Exit code of a `site` command with this API, which a plugin would provide."""
     parser = argparse.ArgumentParser()
     site_commands.add_commands(parser.add_subparsers())
     args = parser.parse_args(["site", *words])
@@ -69,7 +69,7 @@ def run(api: Api, *words: str) -> int:
 
 
 def test_valid_file_is_reported_with_its_counts(capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 0, and one line that an operator can compare with what they know."""
+    """Exit code 0, and one line with counts."""
     assert main(["site", "check", str(SMALL / "site.yaml")]) == 0
     assert capsys.readouterr().out == (
         "site small: the file is valid: nodes 18, compute nodes 16, adapters 66, accelerators 128, switches 6, "
@@ -96,7 +96,7 @@ def test_invalid_file_is_exit_code_2_with_one_line_per_error(
 def test_partial_discovery_does_not_pass_as_no_differences(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 1 with the messages, and nothing is missing; without the message the rest of the site is."""
+    """Exit code 1 with the discovery's messages, and no missing hardware; without the message it would be missing."""
     message = "src/query_smp.c:197; umad (DR path slid 0; dlid 0; 0,1 Attr 0x11:0) bad status 110; Connection timed out"
     leaf = next(s for s in load_site(SMALL / "site.yaml").switches if s.guid is not None)
     seen = f'Switch\t64 "S-{leaf.guid:016x}"\t\t# "{leaf.name}" enhanced port 0 lid 1 lmc 0\n'
@@ -116,7 +116,7 @@ def test_partial_discovery_does_not_pass_as_no_differences(
 
 
 def test_hints_are_notes_not_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A node without adapters is said, with exit code 0; JSON has the same."""
+    """A node without adapters is mentioned, with exit code 0; also in JSON."""
     folder = Folder(tmp_path)
     folder.append("nodes.csv", "gpu99,rack1,compute")
     assert main(["site", "check", str(folder.site)]) == 0
@@ -128,7 +128,7 @@ def test_hints_are_notes_not_errors(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_activate_sends_the_whole_checked_site(capsys: pytest.CaptureFixture[str]) -> None:
-    """Includes are read here: what the API gets is one document that is the same site."""
+    """Includes are read locally: the API gets one document of the same site."""
     api = Api()
     assert run(api, "activate", str(SMALL / "site.yaml")) == 0
     assert capsys.readouterr().out == "site small is active, generation 7\n"
@@ -137,7 +137,7 @@ def test_activate_sends_the_whole_checked_site(capsys: pytest.CaptureFixture[str
 
 
 def test_invalid_file_is_not_sent(tmp_path: Path) -> None:
-    """What is wrong here is said here, and the API isn't asked."""
+    """Its errors are reported, and no request is sent."""
     folder, api = Folder(tmp_path), Api()
     folder.replace("nodes.csv", "gpu07,rack2", "gpu07,rack9")
     with pytest.raises(InputErrors):
@@ -146,7 +146,7 @@ def test_invalid_file_is_not_sent(tmp_path: Path) -> None:
 
 
 def test_show_lists_fabric_managers(capsys: pytest.CaptureFixture[str]) -> None:
-    """Who applied it and when, and what is wrong on the fabric."""
+    """Who activated the site and when, and problems of its fabrics."""
     assert run(Api(), "show") == 0
     out = capsys.readouterr().out
     assert "| activated_at | 2026-11-21 05:00:00Z |" in out
@@ -162,7 +162,7 @@ def test_show_lists_fabric_managers(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_plan_works_without_a_server(capsys: pytest.CaptureFixture[str]) -> None:
-    """Text for people, JSON that is a plan; 0 for a plan."""
+    """As text, and as JSON that is a plan; exit code 0."""
     assert plan_offline(PODS / "02-training.yaml", SMALL / "site.yaml") == 0
     out = capsys.readouterr().out
     assert out.startswith("Plan of pod training (project offline) on site small. Nothing was changed.\n")
@@ -179,7 +179,7 @@ def stdin(monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
 def test_order_from_standard_input_is_planned(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`-f -` as everywhere else; a mistake there is at `<stdin>`."""
+    """With `-f -`; errors there are located at `<stdin>`."""
     text = (PODS / "01-smallest.yaml").read_text()
     command = ["pod", "plan", "-f", "-", "--offline", "--site", str(SMALL / "site.yaml")]
     stdin(monkeypatch, text.encode())
@@ -194,7 +194,7 @@ def test_order_from_standard_input_is_planned(
 
 
 def test_plan_without_a_server_explains_a_refusal(capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 1, the reason in OpenSM's own capabilities, and the way out."""
+    """Exit code 1, with the reason from OpenSM's capabilities and what to do."""
     assert plan_offline(PODS / "05-shared.yaml", SMALL / "site.yaml") == 1
     out = capsys.readouterr().out
     assert "OpenSM has no virtual ports" in out
@@ -204,7 +204,7 @@ def test_plan_without_a_server_explains_a_refusal(capsys: pytest.CaptureFixture[
 
 
 def test_invalid_files_are_reported_without_a_server(tmp_path: Path) -> None:
-    """Errors in the order and in the site file have the same form."""
+    """Errors of the order and of the site file have the same form."""
     bad = tmp_path / "pod.yaml"
     bad.write_text("name: p\n")
     with pytest.raises(InputErrors, match=r"pod.yaml:1: nodes: missing"):
@@ -217,7 +217,7 @@ LISTS = EXAMPLES / "hardware"
 
 
 def test_import_makes_a_site_that_check_accepts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The example's list and head; counts for people, the same as JSON, and what was written."""
+    """From the example's list and head; counts as text and JSON, and the files written."""
     out = tmp_path / "site"
     words = ["site", "import", str(LISTS / "ipupod64.csv"), "--site", str(LISTS / "ipupod64.yaml")]
     assert main([*words, "--output", str(out)]) == 0
@@ -242,7 +242,7 @@ def test_import_makes_a_site_that_check_accepts(tmp_path: Path, capsys: pytest.C
 
 
 def test_import_refuses_a_broken_list_in_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 2, a line each with the list's file, line and column, and no directory."""
+    """Exit code 2, a line for each error with file, line and column, and no directory."""
     text = (LISTS / "ipupod64.csv").read_text()
     (tmp_path / "list.csv").write_text(
         text.replace("00c0.b775.0001", "70-69-79-20-14-02").replace(",10.3.1.1,", ",10.3.0.1,")
@@ -261,7 +261,7 @@ def test_import_refuses_a_broken_list_in_lines(tmp_path: Path, capsys: pytest.Ca
 
 @pytest.mark.parametrize("given", ["rack", "=rack", "Feet=rack,Feet=name"])
 def test_import_explains_an_invalid_column_option(given: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """THEIRS=OURS, each of theirs once."""
+    """It is THEIRS=OURS, and each of theirs only once."""
     words = ["site", "import", str(LISTS / "ipupod64.csv"), "--site", str(LISTS / "ipupod64.yaml")]
     for one in given.split(","):
         words += ["--column", one]
@@ -282,10 +282,10 @@ def test_import_explains_an_invalid_column_option(given: str, capsys: pytest.Cap
         (["--kind", "x"], "--kind: 'x' is not allowed: THEIRS=OURS"),
     ],
 )
-def test_import_names_what_an_option_requires(
+def test_import_names_missing_options(
     words: list[str], expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before anything is asked of anybody."""
+    """Before any request."""
     for name in ("REDFISH_USER", "REDFISH_PASSWORD", "NETBOX_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     lists = [str(LISTS / "ipupod64.csv"), "--site", str(LISTS / "ipupod64.yaml")]

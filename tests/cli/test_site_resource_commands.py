@@ -1,4 +1,4 @@
-"""`weft site plan`, `apply`, `resources`, `destroy`: words, JSON and exit codes, over an API that is there already."""
+"""`weft site plan`, `apply`, `resources` and `destroy`: text, JSON and exit codes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ VIEW: dict[str, Any] = {
 
 
 class Api:
-    """Answers, and after some looks it is done."""
+    """An API whose work is done after some requests."""
 
     def __init__(self, plan: dict[str, Any] = PLAN, looks: int = 2) -> None:
         self.site = self
@@ -108,7 +108,7 @@ def test_plan_is_printed_with_signs_and_sums(capsys: pytest.CaptureFixture[str])
     assert "Would be created: 1 port." in out and "Would be removed: 1 port." in out
 
 
-def test_obstacle_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_with_an_obstacle_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
     conflict = {
         "key": "network/gw",
         "id": "n1",
@@ -153,7 +153,7 @@ def test_wait_ends_when_a_person_must_act(capsys: pytest.CaptureFixture[str]) ->
     api.later = [{"sequence": 3, "type": "error", "message": "Neutron refuses it"}]
     assert run(api, "apply", "--wait") == 1
     assert "needs attention" in (err := capsys.readouterr().err) and "Neutron refuses it" in err
-    api.looks, api.later = 2, []  # what was wrong before is no reason to give up
+    api.looks, api.later = 2, []  # a reason from before this request doesn't end the wait
     assert run(api, "apply", "--wait") == 0
 
 

@@ -1,4 +1,4 @@
-"""`weft pod topology` on the command line."""
+"""`weft pod topology`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from weft.generate.topology.formats import FORMATS
 
 
 def test_topology_is_written_to_stdout(desk: Desk) -> None:
-    """As it is: nothing else on stdout; what is left out, and why, on stderr too; refusals with exit code 2 or 1."""
+    """Only the file is on stdout; servers left out are named on stderr, with the reason; refusals have exit
+    code 2 or 1."""
     assert desk.weft("pod", "create", "-f", desk.pod_file()).code == 0
     early = desk.weft("pod", "topology", "train", "--format", "hostfile")
     assert early.code != 0 and early.out == "" and "none of its servers is in force" in early.err
@@ -27,7 +28,6 @@ def test_topology_is_written_to_stdout(desk: Desk) -> None:
 
 
 def test_help_names_every_format(desk: Desk) -> None:
-    """So that none is found by guessing."""
     desk.environment.setenv("COLUMNS", "500")
     run = desk.weft("pod", "topology", "--help", cloud=None)
     assert run.code == 0 and FORMATS.keys() <= set(re.findall(r"[a-z-]+", run.out))

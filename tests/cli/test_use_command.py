@@ -8,7 +8,7 @@ from tests.helpers.desk import Desk
 
 
 def test_use_is_shown_by_pod_and_by_type(desk: Desk) -> None:
-    """As CSV for accounting; operators read all projects, a tenant its own."""
+    """As CSV for accounting; operators see all projects, a tenant its own."""
     desk.weft("pod", "create", "-f", desk.pod_file())
     desk.house.finish("train")
     period = ("--from", "2026-12-01", "--to", "2027-03-01T00:00Z")

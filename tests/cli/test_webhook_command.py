@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.helpers.desk import Desk
 
 
-def test_webhook_is_made_listed_and_deleted(desk: Desk) -> None:
-    """The secret is printed once; one that can't be reached fails its test with the reason."""
+def test_webhook_is_created_listed_and_deleted(desk: Desk) -> None:
+    """The secret is printed once; the test of an unreachable webhook fails with the reason."""
     made = desk.weft("webhook", "create", "ops", "https://hooks.invalid/weft", "--event", "state")
     assert made.code == 0 and made.out.splitlines()[-1].startswith("whsec_")
     listed = desk.weft("webhook", "list")
@@ -24,7 +24,7 @@ def test_webhook_is_made_listed_and_deleted(desk: Desk) -> None:
 
 
 def test_change_of_another_revision_changes_nothing(desk: Desk) -> None:
-    """`--revision` of a webhook, a reservation and what a node is held for."""
+    """`--revision` for webhooks, reservations and holds."""
     first = str(
         desk.weft("webhook", "create", "ops", "https://hooks.invalid/weft", "--json").json["revision"]
     )

@@ -1,4 +1,4 @@
-"""Sections of the agents in `weft.toml`: the same settings as in their YAML files."""
+"""The agents' sections of `weft.toml`: the same settings as in their YAML files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def faults(path: Path, environment: dict[str, str] | None = None) -> list[str]:
     return [str(one).replace(f"{path.parent}/", "") for one in caught.value.errors]
 
 
-def test_section_is_read_as_the_agents_yaml_is(tmp_path: Path) -> None:
+def test_section_of_weft_toml_configures_an_agent(tmp_path: Path) -> None:
     """Paths are relative to the file."""
     config = read_config(write(tmp_path, FABRIC + PROBE))
     assert (config.name, config.listen.port, config.hca.sa_key) == ("sm1", 8765, 1)
@@ -57,8 +57,8 @@ def test_section_is_read_as_the_agents_yaml_is(tmp_path: Path) -> None:
     assert probe.adapters["gpu01/mlx5_0"].interface == "bond0"
 
 
-def test_all_faults_of_a_section_name_their_lines(tmp_path: Path) -> None:
-    """Missing and unknown keys, types, ranges, rules over two keys, and names of other sections."""
+def test_all_errors_of_a_section_have_their_lines(tmp_path: Path) -> None:
+    """Missing and unknown keys, types, ranges, rules about two keys, and misspelt sections."""
     text = FABRIC.replace('site = "north"', 'sight = "canary7"').replace("port = 8765", "port = 0")
     path = write(
         tmp_path, text + 'pid_command = ["a"]\n[serfe]\n[fabric_agent.hca]\nretries = "2 "\nport = "x"\n'
@@ -71,15 +71,15 @@ def test_all_faults_of_a_section_name_their_lines(tmp_path: Path) -> None:
     assert "canary7" not in str(found)
 
 
-def test_missing_section_is_reported_with_misspelt_ones(tmp_path: Path) -> None:
-    """`[fabric-agent]` for `[fabric_agent]`."""
+def test_misspelt_section_is_reported_with_the_missing_one(tmp_path: Path) -> None:
+    """`[fabric-agent]` instead of `[fabric_agent]`."""
     found = faults(write(tmp_path, FABRIC.replace("fabric_agent", "fabric-agent")))
     assert "the nearest is fabric_agent" in found[1]
     assert found[0] == "weft.toml: [fabric_agent]: missing: the section with the agent's settings"
 
 
-def test_m_key_comes_from_the_file_its_own_file_or_a_credential(tmp_path: Path) -> None:
-    """In a file that others can read it is refused; it is never shown."""
+def test_m_key_is_read_from_weft_toml_a_file_or_a_credential(tmp_path: Path) -> None:
+    """Refused in a file that others can read; never shown."""
     secret = tmp_path / "m_key"
     secret.write_text("0x1a2b\n")
     secret.chmod(0o600)
@@ -106,10 +106,10 @@ def test_m_key_comes_from_the_file_its_own_file_or_a_credential(tmp_path: Path) 
     assert "either m_key or m_key_file, not both" in faults(both)[0]
 
 
-def test_agent_without_any_file_says_which_ones_it_looks_for(
+def test_missing_settings_file_of_an_agent_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 2; WEFT_CONFIG names the file for the agents as well, whatever its name ends in."""
+    """Exit code 2; WEFT_CONFIG names the agents' file too, and may have any suffix."""
     monkeypatch.setenv("WEFT_CONFIG", str(tmp_path / "nix"))
     for name in ("fabric-agent", "probe-agent"):
         assert agents([name]) == 2

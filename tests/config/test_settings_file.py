@@ -1,4 +1,4 @@
-"""`weft.toml`: what overrides what, what is refused and how, and secrets that others could read."""
+"""`weft.toml`: precedence of its values, errors, and secrets that others could read."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def faults(
 
 
 def test_option_beats_variable_beats_credential_beats_file_beats_default(tmp_path: Path) -> None:
-    """Each value says where it is from."""
+    """The source of each value is known."""
     path = file(tmp_path, '\n[weft]\ndatabase = "postgresql://file/weft"\nstate = "s"\n')
     (tmp_path / "database").write_text("postgresql://credential/weft\n")
     folder = {"CREDENTIALS_DIRECTORY": str(tmp_path)}
@@ -75,7 +75,7 @@ def test_option_beats_variable_beats_credential_beats_file_beats_default(tmp_pat
 
 
 def test_settings_of_the_file_reach_the_process(tmp_path: Path) -> None:
-    """Every key of the sections of `weft serve`, none of them at its default."""
+    """Every key of the sections of `weft serve`, each different from its default."""
     for name in ("site.yaml", "policy.yaml", "token", "tls.pem", "tls.key", "secrets.key", "ca.key"):
         (tmp_path / name).touch()
     text = (
@@ -100,8 +100,8 @@ def test_settings_of_the_file_reach_the_process(tmp_path: Path) -> None:
     assert (made.worker, made.log_level, made.log_format) == (False, "DEBUG", "json")
 
 
-def test_all_faults_are_reported_at_once_by_line(tmp_path: Path) -> None:
-    """Unknown names with the nearest one, wrong types, numbers out of range; values of unknown keys aren't shown."""
+def test_all_errors_are_reported_by_line(tmp_path: Path) -> None:
+    """Unknown keys with the nearest known one and without their values, wrong types, numbers out of range."""
     path = file(
         tmp_path,
         f'[weft]\nwokers = "{CANARY}"\nworkers = "8"\nsweep_every = 5\nstate = 3\n\n[serv]\nlisten = 1\n'
@@ -124,7 +124,7 @@ def test_all_faults_are_reported_at_once_by_line(tmp_path: Path) -> None:
 
 
 def test_key_before_any_section_is_reported_with_its_section(tmp_path: Path) -> None:
-    """A file that begins with its keys is a common mistake."""
+    """Files often begin with keys and no section."""
     found = faults(file(tmp_path, f'workers = 8\ndatabase = "{CANARY}"\nspeed = 1\n[weft]\n'))
     assert (
         found[0] == "weft.toml:1: workers: a key before any section is not allowed: below its section, [weft]"
@@ -135,8 +135,8 @@ def test_key_before_any_section_is_reported_with_its_section(tmp_path: Path) -> 
     )
 
 
-def test_url_with_a_password_is_refused_unseen(tmp_path: Path) -> None:
-    """It would be shown to everyone by Keystone's catalog and `weft config show`."""
+def test_public_url_with_a_password_is_refused_without_showing_it(tmp_path: Path) -> None:
+    """Keystone's catalog and `weft config show` would show it to everyone."""
     (fault,) = faults(file(tmp_path, f'[serve]\npublic_url = "https://weft:{CANARY}@weft.example"\n'))
     assert fault.startswith(
         "weft.toml:2: serve.public_url: what is there is not allowed: a URL without user and"
@@ -145,13 +145,13 @@ def test_url_with_a_password_is_refused_unseen(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", ["true", "1.0", "0", "65", "-1", "[8]", "{}", "1979-05-27"])
 def test_value_of_another_type_or_range_is_refused(tmp_path: Path, value: str) -> None:
-    """TOML's other types, and a boolean, which Python takes for a number."""
+    """Other types of TOML, and booleans, which Python takes for numbers."""
     (fault,) = faults(file(tmp_path, f"[weft]\nworkers = {value}\n"))
     assert fault.startswith("weft.toml:2: weft.workers: ") and "1 to 64" in fault
 
 
-def test_wrong_value_is_a_fault_even_if_overridden(tmp_path: Path) -> None:
-    """So that `config check` and a start agree; a wrong option is another fault, and names itself."""
+def test_invalid_value_is_an_error_even_if_overridden(tmp_path: Path) -> None:
+    """So that `config check` and the start agree; an invalid option is a second error, with its own name."""
     found = faults(file(tmp_path, "[weft]\nworkers = 0\n"), given={"weft.workers": "x"})
     assert found == [
         "weft.toml:2: weft.workers: 0 is not allowed: 1 to 64",
@@ -159,8 +159,8 @@ def test_wrong_value_is_a_fault_even_if_overridden(tmp_path: Path) -> None:
     ]
 
 
-def test_agents_section_is_left_to_the_agents(tmp_path: Path) -> None:
-    """`weft serve` doesn't stop for a key of theirs."""
+def test_agents_section_is_not_checked_by_the_service(tmp_path: Path) -> None:
+    """An error in it doesn't stop `weft serve`."""
     assert read(file(tmp_path, "[fabric_agent]\nnot_known_here = 1\n"))["weft.workers"] == 8
 
 
@@ -182,7 +182,7 @@ def test_text_that_is_not_toml_is_reported_without_its_content(tmp_path: Path, t
 
 
 def test_missing_and_unreadable_files_are_reported(tmp_path: Path) -> None:
-    """By what named them; a folder and bytes that aren't UTF-8 too."""
+    """By what named the file; also for a directory, and for bytes that aren't UTF-8."""
     with pytest.raises(InputError, match=r"--config: '.*nix.toml' is not allowed: a file that can be read"):
         config_file(tmp_path / "nix.toml", {})
     with pytest.raises(InputError, match=r"WEFT_CONFIG: .* \(Is a directory\)"):
@@ -193,8 +193,8 @@ def test_missing_and_unreadable_files_are_reported(tmp_path: Path) -> None:
         config_file(path, {})
 
 
-def test_file_of_the_system_is_read_if_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """None named: /etc/weft/weft.toml; without that, no file."""
+def test_system_wide_file_is_read_if_it_exists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If none is named: /etc/weft/weft.toml; without that, no file."""
     monkeypatch.setattr(resolving, "FILE", tmp_path / "etc" / "weft.toml")
     assert config_file(None, {"WEFT_CONFIG": ""}) is None
     (tmp_path / "etc").mkdir()
@@ -207,7 +207,7 @@ def test_file_of_the_system_is_read_if_it_is_there(tmp_path: Path, monkeypatch: 
     ("mode", "refused"), [(0o600, False), (0o400, False), (0o640, False), (0o604, True), (0o660, True)]
 )
 def test_file_with_a_password_must_be_private(tmp_path: Path, mode: int, refused: bool) -> None:
-    """The group may read root's file: it is that of weft's user."""
+    """A file of root may be readable by its group, which is that of weft's user."""
     if os.geteuid() != 0 and mode == 0o640:
         refused = True
     path = file(tmp_path, f'[weft]\ndatabase = "postgresql://weft:{CANARY}@db/weft"\n', mode)
@@ -223,13 +223,13 @@ def test_file_with_a_password_must_be_private(tmp_path: Path, mode: int, refused
 
 
 def test_url_without_a_password_may_be_in_a_public_file(tmp_path: Path) -> None:
-    """A user's name and a host are no secrets; a password in the query is one."""
+    """A user and a host aren't secret; a password in the query is."""
     assert read(file(tmp_path, '[weft]\ndatabase = "postgresql://weft@db/weft"\n', 0o644))
     assert faults(file(tmp_path, f'[weft]\ndatabase = "postgresql://db/weft?password={CANARY}"\n', 0o644))
 
 
-def test_secret_comes_from_a_file_of_its_own(tmp_path: Path) -> None:
-    """Relative to weft.toml, without the line's end; refused if it is missing, not private, or beside the value."""
+def test_secret_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
+    """The path is relative to weft.toml and the line end is removed; errors: missing, not private, or given twice."""
     path = file(tmp_path, '[weft]\ndatabase_file = "url"\n', 0o644)
     assert "(No such file or directory)" in faults(path)[0]
     secret = tmp_path / "url"
@@ -252,8 +252,8 @@ def test_secret_comes_from_a_file_of_its_own(tmp_path: Path) -> None:
     assert "a path, as a string" in faults(file(tmp_path, "[weft]\ndatabase_file = 3\n"))[0]
 
 
-def test_credential_of_systemd_stands_for_a_path(tmp_path: Path) -> None:
-    """The key of the API's certificate, and the token of Neutron's driver."""
+def test_systemd_credential_replaces_a_path(tmp_path: Path) -> None:
+    """For the API's private key and the token of Neutron's driver."""
     for name in ("tls_key", "neutron_token", "tls.pem"):
         (tmp_path / name).touch()
     path = file(tmp_path, '[serve]\ntls_certificate = "tls.pem"\n')
@@ -262,15 +262,16 @@ def test_credential_of_systemd_stands_for_a_path(tmp_path: Path) -> None:
     assert found.neutron_token == tmp_path / "neutron_token"
 
 
-def test_credential_that_cannot_be_looked_at_is_not_called_missing(tmp_path: Path) -> None:
-    """A name too long for a file stands for a folder that can't be entered; without one, the file's value counts."""
+def test_unreadable_credentials_directory_is_not_taken_for_a_missing_credential(tmp_path: Path) -> None:
+    """A name that is too long stands for a directory that can't be entered; without the directory, the file's
+    value counts."""
     path = file(tmp_path, '[weft]\ndatabase = "postgresql://file/weft"\n')
     assert read(path, {"CREDENTIALS_DIRECTORY": str(tmp_path / "none")}).values["weft.database"].where
     (fault, *_) = faults(path, {"CREDENTIALS_DIRECTORY": str(tmp_path / ("x" * 300))})
     assert fault.startswith("CREDENTIALS_DIRECTORY: ") and "a folder that can be entered" in fault
 
 
-def test_files_that_are_not_there_are_reported(tmp_path: Path) -> None:
+def test_files_that_do_not_exist_are_reported(tmp_path: Path) -> None:
     """By the line that names them; a certificate needs its key."""
     found = faults(file(tmp_path, '[weft]\nsite = "nix"\n[serve]\ntls_certificate = "nix.pem"\n'))
     assert [one.partition(" is ")[0].partition(" missing")[0] for one in found] == [
@@ -293,7 +294,7 @@ def test_files_that_are_not_there_are_reported(tmp_path: Path) -> None:
         ("10.0.0.5:8787", False),
     ],
 )
-def test_plain_http_is_for_loopback_alone(tmp_path: Path, listen: str, safe: bool) -> None:
+def test_plain_http_is_allowed_on_loopback_only(tmp_path: Path, listen: str, safe: bool) -> None:
     """Tokens cross the connection; `plain_http` or a certificate allows other addresses."""
     given: dict[str, object] = {"serve.listen": listen}
     path = file(tmp_path, "")
@@ -312,21 +313,20 @@ def test_plain_http_is_for_loopback_alone(tmp_path: Path, listen: str, safe: boo
 
 @pytest.mark.parametrize("text", ["", "8787", "host", "host:", "host:x", "host:70000", "h:-1", "h:²"])
 def test_invalid_listen_address_is_refused(text: str) -> None:
-    """It is reported, not guessed."""
     with pytest.raises(InputError, match="--listen"):
         resolve(None, {}, {"serve.listen": text})
 
 
 def test_each_setting_is_documented() -> None:
-    """A row is whole: a meaning, an option, and an example or a default for the example file."""
+    """Each has a meaning, an option, and an example or a default for the example file."""
     names: list[Any] = [one.name for one in TABLE]
     assert len(set(names)) == len(names)
     assert [one.name for one in TABLE if not one.meaning or not one.option] == []
     assert [one.name for one in TABLE if not one.example and one.default is None] == []
 
 
-def test_wrong_content_of_a_secret_file_names_the_line_that_names_it(tmp_path: Path) -> None:
-    """And shows none of it."""
+def test_invalid_secret_in_a_file_is_reported_by_the_line_that_names_it(tmp_path: Path) -> None:
+    """Its content isn't shown."""
     secret = tmp_path / "url"
     secret.write_text(f"postgresql://weft:pass:{CANARY}@db/weft")
     secret.chmod(0o600)
@@ -338,8 +338,8 @@ def test_wrong_content_of_a_secret_file_names_the_line_that_names_it(tmp_path: P
     assert CANARY not in str(caught.value)
 
 
-def test_byte_order_mark_is_not_part_of_a_file(tmp_path: Path) -> None:
-    """As editors of Windows write it, in the settings and in a file with a secret."""
+def test_byte_order_mark_is_ignored(tmp_path: Path) -> None:
+    """Editors on Windows write it, in settings and in files with secrets."""
     path = file(tmp_path, '\ufeff[weft]\ndatabase_file = "url"\n')
     (tmp_path / "url").write_text("\ufeffpostgresql://file/weft\n")
     (tmp_path / "url").chmod(0o600)
@@ -348,7 +348,7 @@ def test_byte_order_mark_is_not_part_of_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("state", ["~/weft", "$HOME/weft", "${STATE}"])
 def test_path_that_a_shell_would_expand_is_refused(tmp_path: Path, state: str) -> None:
-    """A folder called `~` beside the file is never meant."""
+    """A directory called `~` is never meant."""
     [fault] = faults(file(tmp_path, f'[weft]\nstate = "{state}"\n'))
     assert fault == (
         f"weft.toml:2: weft.state: '{state}' is not allowed: a path as it is: neither ~ nor variables are replaced"

@@ -1,4 +1,4 @@
-"""Lines of values in a TOML file, which tomllib doesn't keep."""
+"""Line numbers of values in a TOML file, which tomllib doesn't report."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read(folder: Path, text: str) -> TomlFile:
 
 
 def test_line_of_each_value_and_table_is_known(tmp_path: Path) -> None:
-    """Behind strings and lists of several lines, in tables, dotted keys and tables in a line; CRLF too."""
+    """After multi-line strings and lists, in tables, dotted keys and inline tables; with CRLF too."""
     for text in (TEXT, TEXT.replace("\n", "\r\n")):
         lines = read(tmp_path, text).lines
         assert lines[("a",)] == lines[("a", "b")] == 2
@@ -47,15 +47,15 @@ def test_line_of_each_value_and_table_is_known(tmp_path: Path) -> None:
         assert (lines[("x", "y", "z")], lines[("x", "y", "z", "w")], lines[("rows",)]) == (16, 17, 18)
 
 
-def test_unknown_path_is_located_at_the_table_around_it(tmp_path: Path) -> None:
-    """Else the file."""
+def test_unknown_path_is_located_at_its_table(tmp_path: Path) -> None:
+    """Without a table, at the file."""
     found = read(tmp_path, TEXT)
     assert found.where("weft", "nothing") == f"{found.path}:3"
     assert found.where("nothing") == str(found.path)
 
 
-def test_long_values_cost_bounded_time(tmp_path: Path) -> None:
-    """A list over thousands of lines: lines behind it aren't known, and nothing in it is taken for a key."""
+def test_very_long_value_is_located_in_bounded_time(tmp_path: Path) -> None:
+    """After a list of thousands of lines, later lines are unknown, and nothing in the list is taken for a key."""
     rows = "\n".join('"a = 1",' for _ in range(7_000))
     text = f"[weft]\nlist = [\n{rows}\n]\nafter = 1\n"
     assert len(text) < LARGEST

@@ -1,4 +1,4 @@
-"""openstacksdk's own connection with weft's proxy, against a real API server and a small fake Keystone."""
+"""An openstacksdk connection with weft's proxy, against a real API server and a small fake Keystone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def proxy(desk: Desk) -> PodProxy:
 
 
 def test_pod_is_ordered_read_listed_and_released(proxy: PodProxy, desk: Desk) -> None:
-    """Over the session and the catalog of the connection; values are those of `weft pod show`."""
+    """With the connection's session and catalog; values are those of `weft pod show`."""
     made = proxy.create_pod(**ORDER)
     assert isinstance(made, Pod)
     assert (made.name, made.state) == (ORDER["name"], "PLACED")
@@ -54,7 +54,7 @@ def test_pod_is_ordered_read_listed_and_released(proxy: PodProxy, desk: Desk) ->
 
 
 def test_all_pages_of_a_list_are_read(proxy: PodProxy, desk: Desk) -> None:
-    """The API's `next` is a marker, and filters stay from page to page."""
+    """The API's `next` is a marker; filters are sent with every page."""
     for name in ("p1", "p2", "p3"):
         proxy.create_pod(**{**ORDER, "name": name, "queue": True})
     assert [p.name for p in proxy.pods(limit=1)] == ["p1", "p2", "p3"]
@@ -63,7 +63,7 @@ def test_all_pages_of_a_list_are_read(proxy: PodProxy, desk: Desk) -> None:
 
 
 def test_all_pages_of_events_are_read(proxy: PodProxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page has as many as the service chooses, and says where the next one begins."""
+    """The service chooses the size of a page, and says where the next one begins."""
     made = proxy.create_pod(**ORDER)
     whole = proxy.pod_events(made)
     asked: list[object] = []
@@ -79,20 +79,20 @@ def test_all_pages_of_events_are_read(proxy: PodProxy, monkeypatch: pytest.Monke
 
 
 def test_repeated_page_of_events_is_an_error(proxy: PodProxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A proxy in front that drops queries answers each request with the first page."""
+    """A proxy in front that drops queries would answer each request with the first page."""
     page = {"events": [{"sequence": 1}], "next": 1}
     monkeypatch.setattr(proxy, "get", lambda *_, **__: SimpleNamespace(json=lambda: page))
     with pytest.raises(exceptions.SDKException, match="followed by those after 1"):
         proxy.pod_events("p1")
 
 
-def test_same_key_gives_the_same_pod(proxy: PodProxy) -> None:
+def test_order_with_the_same_key_gives_the_same_pod(proxy: PodProxy) -> None:
     first = proxy.create_pod(key="7c2d", **ORDER)
     assert proxy.create_pod(key="7c2d", **ORDER).id == first.id
 
 
-def test_change_of_a_pod_that_was_changed_meanwhile_is_refused(proxy: PodProxy) -> None:
-    """With a `Pod` its generation must be the pod's; with a name any is."""
+def test_change_of_an_outdated_pod_is_refused(proxy: PodProxy) -> None:
+    """The generation of a `Pod` must be the current one; by name no generation is compared."""
     pod = proxy.create_pod(**ORDER)
     order = {k: v for k, v in ORDER.items() if k != "name"}
     assert proxy.apply_pod(pod, **order).generation == 1
@@ -103,8 +103,8 @@ def test_change_of_a_pod_that_was_changed_meanwhile_is_refused(proxy: PodProxy) 
     assert proxy.apply_pod(pod.name, **order).generation == 1
 
 
-def test_sdk_raises_openstacksdks_errors_with_wefts_sentence(proxy: PodProxy) -> None:
-    """openstacksdk reads errors of `application/json` alone; weft's are RFC 9457."""
+def test_errors_are_openstacksdks_with_wefts_sentence(proxy: PodProxy) -> None:
+    """openstacksdk reads only `application/json`; weft sends `application/problem+json` (RFC 9457)."""
     with pytest.raises(exceptions.NotFoundException, match="there is no pod 'nix' in this project"):
         proxy.get_pod("nix")
     with pytest.raises(exceptions.BadRequestException) as refused:
@@ -117,37 +117,36 @@ def test_sdk_raises_openstacksdks_errors_with_wefts_sentence(proxy: PodProxy) ->
             proxy.get_pod(name)
 
 
-def test_reader_may_read_and_not_order(desk: Desk) -> None:
+def test_reader_may_read_but_not_order(desk: Desk) -> None:
     reader = add(connect("a-reader"))
     assert list(reader.pods()) == []
     with pytest.raises(exceptions.ForbiddenException):
         reader.create_pod(**ORDER)
 
 
-def test_wait_ends_with_the_state_or_with_what_came_instead(proxy: PodProxy) -> None:
-    """A pod in that state at once; a time-out while it isn't; a failure is no success."""
+def test_wait_ends_in_the_state_or_times_out(proxy: PodProxy) -> None:
+    """For a pod that is in that state already it ends at once."""
     pod = proxy.create_pod(**ORDER)
     assert proxy.wait_for_pod(pod, "PLACED", interval=0.01, wait=5).id == pod.id
     with pytest.raises(exceptions.ResourceTimeout):
         proxy.wait_for_pod(pod, "READY", interval=0.01, wait=0.05)
 
 
-def test_catalog_may_name_the_version(desk: Desk) -> None:
+def test_catalog_url_may_include_the_version(desk: Desk) -> None:
     """`https://weft.example/v1` and `https://weft.example` are the same service."""
     desk.keystone.weft_url = f"{desk.url}/v1"
     assert list(add(connect()).pods()) == []
 
 
-def test_cloud_profile_adds_the_service_by_itself(desk: Desk) -> None:
-    """`vendor_hook` of clouds.yaml."""
+def test_vendor_hook_of_a_cloud_profile_adds_the_service(desk: Desk) -> None:
     desk.clouds["a-member"]["vendor_hook"] = "weft.sdk:hook"
     desk.write_clouds()
     proxy: Any = connect().accelerator_pod  # type: ignore[attr-defined]
     assert list(proxy.pods()) == []
 
 
-def test_cloud_profile_asks_nothing_before_pods_are_used(desk: Desk) -> None:
-    """A Keystone that is down fails calls, not the making of a connection that may be for Nova."""
+def test_vendor_hook_makes_no_request_before_pods_are_used(desk: Desk) -> None:
+    """An unreachable Keystone fails calls, not a connection that may be for Nova only."""
     desk.clouds["a-member"]["vendor_hook"] = "weft.sdk:hook"
     desk.clouds["a-member"]["auth"]["auth_url"] = "http://127.0.0.1:9/v3"
     desk.write_clouds()
@@ -156,8 +155,8 @@ def test_cloud_profile_asks_nothing_before_pods_are_used(desk: Desk) -> None:
         list(connection.accelerator_pod.pods())
 
 
-def test_oldest_openstacksdk_has_no_generic_service_description() -> None:
-    """4.4's can't be subscripted, which would fail `import weft.sdk`."""
+def test_import_works_with_the_oldest_openstacksdk() -> None:
+    """In 4.4, ServiceDescription can't be subscripted."""
     code = (
         "from openstack.service_description import ServiceDescription\n"
         "ServiceDescription.__class_getitem__ = None\n"
