@@ -50,12 +50,13 @@ def _of(page: str, text: str) -> Iterator[Block]:
 
 
 def here_documents(script: str) -> dict[str, str]:
-    """File name -> text of what a script writes by `cat > FILE <<END`."""
+    """File name -> text, for each `cat > FILE <<END` of a script."""
     return {found[2]: found[4] for found in _HERE_DOCUMENT.finditer(script)}
 
 
 def commands(script: str) -> list[list[str]]:
-    """The simple commands of a shell script, as words: without comments, assignments, redirections and keywords."""
+    """The simple commands of a shell script, each split into words without comments, assignments, redirections
+    and keywords."""
     joined = _HERE_DOCUMENT.sub(r"\1\n", script).replace("\\\n", " ")
     return [words for line in joined.splitlines() for words in _simple(line) if words]
 

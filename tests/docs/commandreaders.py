@@ -1,4 +1,4 @@
-"""Whether a command of the documentation has words that its program knows, without running it."""
+"""Whether a program accepts the words of a documented command, without running it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _weft(words: Sequence[str], folder: Path) -> bool:
 
 
 def _openstack(words: Sequence[str], folder: Path) -> bool:
-    """By the client's own parsers of the command, from the table of commands that it has."""
+    """By the parsers of OpenStack's client and its table of commands."""
     known = CommandManager("openstack.cli")
     for service in _SERVICES:
         known.add_command_group(f"openstack.{service}")
@@ -58,7 +58,7 @@ def _vipu(run: Callable[[list[str]], int]) -> Callable[[Sequence[str], Path], bo
         try:
             return (
                 run([*_CLOSED, *found]) == 1
-            )  # the controller can't be reached; 2: bad words, or a bad file
+            )  # the controller can't be reached; 2 would be bad words or a bad file
         except SystemExit:
             return False
 
@@ -89,10 +89,10 @@ _READERS: Mapping[str, Callable[[Sequence[str], Path], Any]] = {
 
 
 def is_known(command: Sequence[str], folder: Path) -> bool:
-    """Whether the program reads these words; True of programs that aren't of this project or its clouds.
+    """Whether the command's program accepts its words; True for programs of others, which aren't checked.
 
     Args:
-        command: its words; variables stand for numbers and names alike.
+        command: its words; variables stand for numbers and names.
         folder: where the files are that the documentation shows.
     """
     command = ["1" if word.startswith("$") else word for word in command]

@@ -1,4 +1,4 @@
-"""Each code block of README and docs is read by the shell, command or file reader that it is for."""
+"""Each code block of README and docs is read by the shell, parser or program that it is for."""
 
 from __future__ import annotations
 
@@ -33,23 +33,24 @@ LANGUAGES = {"sh", "yaml", "ini", "json", "toml", "conf", "python", "mermaid", "
 
 
 def of(language: str) -> list[Any]:
-    """Its blocks as parameters that are named by file and line."""
+    """The blocks of a language as test parameters, each with file and line as its id."""
     return [pytest.param(block, id=block.place) for block in BLOCKS if block.language == language]
 
 
 def test_every_block_names_its_language() -> None:
-    """A block without one, or in one that has no reader here, would be checked by nothing."""
+    """A block without one, or in a language unknown here, wouldn't be checked at all."""
     assert [block.place for block in BLOCKS if block.language not in LANGUAGES] == []
 
 
 @pytest.mark.parametrize("block", of("sh"))
 def test_shell_block_has_commands_that_exist(block: Block, tmp_path: Path) -> None:
-    """The shell reads the script, and each program of weft's or of OpenStack's client the words of its commands."""
+    """bash parses the script; programs of weft and OpenStack's client parse the words of their commands;
+    here-documents are valid."""
     read = subprocess.run(["bash", "-n"], input=block.text, text=True, capture_output=True, check=False)
     assert (read.returncode, read.stderr) == (0, "")
     (tmp_path / "pod.key.pub").write_text(SSH_KEY)
     for name, text in here_documents(block.text).items():
-        script = f"cat <<END\n{text}END\n"  # with what the shell puts in
+        script = f"cat <<END\n{text}END\n"  # with the shell's substitutions
         written = subprocess.run(
             ["bash"], input=script, text=True, capture_output=True, cwd=tmp_path, check=True
         )
@@ -62,25 +63,26 @@ def test_shell_block_has_commands_that_exist(block: Block, tmp_path: Path) -> No
             configparser.ConfigParser().read_string(written.stdout)
         elif name.endswith(".json"):
             assert json.loads(written.stdout)
-        elif name.endswith(("ufm.yaml", "traffic.yaml")):  # read as weft does by the guides' own test
+        elif name.endswith(("ufm.yaml", "traffic.yaml")):  # the tests of the guides read these as weft does
             assert yaml.safe_load(written.stdout)
         else:
             load_order(written.stdout, name)
-    for other in BLOCKS:  # files that a command reads
+    for other in BLOCKS:  # some commands read such a file
         if other.language == "json" and '"agents"' in other.text:
             (tmp_path / "order.json").write_text(other.text)
     assert [words for words in commands(block.text) if not is_known(words, tmp_path)] == []
 
 
 @pytest.mark.parametrize("block", of("yaml"))
-def test_each_yaml_block_parses_as_its_kind_of_file(block: Block, tmp_path: Path) -> None:
-    """Orders, sites, lists of machines, agents' settings, policies: complete, or as part of a complete one."""
+def test_yaml_block_is_valid_for_its_kind_of_file(block: Block, tmp_path: Path) -> None:
+    """Orders, sites, lists of machines, settings of agents, policies: whole files, or parts merged into a whole
+    one."""
     read_yaml_block(block, tmp_path)
 
 
 @pytest.mark.parametrize("block", of("ini"))
 def test_ini_block_keeps_comments_out_of_values(block: Block, tmp_path: Path) -> None:
-    """oslo.config and systemd take all that follows `=` for the value, a comment on the same line included."""
+    """oslo.config and systemd take everything after `=` for the value, a comment on the same line included."""
     path = tmp_path / "block.conf"
     path.write_text(block.text)
     sections: dict[str, dict[str, list[str]]] = {}
@@ -95,8 +97,8 @@ def test_json_block_is_valid(block: Block) -> None:
 
 
 @pytest.mark.parametrize("block", of("toml"))
-def test_toml_block_has_settings_that_exist(block: Block, tmp_path: Path) -> None:
-    """Only the files that it names are missing."""
+def test_toml_block_has_known_settings(block: Block, tmp_path: Path) -> None:
+    """Only the files that it names may be missing."""
     (tmp_path / "weft.toml").write_text(block.text)
     with pytest.raises(InputErrors) as caught:
         resolve(read_toml(tmp_path / "weft.toml", "--config"), {})
@@ -104,8 +106,8 @@ def test_toml_block_has_settings_that_exist(block: Block, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("block", of("python"))
-def test_python_block_calls_verbs_that_exist(block: Block) -> None:
-    """Python reads it, its imports are there, and what it calls on `pods` are verbs with these arguments."""
+def test_python_block_calls_existing_verbs(block: Block) -> None:
+    """It parses, its imports exist, and calls on `pods` fit the verbs' signatures."""
     tree = ast.parse(block.text)
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -123,5 +125,5 @@ def test_python_block_calls_verbs_that_exist(block: Block) -> None:
 
 @pytest.mark.parametrize("block", of("conf"))
 def test_partitions_block_is_read_without_problems(block: Block) -> None:
-    """By the reader of OpenSM's partitions file, which is compared with the real program elsewhere."""
+    """By weft's parser of OpenSM's partitions file, which other tests compare with OpenSM itself."""
     assert list(parse(block.text, "north").problems) == []

@@ -40,7 +40,7 @@ LIBRARY: dict[str, set[str]] = {
 }
 """Methods that a library's base class documents."""
 ALL = {
-    # Ironic's, Neutron's, Nova's and Manila's interfaces of drivers, and that of networking-generic-switch
+    # Interfaces for drivers of Ironic, Neutron, Nova and Manila, and that of networking-generic-switch
     *(
         "ConsoleInterface",
         "FakeDeploy",
@@ -56,7 +56,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def sources() -> Iterator[tuple[str, ast.Module]]:
-    """Each module written by hand, by its path from the root."""
+    """Each hand-written module as (path from the root, syntax tree)."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", *TREES], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -66,14 +66,14 @@ def sources() -> Iterator[tuple[str, ast.Module]]:
 
 
 def name_of(base: ast.expr) -> str:
-    """`Protocol` of `typing.Protocol[T]`."""
+    """Last part of a base's name, such as `Protocol` for `typing.Protocol[T]`."""
     while isinstance(base, ast.Subscript | ast.Call):
         base = base.value if isinstance(base, ast.Subscript) else base.func
     return base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
 
 
 def functions(body: list[ast.stmt]) -> Iterator[Function]:
-    """Public functions, or methods, of a module's or a class's body; of overloads the implementation."""
+    """Public functions or methods of a body; of overloads only the implementation."""
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
             if not any(name_of(d) in ("overload", "setter") for d in node.decorator_list):
@@ -83,7 +83,7 @@ def functions(body: list[ast.stmt]) -> Iterator[Function]:
 
 
 def classes(body: list[ast.stmt]) -> Iterator[ast.ClassDef]:
-    """Public and private classes of a module's or a class's body, and those in them."""
+    """Public and private classes of a body, nested ones included."""
     for node in body:
         if isinstance(node, ast.ClassDef):
             yield node
@@ -95,7 +95,7 @@ Key = tuple[str, str]
 
 
 class Tree:
-    """All classes of the tree. A base that its module doesn't define is any class of that name."""
+    """All classes of the sources. A base that its module doesn't define may be any class of that name."""
 
     def __init__(self, modules: dict[str, ast.Module]):
         self.bases: dict[Key, set[str]] = {}
@@ -112,7 +112,7 @@ class Tree:
                     self.ports |= self.documented[key]
 
     def ancestors(self, key: Key) -> Iterator[str | Key]:
-        """Classes of the tree, and names of those of libraries."""
+        """Classes of the sources as keys, and bases from libraries by name."""
         for base in self.bases[key]:
             same = (key[0], base)
             found = [same] if same in self.bases and same != key else self.named.get(base, [])
@@ -124,7 +124,7 @@ class Tree:
                 yield base
 
     def is_documented(self, key: Key, method: str) -> bool:
-        """Whether the class implements a method that is documented elsewhere."""
+        """Whether the method implements one that is documented elsewhere."""
         if method in self.ports and "Protocol" not in self.bases[key]:
             return True
         for one in self.ancestors(key):
@@ -137,7 +137,7 @@ class Tree:
 
 
 def undocumented() -> list[str]:
-    """`path: Class.method` of each public function without documentation."""
+    """`path: Class.method` of each public function that has no documentation."""
     modules = dict(sources())
     tree = Tree(modules)
     found = list[str]()
@@ -154,5 +154,5 @@ def undocumented() -> list[str]:
 
 
 def test_public_functions_are_documented() -> None:
-    """Shapes, units, errors and source, where the name doesn't say them."""
+    """With shapes, units, errors and source, where the name doesn't say them."""
     assert undocumented() == []

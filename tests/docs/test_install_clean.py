@@ -1,5 +1,4 @@
-"""The install guide on a clean Debian whose systemd starts the units: commands as they are written; other hosts aren't
-there."""
+"""The install guide on a clean Debian with systemd: its commands are run as written; other hosts don't exist."""
 
 from __future__ import annotations
 
@@ -31,8 +30,8 @@ MAY_FAIL = ("weft doctor", "--live")
 
 @pytest.fixture(scope="module")
 def ctl1(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CleanRoot]:
-    """A host with nothing but Debian and what the guide says is copied there."""
-    given = os.environ.get("WEFT_TEST_ROOT")  # of an earlier run, to save its making
+    """A host with Debian and the files that the guide copies to it."""
+    given = os.environ.get("WEFT_TEST_ROOT")  # a root that an earlier run made, to save time
     folder = tmp_path_factory.mktemp("clean")
     with CleanRoot(Path(given) if given else folder / "ctl1") as root:
         weft = root.folder / "root/weft"
@@ -49,9 +48,9 @@ def ctl1(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CleanRoot]:
         yield root
 
 
-def test_service_of_the_guide_is_started_by_systemd(ctl1: CleanRoot) -> None:
-    """Installed and set up block by block; weft-serve.service comes up with its hardening, answers, is reloaded,
-    ends cleanly, and starts again with the same database."""
+def test_service_of_the_guide_runs_under_systemd(ctl1: CleanRoot) -> None:
+    """Installed block by block, weft-serve.service starts with its hardening, answers, is reloaded, stops
+    cleanly, and starts again with the same database."""
     ask = "/opt/weft/bin/python -c 'import ssl,sys,urllib.request as u; print(u.urlopen("
     ask += '"https://10.0.0.5:8787/healthz", context=ssl._create_unverified_context()).read().decode())\''
 

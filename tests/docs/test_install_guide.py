@@ -1,4 +1,4 @@
-"""The install guide's commands, run as they are written, each host in a folder of its own."""
+"""The install guides' commands, run as written, with a directory for each host."""
 
 from __future__ import annotations
 
@@ -103,10 +103,10 @@ _STEP = re.compile(r"\*\*(\d+)\. ")
 
 @pytest.fixture
 def roots() -> Iterator[Path]:
-    """Short, since PostgreSQL's socket is in one of them."""
+    """A directory for each host; short, because the path of PostgreSQL's socket is limited."""
     with folder_in_memory("guide-") as folder:
         for host in HOSTS:
-            # What a Debian has, and the programs of each host; folders of weft's are made by the guide.
+            # Directories of a fresh Debian; the guide makes those of weft.
             for place in ("/usr/local/bin", "/etc/systemd/system", "/root", "/opt", "/var/lib"):
                 (folder / host / place[1:]).mkdir(parents=True)
         for host, place in (("sm1", "/etc/opensm"), ("sm2", "/etc/opensm"), ("deploy", "/etc/kolla")):
@@ -128,7 +128,7 @@ def roots() -> Iterator[Path]:
 
 
 def steps(page: str) -> dict[int, list[tuple[list[str], str]]]:
-    """Number of a step -> hosts and text of each of its blocks, in order."""
+    """Number of a step -> (hosts, text) of each of its blocks, in order."""
     lines = (DOCS / page).read_text().splitlines()
     first = next((n for n, line in enumerate(lines) if line.startswith("## A Kolla Ansible cloud")), 0)
     last = next((n for n, line in enumerate(lines) if n > first and line.startswith("## ")), len(lines))
@@ -144,7 +144,8 @@ def steps(page: str) -> dict[int, list[tuple[list[str], str]]]:
 
 
 def guide(page: str = "install.md") -> list[tuple[list[str], str]]:
-    """Hosts and text of each block, in order; a page of another kind of fabric replaces steps of the first guide."""
+    """(hosts, text) of each block, in order; the page for another kind of fabric replaces steps 3 to 5 of
+    install.md."""
     first = steps("install.md")
     assert sum(map(len, first.values())) == 12 and sorted(first) == list(range(1, 11))
     if page != "install.md":
@@ -157,7 +158,7 @@ def guide(page: str = "install.md") -> list[tuple[list[str], str]]:
 
 
 def follow(roots: Path, page: str) -> str:
-    """Run every block; what was said to programs that aren't here."""
+    """Runs every block; calls of programs that are replaced by stubs, as text."""
     notes = roots / "notes"
     for hosts, text in guide(page):
         for host in hosts:
@@ -199,8 +200,8 @@ AT_NIGHT = pytest.mark.nightly(
 
 
 @pytest.mark.landing
-def test_guide_can_be_followed(roots: Path) -> None:
-    """Every command succeeds, and leaves the files that later ones need, with their modes."""
+def test_guide_for_opensm_can_be_followed(roots: Path) -> None:
+    """Every command succeeds, and later ones find the files of earlier ones, with their modes."""
     said = follow(roots, "install.md")
     ctl, sm = roots / "ctl1" / "etc/weft", roots / "sm1" / "etc/weft"
     assert read_toml(sm / "weft.toml", "x").values["fabric_agent"]["name"] == "sm1"
@@ -230,7 +231,7 @@ def test_guide_can_be_followed(roots: Path) -> None:
 
 
 def site_of(roots: Path, **paths: str) -> Site:
-    """The site that the guide has left, whose files are in the host's folder."""
+    """The site that the guide made, with paths moved into the host's directory."""
     folder = roots / "ctl1/etc/weft/site"
     text = (folder / "site.yaml").read_text().replace("/etc/weft/", f"{roots}/ctl1/etc/weft/")
     for old, new in paths.items():
@@ -241,7 +242,7 @@ def site_of(roots: Path, **paths: str) -> Site:
 
 @AT_NIGHT
 def test_guide_for_ufm_can_be_followed(roots: Path) -> None:
-    """weft signs in to a UFM with the user that the guide wrote down, by its authority, and finds the site's fabric."""
+    """weft signs in to a UFM with the guide's user, trusts its authority, and finds the site's fabric."""
     follow(roots, "install-ufm.md")
     ctl, port = roots / "ctl1", free_port()
     assert stat.S_IMODE((ctl / "etc/weft/ufm.yaml").stat().st_mode) == 0o640
@@ -269,7 +270,7 @@ def test_guide_for_ufm_can_be_followed(roots: Path) -> None:
 
 @AT_NIGHT
 def test_guide_for_roce_can_be_followed(roots: Path) -> None:
-    """The probe agent's settings are valid, its certificate and key belong together, and the switches' user is read."""
+    """The probe agent's settings are valid, its certificate fits its key, and the switches' user is read."""
     follow(roots, "install-roce.md")
     ctl, host = roots / "ctl1", roots / "gpu01/etc/weft"
     assert main(["config", "check", "--file", str(host / "weft.toml")]) == 0
@@ -294,7 +295,8 @@ def test_guide_for_roce_can_be_followed(roots: Path) -> None:
 
 @AT_NIGHT
 def test_guide_for_ipu_pods_can_be_followed(roots: Path) -> None:
-    """An agent with the gateway's files answers over TLS, verified by the authority that the site names."""
+    """An agent with the gateway's files answers over TLS; the site names the authority that signed its
+    certificate."""
     follow(roots, "install-ipu-pods.md")
     gateway, port = roots / "gw1/etc/openvipu", free_port()
     site = site_of(roots)
@@ -324,7 +326,7 @@ def test_guide_for_ipu_pods_can_be_followed(roots: Path) -> None:
 
 
 def answers(ask: Callable[[], bool]) -> bool:
-    """Whether it can be asked by now."""
+    """Whether `ask` succeeds; False as long as connections are refused."""
     try:
         return ask()
     except ConnectionError:

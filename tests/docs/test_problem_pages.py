@@ -1,4 +1,4 @@
-"""The pages in docs/problems explain every code, and say how to get out of every state that can last."""
+"""The pages in docs/problems explain every code, and how to leave every state that can last."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ _LINK = re.compile(r"\]\(([^)#]*)(?:#([^)]*))?\)")
 
 
 def explained(page: str) -> Iterator[tuple[str, str]]:
-    """Each code of a page with its text, of sections and of rows of its table of events."""
+    """Each code of a page with its text, from sections and from the rows of its table of events."""
     yield from ((code, text.strip()) for code, text in _SECTION.findall(page))
     yield from ((code, text) for _, code, text in _EVENT.findall(page))
 
 
 def section(page: str, title: str) -> str:
-    """The text of a section of the second level."""
+    """Text of the section with this second-level heading."""
     found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^#|\Z)", PAGES[page], re.MULTILINE | re.DOTALL)
     assert found, f"{page}.md has no section '{title}'"
     return found[1]
 
 
 def words(text: str) -> list[list[str]]:
-    """The commands in a text, as words; programs that are only named aren't commands."""
+    """The commands in a text, split into words; a program's name alone isn't a command."""
     return [shlex.split(one) for one in _COMMAND.findall(text) if not _PROGRAM.match(one)]
 
 
 def anchors(page: str) -> set[str]:
-    """What a link to a page can point at."""
+    """Targets that a link into the page can have."""
     titles = re.findall(r"^#+ (.+)$", page, re.MULTILINE)
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles} | {
         anchor for anchor, _, _ in _EVENT.findall(page)
@@ -63,12 +63,12 @@ def anchors(page: str) -> set[str]:
 
 
 def test_each_code_is_explained_once_on_its_page() -> None:
-    """A code without a section, a section without a code, and a code on another code's page are reported."""
+    """Reported are codes without a section, sections without a code, and codes on another code's page."""
     written = sorted((stem, code) for stem, page in PAGES.items() for code, _ in explained(page))
     assert written == sorted((code.page, name) for name, code in CODES.items())
 
 
-def test_each_page_belongs_to_a_code_and_each_code_says_something() -> None:
+def test_each_page_has_a_code_and_no_explanation_is_empty() -> None:
     assert set(PAGES) == {code.page for code in CODES.values()}
     short = [code for page in PAGES.values() for code, text in explained(page) if len(text) < 12]
     assert short == []
@@ -81,10 +81,8 @@ def test_problem_page_says_what_is_known_and_what_to_do(stem: str) -> None:
 
 
 @pytest.mark.parametrize("lasting", LASTING)
-def test_each_state_that_can_last_has_a_way_out_by_a_command_that_exists(
-    lasting: str, tmp_path: Path
-) -> None:
-    """Each state of a pod, an order, a node, the gate and a row."""
+def test_each_lasting_state_has_a_way_out_by_an_existing_command(lasting: str, tmp_path: Path) -> None:
+    """States of pods, orders, nodes, the gate, and rows."""
     _, mark, way = section(*LASTING[lasting]).partition("**How to get out**:")
     ways = [command for command in words(way) if command[0] == "weft"]
     assert mark and ways
@@ -92,7 +90,7 @@ def test_each_state_that_can_last_has_a_way_out_by_a_command_that_exists(
 
 
 def test_each_command_on_the_pages_exists(tmp_path: Path) -> None:
-    """Read by the parsers of weft and of OpenStack's client."""
+    """According to the parsers of weft and of OpenStack's client."""
     every: Sequence[tuple[str, ...]] = sorted({tuple(one) for page in PAGES.values() for one in words(page)})
     assert len(every) > 30
     assert [" ".join(one) for one in every if not is_known(one, tmp_path)] == []
@@ -100,7 +98,7 @@ def test_each_command_on_the_pages_exists(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stem", ["README", *PAGES])
 def test_each_link_of_the_pages_has_a_target(stem: str) -> None:
-    """Files, and sections within the folder."""
+    """Files, and sections of pages in the folder."""
     broken: list[str] = []
     for target, anchor in _LINK.findall((FOLDER / f"{stem}.md").read_text()):
         path = (FOLDER / target).resolve() if target else FOLDER / f"{stem}.md"

@@ -1,4 +1,4 @@
-"""The walk through one order and one release in docs/architecture.md names what is there."""
+"""The walk through one order and one release in docs/architecture.md names existing code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STEP = re.compile(r"`([a-z]+/[\w/]+\.py)`((?:(?:, | and )`[A-Za-z_.]+`)*)")
 
 
 def steps() -> list[tuple[str, str]]:
-    """(file, name) of each step; the name is empty for a file that is only mentioned."""
+    """(file, name) of each step; the name is empty if only a file is mentioned."""
     text = Path("docs/architecture.md").read_text()
     walk = text.split("## One order and one release, file by file")[1].split("\n## ")[0]
     found: list[tuple[str, str]] = []
@@ -24,7 +24,7 @@ def steps() -> list[tuple[str, str]]:
 
 
 def defined(file: Path) -> set[str]:
-    """Functions, classes, methods by their own name, and as `Class.method`."""
+    """Names of functions and classes, and of methods both alone and as `Class.method`."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.ClassDef):

@@ -1,4 +1,4 @@
-"""The tree is in the plain English of docs/words.md: phrases that hide who does what to what stay out of it."""
+"""Texts of the tree keep to the plain English of docs/words.md."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ GONE = (
 _GONE = re.compile(rf"(?<![\w-])({'|'.join(GONE)})(?![\w-])", re.IGNORECASE)
 _NOBODY = re.compile(r"(?<!['\"`])\bnobody\b")
 UNIX_USER = {
-    "tests/helpers/neutronagent.py",  # dnsmasq's
-    "tests/planning/site/test_deployment.py",  # a node that the site hasn't
+    "tests/helpers/neutronagent.py",  # the user of dnsmasq
+    "tests/planning/site/test_deployment.py",  # a node that the site doesn't have
     "tests/planning/export/test_terraform.py",
 }
 """Files in which `nobody` is a name."""
@@ -36,7 +36,7 @@ TEXT = {".py", ".md", ".sh", ".sql", ".toml", ".yaml", ".j2", ".txt", ".ini", ".
 
 
 def tracked() -> Iterator[tuple[str, str]]:
-    """Each text file that people of this project write: its path from the root, and its contents."""
+    """Path from the root and contents of each text file that is written by hand."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
     for name in listed.stdout.rstrip("\0").split("\0"):
         path = ROOT / name
@@ -48,8 +48,8 @@ def tracked() -> Iterator[tuple[str, str]]:
             continue
 
 
-def test_words_that_hide_the_actor_are_used_nowhere() -> None:
-    """Say what reports, notifies or does it; docs/words.md has the verbs."""
+def test_phrases_that_hide_the_actor_are_used_nowhere() -> None:
+    """Instead, say what reports, notifies or does it; docs/words.md has the verbs."""
     found = list[str]()
     for name, text in tracked():
         matches = [*_GONE.finditer(text), *(() if name in UNIX_USER else _NOBODY.finditer(text))]

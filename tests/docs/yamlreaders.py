@@ -1,4 +1,4 @@
-"""Readers of the documentation's YAML: each block is a complete file, or put into one that it is a part of."""
+"""Readers for the documentation's YAML: a block is a complete file, or a part that is merged into a complete one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CHECKS = ROOT / "images/elements/weft-host-checks/static/usr/local/bin/weft-host
 
 
 def read_yaml_block(block: Block, folder: Path) -> None:
-    """Raises what the reader of such a file raises if the block isn't one."""
+    """Raises the reader's error if the block isn't valid for any kind of file."""
     first = next(line for line in block.text.splitlines() if line.strip())
     for begins, read in _READERS.items():
         if first.startswith(begins):
@@ -114,7 +114,7 @@ def _plain(text: str) -> dict[str, Any]:
 
 
 def _site(part: Mapping[str, Any]) -> None:
-    """Read it as part of an example's site: what it has replaces or completes what is there."""
+    """Reads it merged into an example's site, whose parts it replaces or completes."""
     whole, _ = read_site_file(EXAMPLES / "sites/roce/site.yaml")
     part = {
         table: [r for r in rows if "csv" not in r] if isinstance(rows, list) else rows

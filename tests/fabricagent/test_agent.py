@@ -1,4 +1,4 @@
-"""The agent's door: who may come in, what it answers to nonsense, and that it harms nothing on the way."""
+"""The fabric agent's HTTP interface: authentication, invalid requests, and changes of the partitions file."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def write_config(folder: Path, **changes: Any) -> Path:
     ],
 )
 def test_invalid_yaml_config_is_reported_without_its_text(tmp_path: Path, body: bytes, says: str) -> None:
-    """One sentence with the file and the line, which may have a secret."""
+    """One sentence with file and line; the text may contain a secret."""
     path = write_config(tmp_path)
     path.write_bytes(body)
     with pytest.raises(InputError, match=says) as caught:
@@ -60,7 +60,7 @@ def test_invalid_yaml_config_is_reported_without_its_text(tmp_path: Path, body: 
 
 
 def test_field_given_twice_is_reported(tmp_path: Path) -> None:
-    """YAML's parser takes the last one, and a person the first."""
+    """YAML's parser would use the last one, and a person reads the first."""
     path = write_config(tmp_path)
     path.write_text(path.read_text() + "name: sm2\n")
     with pytest.raises(
@@ -73,7 +73,7 @@ def test_field_given_twice_is_reported(tmp_path: Path) -> None:
     ("field", "value"), [("port", "yes"), ("port", "on"), ("m_key", "true"), ("m_key", "12:34")]
 )
 def test_boolean_or_time_in_place_of_a_number_is_refused(tmp_path: Path, field: str, value: str) -> None:
-    """`yes` would be port 1 or the key 1, and 12:34 in base 60 is 754."""
+    """`yes` would be port 1 or the key 1, and 12:34 is 754 in base 60."""
     path = write_config(tmp_path, hca={"m_key": 5})
     path.write_text(re.sub(rf"{field}: \d+", f"{field}: {value}", path.read_text()))
     with pytest.raises(InputErrors, match=rf"{field}: .* is not allowed: a valid integer"):
@@ -81,7 +81,7 @@ def test_boolean_or_time_in_place_of_a_number_is_refused(tmp_path: Path, field: 
 
 
 def test_config_nested_too_deeply_is_reported(tmp_path: Path) -> None:
-    """One sentence, as for other text that is no configuration."""
+    """One sentence, as for other invalid text."""
     path = write_config(tmp_path)
     path.write_text("[" * 5_000)
     with pytest.raises(InputError, match="a YAML file"):
@@ -97,13 +97,13 @@ def test_config_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        "name: sm1\nhca: {m_key: 77112233, sa_key: 77112233}\n",  # without what is required
+        "name: sm1\nhca: {m_key: 77112233, sa_key: 77112233}\n",  # required fields are missing
         'name: sm1\nhca: {m_key: "0x77112233", sa_key: [77112233], mkey: 77112233}\n',
         "name: sm1\nhca: [m_key, 77112233]\nhcas: {m_key: 77112233}\n",
     ],
 )
-def test_wrong_yaml_config_is_reported_without_its_keys(tmp_path: Path, body: str) -> None:
-    """Neither the values of `m_key` and `sa_key`, nor those of what is misspelt, nor the text of tables with them."""
+def test_invalid_yaml_config_is_reported_without_its_secrets(tmp_path: Path, body: str) -> None:
+    """Neither values of `m_key` and `sa_key`, nor of misspelt keys, nor the text of tables that contain them."""
     path = write_config(tmp_path)
     path.write_text(body)
     with pytest.raises(InputErrors) as caught:
@@ -115,7 +115,7 @@ def test_wrong_yaml_config_is_reported_without_its_keys(tmp_path: Path, body: st
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[AgentConfig]:
-    """An agent on a host without a subnet manager and without any HCA."""
+    """An agent on a host without subnet manager and HCA."""
     config = read_config(write_config(tmp_path))
     agent = Agent(config)
     server = Server(config, agent)
@@ -145,13 +145,13 @@ def digest_of(config: AgentConfig) -> str:
 
 
 def test_client_without_certificate_is_refused(served: AgentConfig) -> None:
-    """Mutual TLS: without a certificate the connection ends in the handshake."""
+    """With mutual TLS, the connection ends in the handshake."""
     with client(served, None) as asking, pytest.raises(httpx.TransportError):
         asking.get("status")
 
 
 def test_certificate_of_another_authority_is_refused(served: AgentConfig, tmp_path: Path) -> None:
-    """The right name signed by another authority isn't accepted."""
+    """With the name of a listed client."""
     make_certificates(tmp_path / "other", {})
     context = ssl.create_default_context(cafile=str(served.tls.ca))
     context.load_cert_chain(tmp_path / "other/weft.pem", tmp_path / "other/weft.key")
@@ -161,7 +161,7 @@ def test_certificate_of_another_authority_is_refused(served: AgentConfig, tmp_pa
 
 
 def test_certificate_of_an_unlisted_client_is_refused(served: AgentConfig) -> None:
-    """Signed by our authority but not one of tls.clients: 403, and nothing is revealed."""
+    """Of our authority but not in tls.clients: 403."""
     make_certificates(served.tls.ca.parent, {}, client="stranger")
     with client(served, "stranger") as asking:
         answer = asking.get("partitions")
@@ -169,14 +169,14 @@ def test_certificate_of_an_unlisted_client_is_refused(served: AgentConfig) -> No
 
 
 def test_client_verifies_the_agents_certificate(served: AgentConfig, tmp_path: Path) -> None:
-    """An agent that another authority signed is not believed."""
+    """One that another authority signed isn't trusted."""
     make_certificates(tmp_path / "other", {})
     with client(served, ca=tmp_path / "other/ca.pem") as asking, pytest.raises(httpx.ConnectError):
         asking.get("status")
 
 
-def test_agent_without_manager_and_adapter_reports_so(served: AgentConfig) -> None:
-    """Down is an answer of the status; questions to the fabric are 503, never an empty list."""
+def test_agent_without_manager_and_adapter_reports_both(served: AgentConfig) -> None:
+    """The status is "down" with its problems; requests about the fabric are 503, never an empty list."""
     with client(served) as asking:
         status = asking.get("status").json()
         assert status["state"] == "down" and any("does not run" in p for p in status["problems"])
@@ -188,7 +188,7 @@ def test_agent_without_manager_and_adapter_reports_so(served: AgentConfig) -> No
 
 
 def test_partitions_are_replaced_only_at_the_expected_digest(served: AgentConfig) -> None:
-    """A change that expects another file is refused with 409 and changes nothing; the right one goes through once."""
+    """Another digest: 409, and nothing changes; the right one is accepted once."""
     wanted = change(digest_of(served), weft=[_partition("0x101")])
     with client(served) as asking:
         assert asking.put("partitions", json=change("0" * 64)).status_code == 409
@@ -220,7 +220,7 @@ def _partition(pkey: str, mark: str = "") -> dict[str, Any]:
 def test_invalid_request_is_refused_with_its_field(
     served: AgentConfig, body: bytes, status: int, said: str
 ) -> None:
-    """Each with the field that is wrong; the file stays."""
+    """400 with the field; the file doesn't change."""
     with client(served) as asking:
         answer = asking.put("partitions", content=body)
     assert answer.status_code == status and said in answer.json()["detail"], answer.text
@@ -228,7 +228,7 @@ def test_invalid_request_is_refused_with_its_field(
 
 
 def test_partitions_file_that_would_open_the_fabric_is_not_written(served: AgentConfig) -> None:
-    """Refused with the line, before anything is written."""
+    """422 with the line, before anything is written."""
     broken = "Half=0x201 : 0xc=full\n"
     served.opensm.partitions_file.write_text(broken)
     with client(served) as asking:
@@ -238,7 +238,7 @@ def test_partitions_file_that_would_open_the_fabric_is_not_written(served: Agent
 
 
 def test_owner_and_mode_of_the_file_are_kept(served: AgentConfig) -> None:
-    """Owner and mode are the operator's, and no temporary file is left."""
+    """They belong to the operator; no temporary file is left."""
     path = served.opensm.partitions_file
     path.chmod(0o640)
     with client(served) as asking:
@@ -248,7 +248,7 @@ def test_owner_and_mode_of_the_file_are_kept(served: AgentConfig) -> None:
 
 
 def test_symbolic_link_is_kept(served: AgentConfig) -> None:
-    """OpenSM may know the file by the other name: what the link leads to is exchanged, and the link stays."""
+    """OpenSM may read the file by the link's name: its target is replaced."""
     path = served.opensm.partitions_file
     real = path.parent / "elsewhere" / "partitions.conf"
     real.parent.mkdir()
@@ -262,7 +262,7 @@ def test_symbolic_link_is_kept(served: AgentConfig) -> None:
 
 
 def test_concurrent_external_write_is_not_overwritten(tmp_path: Path) -> None:
-    """An external write between reading and replacing the file is kept, and the writer reads again."""
+    """The writer gets a conflict, to read the file again; no temporary file is left."""
     path = tmp_path / "partitions.conf"
     path.write_text(FILE)
     file = PartitionFile(path)
@@ -274,8 +274,8 @@ def test_concurrent_external_write_is_not_overwritten(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["partitions.conf"]
 
 
-def test_unwritable_file_is_left_unchanged(tmp_path: Path) -> None:
-    """Its folder is gone, or is no folder, or the disk is full: said with the reason, nothing half written."""
+def test_unwritable_partitions_file_is_an_error_with_its_reason(tmp_path: Path) -> None:
+    """Here its directory is a file."""
     folder = tmp_path / "folder"
     folder.write_text("a file")
     file = PartitionFile(folder / "partitions.conf")
@@ -284,7 +284,7 @@ def test_unwritable_file_is_left_unchanged(tmp_path: Path) -> None:
 
 
 def test_stale_pid_file_signals_no_other_process(served: AgentConfig) -> None:
-    """The number belongs to another program now: it gets no SIGHUP, which would end it."""
+    """Another program has the pid now and must not get SIGHUP, which would end it."""
     with subprocess.Popen(["sleep", "60"]) as victim:
         assert served.opensm.pid_file is not None
         served.opensm.pid_file.write_text(str(victim.pid))
@@ -295,14 +295,14 @@ def test_stale_pid_file_signals_no_other_process(served: AgentConfig) -> None:
 
 
 def test_unknown_route_is_404(served: AgentConfig) -> None:
-    """404 with what was asked."""
+    """With the path that was requested."""
     with client(served) as asking:
         answer = asking.get("secrets")
     assert answer.status_code == 404 and "/v1/secrets" in answer.json()["detail"]
 
 
-def test_silent_client_delays_no_other(served: AgentConfig) -> None:
-    """A connection without a handshake waits in its own thread."""
+def test_silent_client_does_not_delay_others(served: AgentConfig) -> None:
+    """The handshake of each connection waits in a thread of its own."""
     import socket
 
     with socket.create_connection(("127.0.0.1", served.listen.port)), client(served) as asking:
@@ -310,7 +310,7 @@ def test_silent_client_delays_no_other(served: AgentConfig) -> None:
 
 
 def test_troubles_are_read_from_the_last_sweep_of_the_log(tmp_path: Path) -> None:
-    """Troubles stand until a heavy sweep ends without them; rotation and truncation lose nothing new."""
+    """They end with a heavy sweep without trouble; rotation and truncation lose no new lines."""
     path = tmp_path / "opensm.log"
     path.write_text("Nov 21 [1] 0x01 -> ERR 0512: Failed to set PKey, table is full\nNov 21 -> SUBNET UP\n")
     log = Log(path)
@@ -332,7 +332,7 @@ def test_troubles_are_read_from_the_last_sweep_of_the_log(tmp_path: Path) -> Non
 
 
 def test_refused_attempts_are_counted_from_opensms_log(tmp_path: Path) -> None:
-    """The words are OpenSM 3.3.23's; the same again is one more, a key is not shown, and after an hour it is over."""
+    """Lines of OpenSM 3.3.23; repeated ones are counted, keys aren't shown, and after an hour they are dropped."""
     path = tmp_path / "opensm.log"
     path.write_text("")
     log = Log(path)
@@ -367,7 +367,7 @@ def test_refused_attempts_are_counted_from_opensms_log(tmp_path: Path) -> None:
 
 
 def test_attempts_before_the_agents_start_are_not_reported(tmp_path: Path) -> None:
-    """A line has no time that the agent could use; after each restart a week's attempts would be of the last hour."""
+    """Lines have no year and no date that can be relied on, so after each restart old ones would count as new."""
     path = tmp_path / "opensm.log"
     path.write_text(
         "Nov 15 -> log_trap_info: Bad P_Key:0x8101 on SL:0 from LID1:5\nNov 15 -> Errors during x\n"
@@ -398,7 +398,7 @@ def test_attempts_with_many_keys_are_bounded(tmp_path: Path) -> None:
     ],
 )
 def test_command_reports_an_invalid_config(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
-    """Exit code 2 and one line that names the field; never a traceback."""
+    """Exit code 2 and one line that names the field; no traceback."""
     path = write_config(tmp_path, **changes)
     done = subprocess.run(
         [sys.executable, "-m", "weft.fabricagent", "--config", str(path)],
@@ -411,7 +411,8 @@ def test_command_reports_an_invalid_config(tmp_path: Path, changes: dict[str, An
 
 
 def test_existing_certificates_are_kept(tmp_path: Path) -> None:
-    """A second call makes what is missing only; --renew makes the leaves again; keys are the owner's alone."""
+    """A second call makes only missing ones; --renew makes all but the authority; keys are readable by their
+    owner only."""
     first = make_certificates(tmp_path, {"sm1": ["127.0.0.1"]})
     assert {p.name for p in first} == {
         f"{n}.{e}" for n in ("ca", "agent-sm1", "weft") for e in ("pem", "key")

@@ -1,4 +1,5 @@
-"""The agent's server under load and attack: silent, slow and endless clients cost little and keep no client out."""
+"""The fabric agent's server under load and attack: silent, slow and endless clients cost little and exclude no
+others."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ LIMITS = ConnectionLimits(connections=16, handshake=1.0, idle=2.0, headers=1.0, 
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[AgentConfig]:
-    """An agent that is quick to lose patience."""
+    """An agent with short time limits."""
     config = read_config(write_config(tmp_path))
     agent = Agent(config)
     server = Server(config, agent, LIMITS)
@@ -56,7 +57,7 @@ def _plain(config: AgentConfig) -> socket.socket:
 
 
 def _secure(config: AgentConfig) -> ssl.SSLSocket:
-    """A connection with weft's certificate."""
+    """A TLS connection with weft's certificate."""
     folder = config.tls.ca.parent
     context = ssl.create_default_context(cafile=str(config.tls.ca))
     context.load_cert_chain(folder / "weft.pem", folder / "weft.key")
@@ -64,7 +65,7 @@ def _secure(config: AgentConfig) -> ssl.SSLSocket:
 
 
 def _closed(connection: socket.socket) -> bool:
-    """Wait until the other end closes it, with a timeout far above what it should take."""
+    """Whether the other end closes the connection within a long timeout."""
     try:
         while connection.recv(4096):
             pass
@@ -77,19 +78,19 @@ def _agent_threads() -> int:
     return sum("process_request_thread" in t.name for t in threading.enumerate())
 
 
-def test_silent_connections_hold_few_threads_briefly(served: AgentConfig) -> None:
-    """Sixty that say nothing: no more threads than there are places, a real client gets in, and soon all are gone."""
+def test_silent_connections_use_few_threads_and_are_closed(served: AgentConfig) -> None:
+    """Of sixty, no more threads than places are used, a real client is served, and soon all are closed."""
     with ExitStack() as stack:
         silent = [stack.enter_context(closing(_plain(served))) for _ in range(60)]
         with client(served) as asking:
             assert asking.get("partitions").status_code == 200
-        # A thread has given its place to the next one a moment before it ends.
+        # A thread ends a moment after it has given its place to the next one.
         wait_for(lambda: _agent_threads() <= LIMITS.connections)
         assert all(_closed(s) for s in silent)
 
 
 def test_trickling_headers_are_cut_off(served: AgentConfig) -> None:
-    """A header byte now and then keeps no connection alive: the whole of the headers has its time."""
+    """A byte now and then doesn't extend the time for the headers."""
     with closing(_secure(served)) as slow, pytest.raises(OSError):
         for octet in b"GET /v1/partitions HTTP/1.1\r\n" + b"x" * 200:
             slow.send(bytes([octet]))
@@ -97,7 +98,7 @@ def test_trickling_headers_are_cut_off(served: AgentConfig) -> None:
 
 
 def test_missing_body_is_cut_off(served: AgentConfig) -> None:
-    """Announced and not sent: the connection ends, and no file was touched."""
+    """The announced body isn't sent: the connection ends, and the file doesn't change."""
     before = served.opensm.partitions_file.read_bytes()
     with closing(_secure(served)) as slow:
         slow.sendall(b"PUT /v1/partitions HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n{")
@@ -107,14 +108,14 @@ def test_missing_body_is_cut_off(served: AgentConfig) -> None:
 
 @pytest.mark.parametrize("length", ["-1", "99999999999", "١", "1e3"])
 def test_invalid_content_length_is_refused(served: AgentConfig, length: str) -> None:
-    """Negative, too large, or no number in ASCII: 400, and the connection ends."""
+    """Negative, too large, or not an ASCII number: 400, and the connection ends."""
     with closing(_secure(served)) as odd:
         odd.sendall(f"PUT /v1/partitions HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode())
         assert b" 400 " in odd.recv(200)
 
 
 def test_active_client_keeps_its_connection_under_load(served: AgentConfig) -> None:
-    """Its kept connection goes on while strangers push each other out of the other places."""
+    """New silent connections replace one another, not the one that sends requests."""
     with client(served) as asking, ExitStack() as stack:
         assert asking.get("partitions").status_code == 200
         for _ in range(40):
@@ -123,7 +124,7 @@ def test_active_client_keeps_its_connection_under_load(served: AgentConfig) -> N
 
 
 def test_answer_repeats_the_nonce_of_its_request(served: AgentConfig) -> None:
-    """The number of the question comes back, and when it was read; odd numbers are not echoed."""
+    """With the time of the reading; invalid nonces aren't repeated."""
     with client(served) as asking:
         answer = asking.get("partitions", headers={NONCE_HEADER: "abc123"})
         assert answer.headers[NONCE_HEADER] == "abc123" and answer.headers[READ_AT_HEADER]
@@ -134,7 +135,7 @@ def test_answer_repeats_the_nonce_of_its_request(served: AgentConfig) -> None:
 def test_request_of_another_protocol_version_changes_nothing(
     served: AgentConfig, said: str, upgrade: str
 ) -> None:
-    """The agent doesn't guess what is meant, says which side to upgrade, and goes on with everybody else."""
+    """The answer says which side to upgrade, and other requests are served."""
     with client(served) as asking:
         before = asking.get("partitions").json()["digest"]
         answer = asking.put("partitions", content=b"{}", headers={PROTOCOL_HEADER: said})
@@ -143,8 +144,8 @@ def test_request_of_another_protocol_version_changes_nothing(
         assert asking.get("partitions").json()["digest"] == before
 
 
-def test_request_without_a_version_is_of_the_first() -> None:
-    """As agents and wefts did before there was a header."""
+def test_request_without_a_version_has_version_1() -> None:
+    """Agents and wefts before the header was introduced sent none."""
     assert (other_protocol(None, "weft", "the agent") is None) == (
         other_protocol("1", "weft", "the agent") is None
     )
@@ -152,7 +153,7 @@ def test_request_without_a_version_is_of_the_first() -> None:
 
 
 class Replaying(threading.Thread):
-    """Something between weft and the agent that answers every question with what it kept of the first."""
+    """A proxy that answers each request with the recorded answer to an earlier one."""
 
     def __init__(self, config: AgentConfig) -> None:
         super().__init__(daemon=True)
@@ -178,7 +179,7 @@ class Replaying(threading.Thread):
 
 
 def test_replayed_answer_is_unknown(served: AgentConfig) -> None:
-    """A replayed 200 with a good body is unknown: it says nothing of the file as it is now."""
+    """A recorded 200 says nothing about the file as it is now."""
     manager = _manager(served)
     real = HttpAgent(FabricAgent(name="sm1", url=f"https://127.0.0.1:{served.listen.port}"), manager)
     assert real.partitions().digest
@@ -192,7 +193,7 @@ def test_replayed_answer_is_unknown(served: AgentConfig) -> None:
 
 
 def test_replaced_certificates_are_used_without_restart(served: AgentConfig) -> None:
-    """Renewing them needs no restart, neither of the agent nor of weft."""
+    """Neither the agent nor weft is restarted."""
     tls = served.tls.ca.parent
     with client(served) as asking:
         assert asking.get("partitions").status_code == 200
@@ -202,14 +203,15 @@ def test_replaced_certificates_are_used_without_restart(served: AgentConfig) -> 
         assert asking.get("partitions").status_code == 200
     assert _serial(served) != before
     served.tls.certificate.write_text("no certificate")
-    with client(served) as asking:  # a mistake while renewing keeps no client out
+    with client(served) as asking:  # an invalid certificate is ignored, and the old pair stays in use
         assert asking.get("partitions").status_code == 200
 
 
-def test_certificates_that_were_mended_in_place_are_used(
+def test_certificates_repaired_in_place_are_used(
     served: AgentConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As if their owner or mode had been wrong: they are tried again with each connection, and logged once."""
+    """The broken key's size and name stay the same, so the pair is tried with each connection; the failure is
+    logged once."""
     before = _serial(served)
     make_certificates(served.tls.ca.parent, {"sm1": ["127.0.0.1", "localhost"]}, renew=True)
     key = served.tls.key.read_bytes()
@@ -235,7 +237,7 @@ def _manager(config: AgentConfig) -> FabricManager:
 
 
 def test_hanging_agent_is_waited_for_once(served: AgentConfig) -> None:
-    """It takes the connection and says nothing: unknown in bounded time, and at once when asked again right away."""
+    """It accepts the connection and doesn't answer: unknown in bounded time, and immediately if asked again soon."""
     with socket.create_server(("127.0.0.1", 0)) as hanging:
         port = hanging.getsockname()[1]
         agent = HttpAgent(FabricAgent(name="sm2", url=f"https://127.0.0.1:{port}"), _manager(served), 0.5)
@@ -247,7 +249,7 @@ def test_hanging_agent_is_waited_for_once(served: AgentConfig) -> None:
 
 
 class Saying(threading.Thread):
-    """Something at the agent's address that answers each question with the same bytes after the nonce."""
+    """A server at the agent's address that answers each request with the same bytes, and the request's nonce."""
 
     def __init__(self, config: AgentConfig, status: str, body: bytes, more: str = "") -> None:
         super().__init__(daemon=True)
@@ -286,12 +288,12 @@ class Saying(threading.Thread):
         ("404 Not Found", b"<html>no such page</html>"),
         ("409 Conflict", b"{}"),
         ("500 Internal Server Error", b"oops"),
-        # No partition at all, not even the default one that OpenSM always has.
+        # No partitions, not even the default one that OpenSM always has.
         ("200 OK", b'{"state":"master","digest":"d","foreign_digest":"f","weft":[],"configured":[]}'),
     ],
 )
 def test_malformed_answer_is_unknown(served: AgentConfig, status: str, body: bytes) -> None:
-    """Never an empty file, never absent, and nothing that a person would have to change."""
+    """Neither an empty file, nor absent, nor an error that needs a person."""
     with closing(Saying(served, status, body)) as saying:
         saying.start()
         agent = HttpAgent(FabricAgent(name="sm1", url=f"https://127.0.0.1:{saying.port}"), _manager(served))
@@ -301,10 +303,10 @@ def test_malformed_answer_is_unknown(served: AgentConfig, status: str, body: byt
 
 
 @pytest.mark.parametrize("status", ["200 OK", "426 Upgrade Required"])
-def test_agent_of_another_protocol_version_is_unknown_and_named_for_upgrade(
+def test_agent_of_an_unknown_protocol_version_is_unknown_with_advice_to_upgrade(
     served: AgentConfig, status: str
 ) -> None:
-    """Its answer isn't read, whatever it looks like."""
+    """Its answer isn't read."""
     with client(served) as asking:
         body = asking.get("partitions").content
     if status.startswith("426"):
@@ -320,7 +322,7 @@ def test_agent_of_another_protocol_version_is_unknown_and_named_for_upgrade(
 
 
 def test_agent_answers_in_the_version_of_an_older_weft(served: AgentConfig) -> None:
-    """So that agents can be upgraded before weft, one after the other."""
+    """So that agents can be upgraded before weft, one after another."""
     with client(served) as asking:
         for version in range(OLDEST_PROTOCOL, PROTOCOL + 1):
             answer = asking.get("partitions", headers={PROTOCOL_HEADER: str(version)})
@@ -328,8 +330,8 @@ def test_agent_answers_in_the_version_of_an_older_weft(served: AgentConfig) -> N
 
 
 def test_older_agent_is_asked_in_its_version(served: AgentConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that weft can be upgraded before its agents. Once the agent is upgraded, it is asked in the newest again."""
-    monkeypatch.setattr(agents, "PROTOCOL", PROTOCOL + 1)  # weft is one version ahead of the agent
+    """So that weft can be upgraded first. Later it is asked in the newest version again."""
+    monkeypatch.setattr(agents, "PROTOCOL", PROTOCOL + 1)  # weft speaks one version more than the agent
     agent = HttpAgent(
         FabricAgent(name="sm1", url=f"https://127.0.0.1:{served.listen.port}"), _manager(served)
     )
@@ -342,7 +344,7 @@ def test_older_agent_is_asked_in_its_version(served: AgentConfig, monkeypatch: p
 
 
 def test_agent_listens_on_ipv6(tmp_path: Path) -> None:
-    """As the API does: `certs` makes certificates for such addresses."""
+    """For such addresses `certs` makes certificates, too."""
     make_certificates(tmp_path, {"osm1": ["::1"]})
     pair = {"certificate": tmp_path / "agent-osm1.pem", "key": tmp_path / "agent-osm1.key"}
 
@@ -355,8 +357,10 @@ def test_agent_listens_on_ipv6(tmp_path: Path) -> None:
     server.server_close()
 
 
-def test_agent_listens_on_the_ipv4_of_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A resolver puts IPv6 first; clients have the node's IPv4 address."""
+def test_agent_with_a_host_name_listens_on_its_ipv4_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Resolvers put IPv6 first, but clients connect to the node's IPv4 address."""
     make_certificates(tmp_path, {"osm1": ["127.0.0.1"]})
     pair = {"certificate": tmp_path / "agent-osm1.pem", "key": tmp_path / "agent-osm1.key"}
     both = [
@@ -375,7 +379,7 @@ def test_agent_listens_on_the_ipv4_of_a_name(tmp_path: Path, monkeypatch: pytest
 
 
 def test_scraper_reads_metrics_and_nothing_else(tmp_path: Path) -> None:
-    """Its certificate is of the same authority, and can't change partitions; a client in neither list reads nothing."""
+    """Its certificate is of the same authority but can't change partitions; clients in neither list read nothing."""
     make_certificates(tmp_path / "tls", {"sm1": ["127.0.0.1"]}, "prometheus")
     make_certificates(tmp_path / "tls", {"sm1": ["127.0.0.1"]}, "stranger")
     config = read_config(write_config(tmp_path))

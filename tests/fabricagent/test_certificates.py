@@ -1,4 +1,4 @@
-"""`fabric-agent certs`: an authority whose key is kept elsewhere is never replaced unless that is asked for."""
+"""`fabric-agent certs`: an authority whose key is kept elsewhere is replaced only on request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def is_of(folder: Path, name: str) -> bool:
-    """Whether a certificate was issued by the authority that is there."""
+    """Whether the folder's authority issued the certificate."""
     ca, one = (x509.load_pem_x509_certificate((folder / f"{n}.pem").read_bytes()) for n in ("ca", name))
     try:
         one.verify_directly_issued_by(ca)
@@ -31,10 +31,10 @@ def is_of(folder: Path, name: str) -> bool:
 
 @pytest.mark.parametrize("missing", ["ca.key", "ca.pem"])
 @pytest.mark.parametrize(("more", "renew"), [({"osm2": ["10.0.0.2"]}, False), ({}, True)])
-def test_authority_without_its_key_is_refused_when_it_must_sign(
+def test_signing_with_an_authority_without_its_key_is_refused(
     tmp_path: Path, missing: str, more: dict[str, list[str]], renew: bool
 ) -> None:
-    """Nothing is written: agents that run with its certificates are still reached."""
+    """Nothing is written, so running agents stay reachable."""
     make_certificates(tmp_path, AGENTS)
     (tmp_path / missing).unlink()
     before = files(tmp_path)
@@ -43,7 +43,7 @@ def test_authority_without_its_key_is_refused_when_it_must_sign(
     assert files(tmp_path) == before
 
 
-def test_authority_without_its_key_is_enough_when_nothing_is_missing(tmp_path: Path) -> None:
+def test_authority_without_its_key_suffices_if_no_certificate_is_missing(tmp_path: Path) -> None:
     make_certificates(tmp_path, AGENTS)
     (tmp_path / "ca.key").unlink()
     assert make_certificates(tmp_path, AGENTS) == []
@@ -60,8 +60,8 @@ def test_key_of_another_authority_is_refused(tmp_path: Path) -> None:
         make_certificates(tmp_path / "one", AGENTS, renew=True)
 
 
-def test_new_authority_issues_everything(tmp_path: Path) -> None:
-    """Asked for, it replaces the old one also where that one's key is elsewhere."""
+def test_new_authority_issues_all_certificates(tmp_path: Path) -> None:
+    """On request it replaces one whose key is elsewhere."""
     make_certificates(tmp_path, AGENTS)
     old = (tmp_path / "ca.pem").read_bytes()
     (tmp_path / "ca.key").unlink()
@@ -75,7 +75,7 @@ def test_new_authority_issues_everything(tmp_path: Path) -> None:
 def test_certificates_are_valid_for_60_days_at_most(
     days: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The default is the most; nothing is made otherwise."""
+    """The default is the maximum; for more, nothing is written."""
     words = ["fabric-agent", "certs", "--dir", str(tmp_path / "x"), "--agent", "a=127.0.0.1"]
     assert main([*words, "--days", days]) == 2
     assert "--days" in capsys.readouterr().err and not (tmp_path / "x").exists()
@@ -97,10 +97,10 @@ def test_certificates_are_valid_for_60_days_at_most(
         *("sm1=", "sm1", "=10.0.0.1", "sm 1=10.0.0.1", "../sm1=10.0.0.1", f"{'a' * 65}=10.0.0.1", "sm1=a..b"),
     ],
 )
-def test_agent_that_none_could_reach_is_refused(
+def test_agent_with_an_unreachable_host_is_refused(
     tmp_path: Path, agent: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A certificate of such a host matches no URL; nothing is made, not even an authority."""
+    """Its certificate would match no URL; nothing is written, not even an authority."""
     assert main(["fabric-agent", "certs", "--dir", str(tmp_path / "tls"), "--agent", agent]) == 2
     assert "--agent: " in (said := capsys.readouterr().err) and said.count("\n") == 1
     assert not (tmp_path / "tls").exists()
@@ -114,7 +114,7 @@ def test_host_names_and_addresses_are_accepted(tmp_path: Path, host: str) -> Non
 
 
 def test_agent_named_twice_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The last one counted, and the agent wasn't reached at the first address."""
+    """The last address would win, and the agent not be reached at the first."""
     given = ["--agent", "sm1=10.0.0.1", "--agent", "sm1=10.0.0.2"]
     assert main(["fabric-agent", "certs", "--dir", str(tmp_path / "tls"), *given]) == 2
     assert "each agent once" in capsys.readouterr().err
@@ -122,7 +122,7 @@ def test_agent_named_twice_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize("client", ["ca", "agent-osm1", "../weft", "we ft"])
 def test_client_named_like_another_certificate_is_refused(tmp_path: Path, client: str) -> None:
-    """`--client ca --renew` would write over the authority."""
+    """`--client ca --renew` would overwrite the authority."""
     make_certificates(tmp_path / "tls", AGENTS)
     before = files(tmp_path / "tls")
     with pytest.raises(InputError, match="--client"):
@@ -130,7 +130,7 @@ def test_client_named_like_another_certificate_is_refused(tmp_path: Path, client
     assert files(tmp_path / "tls") == before and [p.name for p in tmp_path.iterdir()] == ["tls"]
 
 
-def test_file_in_the_folders_place_is_reported(tmp_path: Path) -> None:
+def test_file_in_place_of_the_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "tls").write_text("x")
     with pytest.raises(InputError, match="--dir"):
         make_certificates(tmp_path / "tls", AGENTS)

@@ -1,4 +1,4 @@
-"""What ports send and wait: rates of three readings, resets, full counters, silence, and Prometheus' format."""
+"""Ports' data and wait counters: rates of three readings, resets, full counters, silent ports, Prometheus' format."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LEAF, HOST = (1, 3), (10, 1)
 
 
 class Fabric:
-    """Host 10 (LID 7) on port 3 of switch 1 (LID 2); the test sets counters, and says when they are read."""
+    """Host 10 (LID 7) on port 3 of switch 1 (LID 2), with counters that the test sets and a clock that it moves."""
 
     def __init__(self) -> None:
         nodes = (
@@ -70,7 +70,7 @@ class Fabric:
         return (bytes(8) + struct.pack(">4Q", sent, 2 * sent, 3, 4)).ljust(192, b"\0")
 
     def read(self, now: float, sent: int | None = None, wait: int | None = None) -> Counters:
-        """Set what the host sent and waited, and look."""
+        """Sets the host's counters and reads all at time `now` (seconds)."""
         self.now = now
         self.sent[7, 1] = self.sent[7, 1] if sent is None else sent
         self.wait[7, 1] = self.wait[7, 1] if wait is None else wait
@@ -84,18 +84,18 @@ def fabric(monkeypatch: pytest.MonkeyPatch) -> Fabric:
 
 
 def host(found: Counters) -> int:
-    """Index of the host's port."""
+    """Index of the host's port in a reading."""
     return list(zip(found.node, found.port, strict=True)).index(HOST)
 
 
 def test_first_reading_gives_no_rate(fabric: Fabric) -> None:
-    """A sum of years says nothing about now."""
+    """The sum of years says nothing about now."""
     found = fabric.read(0, sent=10**12)
     assert found.seconds == () and found.sent == (None, None) and found.waiting == (None, None)
 
 
 def test_rates_are_of_the_last_two_intervals(fabric: Fabric) -> None:
-    """Data counts words of four bytes; waiting is a share of ticks with data to send."""
+    """Data are in words of four bytes; waiting is the share of ticks in which data couldn't be sent."""
     fabric.read(0, sent=1000, wait=5)
     fabric.read(10, sent=2000, wait=505)
     found = fabric.read(30, sent=4000, wait=5505)
@@ -120,14 +120,14 @@ def test_rates_are_of_the_last_two_intervals(fabric: Fabric) -> None:
         (FULL_32 - 1, FULL_32 + 9, (1 << 64) - 1, Grown(10)),
     ],
 )
-def test_counter_that_was_reset_or_is_full_gives_at_least_that(
+def test_growth_across_a_reset_or_a_full_counter_is_a_minimum(
     before: int, now: int, most: int, added: Grown
 ) -> None:
     assert grown(before, now, most) == added
 
 
 def test_full_wait_counter_is_named_and_its_share_is_unknown(fabric: Fabric) -> None:
-    """It stops at 2^32 - 1: at first the share is at least that, afterwards nothing is known."""
+    """It stops at 2^32 - 1: first the share is a minimum, afterwards it is unknown."""
     fabric.read(0, sent=0, wait=FULL_32 - 1000)
     found = fabric.read(10, sent=1000, wait=FULL_32)
     i = host(found)
@@ -139,16 +139,16 @@ def test_full_wait_counter_is_named_and_its_share_is_unknown(fabric: Fabric) -> 
     )
 
 
-def test_port_without_wait_counter_is_not_called_undisturbed(fabric: Fabric) -> None:
-    """Zeros of a counter that isn't there say nothing."""
+def test_port_without_wait_counter_has_no_share(fabric: Fabric) -> None:
+    """Zeros of a counter that doesn't exist say nothing."""
     fabric.capabilities[7] = 0x0200
     fabric.read(0, sent=0)
     found = fabric.read(10, sent=1000)
     assert found.waiting[host(found)] is None and found.sent[host(found)] == 400.0
 
 
-def test_port_with_32_bits_alone_is_read_by_them(fabric: Fabric) -> None:
-    """Data stops at its end there; afterwards the rate is unknown."""
+def test_port_without_64_bit_counters_is_read_by_32_bit_ones(fabric: Fabric) -> None:
+    """Its data counter stops at the maximum; afterwards the rate is unknown."""
     fabric.capabilities[7] = 0x1000
     fabric.read(0, sent=0)
     found = fabric.read(10, sent=FULL_32 + 5)
@@ -167,7 +167,7 @@ def test_silent_port_is_counted_and_has_no_rate(fabric: Fabric) -> None:
 
 
 def test_reading_without_an_answer_is_unknown(fabric: Fabric) -> None:
-    """What was read before isn't shown as now."""
+    """Earlier values aren't reported as current."""
     fabric.read(0)
     fabric.sent = {}
     fabric.now = 10
@@ -176,7 +176,7 @@ def test_reading_without_an_answer_is_unknown(fabric: Fabric) -> None:
 
 
 def test_young_reading_is_shared(fabric: Fabric) -> None:
-    """Any number of askers cause one reading a second at most."""
+    """However many ask, the fabric is read at most once a second."""
     fabric.read(0)
     asked = fabric.asked
     fabric.read(0.9)
@@ -186,7 +186,7 @@ def test_young_reading_is_shared(fabric: Fabric) -> None:
 
 
 def test_metrics_have_the_usual_names_and_valid_text(fabric: Fabric) -> None:
-    """Names and labels of infiniband_exporter; a node description is escaped."""
+    """Those of infiniband_exporter; node descriptions are escaped."""
     fabric.read(0, sent=250, wait=9)
     text = metrics(fabric.watch.readings()[0], 1.5).text
     assert text.endswith("\n"), "Prometheus refuses a last line without an end"

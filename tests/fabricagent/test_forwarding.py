@@ -1,4 +1,4 @@
-"""Reading forwarding tables: sweeps meanwhile, silent switches, and which routing engine a log and options name."""
+"""Reading forwarding tables: sweeps meanwhile, silent switches, and the routing engine of log and options."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROUTED = (
 
 
 class FakeFabric:
-    """Two switches, 1 and 2, at LIDs 10 and 20; the table of each begins with its own number."""
+    """Switches 1 and 2 at LIDs 10 and 20; the table of each begins with its number."""
 
     def __init__(self, folder: Path) -> None:
         self.log = folder / "opensm.log"
@@ -82,7 +82,7 @@ def test_table_ends_with_the_last_lid_that_the_switch_has(fabric: FakeFabric) ->
         assert switch.table == bytes([switch.guid, *range(1, 64), *[1] * 37])
 
 
-def test_asker_gets_only_tables_that_it_lacks(fabric: FakeFabric) -> None:
+def test_client_gets_only_tables_that_it_lacks(fabric: FakeFabric) -> None:
     first, second = fabric.read().switches
     again = fabric.read(**{format_guid(1): first.digest, format_guid(2): "older"}).switches
     assert [s.table for s in again] == [None, second.table]
@@ -90,7 +90,7 @@ def test_asker_gets_only_tables_that_it_lacks(fabric: FakeFabric) -> None:
 
 
 def test_reading_is_shared_until_it_is_too_old_or_a_sweep_ended(fabric: FakeFabric) -> None:
-    """After a sweep the fabric is discovered again, too."""
+    """After a sweep the fabric is discovered again."""
     fabric.read()
     fabric.now = 20.0
     assert fabric.read(30.0).age == 20.0 and fabric.readings == 1
@@ -106,7 +106,7 @@ def test_sweep_while_tables_are_read_makes_a_second_reading(fabric: FakeFabric) 
     assert fabric.read(30.0).partial == () and fabric.readings == 2
 
 
-def test_tables_of_two_sweeps_are_called_so_and_read_again(fabric: FakeFabric) -> None:
+def test_tables_of_two_sweeps_are_reported_as_partial_and_read_again(fabric: FakeFabric) -> None:
     fabric.sweeps_while_read = 2
     [said] = fabric.read(30.0).partial
     assert "a sweep ended" in said and fabric.readings == 2
@@ -138,7 +138,7 @@ def test_lid_mask_is_read_from_the_discovery() -> None:
 
 
 def test_log_names_the_engine_of_the_last_sweep(fabric: FakeFabric) -> None:
-    """Engines that were tried and given up are named in other lines."""
+    """Other lines name engines that were tried before."""
     log = Log(fabric.log)
     assert (log.engine(), log.sweeps()) == ("minhop", 1)
     with fabric.log.open("a") as file:
@@ -162,7 +162,7 @@ def test_log_names_the_engine_of_the_last_sweep(fabric: FakeFabric) -> None:
 def test_configured_engines_are_those_of_file_or_command_line(
     tmp_path: Path, option: str, words: tuple[str, ...], engines: tuple[str, ...]
 ) -> None:
-    """The command line overrides the file, as in OpenSM."""
+    """As in OpenSM, the command line overrides the file."""
     options = tmp_path / "opensm.conf"
     options.write_text(f"console off\n{option}\n")
     (tmp_path / "cmdline").write_text("\0".join(("opensm", "-F", "x", *words, "")))

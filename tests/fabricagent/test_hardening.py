@@ -1,4 +1,4 @@
-"""Settings and certificates that isolation rests on: read from the real options file, named while there is time."""
+"""OpenSM's settings that isolation depends on, read from its options file, and certificates that end soon."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _lacking(path: Path) -> set[str]:
 
 @pytest.mark.fabric
 def test_real_options_file_lacks_hardening(tmp_path: Path) -> None:
-    """What OpenSM writes as its defaults lacks every key; what it has right by default is not named."""
+    """In the file with defaults that OpenSM writes, all keys are missing; safe defaults aren't reported."""
     path = tmp_path / "opensm.conf"
     subprocess.run(["opensm", "-c", str(path)], capture_output=True, timeout=60, check=False)
     assert "m_key_protection_level 0" in path.read_text()
@@ -59,7 +59,7 @@ def test_real_options_file_lacks_hardening(tmp_path: Path) -> None:
 
 
 def test_hardened_file_has_no_problems(tmp_path: Path) -> None:
-    """And nothing of its secrets leaves the host."""
+    """Values of secrets aren't reported."""
     path = tmp_path / "opensm.conf"
     path.write_text(HARDENED)
     assert _lacking(path) == set()
@@ -71,7 +71,7 @@ def test_hardened_file_has_no_problems(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=[r.setting for r in RULES])
 def test_missing_setting_is_reported(tmp_path: Path, rule: Rule) -> None:
-    """Without it, or switched off, it is named with what that allows; the well-known keys are none."""
+    """Missing or switched off, it is named with what that allows; well-known keys count as missing."""
     setting = rule.setting
     bad = {
         "sm_key": "0x0000000000000001",
@@ -107,7 +107,7 @@ def test_missing_setting_is_reported(tmp_path: Path, rule: Rule) -> None:
     ],
 )
 def test_settings_are_judged_as_opensm_reads_them(tmp_path: Path, line: str, lacking: set[str]) -> None:
-    """Neither an open manager that looks hardened, nor a false alarm."""
+    """An insecure value must not pass, nor a secure one be reported."""
     path, name = tmp_path / "opensm.conf", line.split()[0]
     others = [one for one in HARDENED.splitlines() if not one.startswith(name + " ")]
     path.write_text("\n".join([*others, line, ""]))
@@ -115,7 +115,7 @@ def test_settings_are_judged_as_opensm_reads_them(tmp_path: Path, line: str, lac
 
 
 def _process(folder: Path, *arguments: str, started: float = 0.0) -> Path:
-    """A process's folder in /proc, on a host that was booted at 1000 s."""
+    """A process's directory of /proc, on a host booted at 1000 s; `started` is in seconds."""
     process = folder / "proc" / "77"
     process.mkdir(parents=True)
     (process / "cmdline").write_bytes("\0".join(["/usr/sbin/opensm", *arguments, ""]).encode())
@@ -141,7 +141,7 @@ def _process(folder: Path, *arguments: str, started: float = 0.0) -> Path:
     ],
 )
 def test_command_line_options_are_compared(tmp_path: Path, arguments: list[str], said: str) -> None:
-    """Another file, or a command line that overrides it."""
+    """Another options file, or an option on the command line that overrides it."""
     path = tmp_path / "opensm.conf"
     path.write_text(HARDENED)
     os.utime(path, (2000.0, 2000.0))
@@ -150,7 +150,7 @@ def test_command_line_options_are_compared(tmp_path: Path, arguments: list[str],
 
 
 def test_options_changed_after_the_start_are_reported(tmp_path: Path) -> None:
-    """OpenSM reads some settings only then; a process that is gone is a problem too."""
+    """OpenSM reads some settings only at its start; a missing process is a problem too."""
     path = tmp_path / "opensm.conf"
     path.write_text(HARDENED)
     os.utime(path, (4000.0, 4000.0))
@@ -160,7 +160,7 @@ def test_options_changed_after_the_start_are_reported(tmp_path: Path) -> None:
 
 
 def test_other_partitions_file_in_the_options_is_reported(tmp_path: Path) -> None:
-    """Another partition file in the options: everything would be written and nothing happen."""
+    """OpenSM would never read what weft writes; a link to the same file is fine."""
     path = tmp_path / "opensm.conf"
     path.write_text("partition_config_file /etc/other.conf\n")
     [problem] = read_options(path, tmp_path / "partitions.conf").problems
@@ -171,13 +171,13 @@ def test_other_partitions_file_in_the_options_is_reported(tmp_path: Path) -> Non
 
 
 def test_unreadable_options_are_unknown(tmp_path: Path) -> None:
-    """A missing file is not taken for the defaults."""
+    """A missing file doesn't mean the defaults."""
     with pytest.raises(UnknownError, match="options_file"):
         read_options(tmp_path / "none", tmp_path / "p")
 
 
-def test_options_of_a_fake_are_checked_like_real_ones() -> None:
-    """A manager that can't be asked is reported by its name, and isn't judged by another's settings."""
+def test_options_of_a_fake_manager_are_checked_like_real_ones() -> None:
+    """A manager that doesn't answer is named, and not judged by another's settings."""
     layout = Layout(Path("/nowhere"), Path("/nowhere"), 23000)
     fabric = FakeFabric(make_site(settings(nodes=8, leaves=2, hcas=1), layout), FABRIC)
     fabric.manager("sm2").reachable = False
@@ -191,7 +191,7 @@ def test_options_of_a_fake_are_checked_like_real_ones() -> None:
 
 
 def test_certificates_are_short_lived_by_default(tmp_path: Path) -> None:
-    """A quarter of a year; the authority lasts, and signs again."""
+    """A quarter of a year; the authority lasts longer and signs the next ones."""
     make_certificates(tmp_path, {"sm1": ["127.0.0.1"]})
     now = datetime.now(UTC)
     pem = (tmp_path / "agent-sm1.pem").read_bytes()
@@ -211,25 +211,25 @@ def test_certificates_are_short_lived_by_default(tmp_path: Path) -> None:
     ],
 )
 def test_certificate_in_its_last_third_is_reported(tmp_path: Path, file: str, days: float, said: str) -> None:
-    """At most 90 days before the end; a clock that was set back is said too."""
+    """At most 90 days before its end; a clock that was set back is reported, too."""
     make_certificates(tmp_path, {"sm1": ["127.0.0.1"]})
     found = expiry_problems((tmp_path / file).read_bytes(), file, datetime.now(UTC) + timedelta(days=days))
     assert (said in found[0] and file in found[0]) if said else found == []
 
 
 def test_invalid_certificate_is_reported() -> None:
-    """Not an exception in the middle of a status."""
+    """The status has a problem instead of failing."""
     assert "can't be read" in expiry_problems(b"junk", "x.pem", datetime.now(UTC))[0]
 
 
 def test_status_and_site_check_warn_in_time(tmp_path: Path) -> None:
-    """The agent says it of its own certificate, weft of its own, `site check` of those it can see."""
+    """The agent checks its own certificate, weft its own, and `site check` those of the site's fabrics."""
     path = write_config(tmp_path)
     make_certificates(tmp_path / "tls", {"sm1": ["127.0.0.1"]}, days=1, renew=True)
     agent = Agent(read_config(path))
     assert not any(
         "certificate" in p for p in agent.status().every_problem
-    )  # a day old at most: two thirds are left
+    )  # made a moment ago, so two thirds of its day are left
     make_certificates(tmp_path / "tls", {"sm1": ["127.0.0.1"]}, days=0, renew=True)
     assert any("agent-sm1.pem expired" in p for p in agent.status().own_problems)
     agent.close()
@@ -241,8 +241,8 @@ def test_status_and_site_check_warn_in_time(tmp_path: Path) -> None:
     assert "weft.pem expired" in note
 
 
-def test_agent_reports_a_key_that_is_anothers(tmp_path: Path) -> None:
-    """Its server goes on with the pair from before, until it is restarted."""
+def test_agent_reports_a_key_of_another_certificate(tmp_path: Path) -> None:
+    """Its server uses the old pair until it is restarted."""
     path = write_config(tmp_path)
     agent = Agent(read_config(path))
     assert agent.status().own_problems == ()

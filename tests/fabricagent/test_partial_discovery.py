@@ -1,4 +1,4 @@
-"""Discoveries that leave out what didn't answer in time: what the agent believes of a fabric then."""
+"""What the agent concludes from discoveries that lack nodes which didn't answer in time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMED_OUT = "src/query_smp.c:197; umad (DR path slid 0; dlid 0; 0,1,2 Attr 0x11:
 
 
 def text(*hosts: int) -> str:
-    """A leaf with hosts: host n has node GUID n0, port GUID n1 and LID n, and is on port n."""
+    """ibnetdiscover's output for a leaf with hosts: host n has LID n and is on port n; its GUIDs end in n0 and n1."""
     lines = [
         "switchguid=0x100(100)",
         'Switch\t8 "S-0000000000000100"\t\t# "leaf01" enhanced port 0 lid 100 lmc 0',
@@ -34,7 +34,7 @@ def text(*hosts: int) -> str:
 
 
 class Fabric:
-    """Hosts 1 to 3 on a leaf, and the client that asks them. `asked`: LIDs of hosts that were asked, in order."""
+    """Hosts 1 to 3 on a leaf, and the client that asks them; `asked` has the LIDs asked, in order."""
 
     def __init__(self, folder: Path) -> None:
         self.now, self.asked, self.down = 0.0, list[int](), set[int]()
@@ -56,7 +56,7 @@ class Fabric:
             self.shows(*self.meanwhile)
 
     def shows(self, *hosts: int, said: str = "") -> None:
-        """What discoveries find from now on, and what they say on stderr."""
+        """The hosts that discoveries find from now on, and their stderr."""
         (self.folder / "stdout").write_text(text(*hosts))
         (self.folder / "stderr").write_text(said)
 
@@ -64,7 +64,7 @@ class Fabric:
         self.now += 60.0
 
     def read(self) -> dict[int, TableReading]:
-        """By the hosts' numbers."""
+        """The tables' readings by host number."""
         return {r.port_guid >> 4: r for r in self.wire.read()}
 
     def vacant(self) -> list[int]:
@@ -72,7 +72,7 @@ class Fabric:
         assert unread == {}
         return [port for _, _, port, _ in found]
 
-    # -- MadClient
+    # -- what a MadClient has
 
     def node_port(self, lid: int) -> tuple[int, int]:
         self.asked.append(lid)
@@ -100,8 +100,8 @@ def fabric(tmp_path: Path) -> Fabric:
     return Fabric(tmp_path)
 
 
-def test_running_hosts_leaf_port_is_never_vacant(fabric: Fabric) -> None:
-    """Its host timed out in each discovery, from the first one on; the leaf says that the port has a link."""
+def test_leaf_port_of_an_undiscovered_running_host_is_not_vacant(fabric: Fabric) -> None:
+    """The host times out in each discovery, but the leaf reports a link."""
     fabric.shows(1, 2, said=TIMED_OUT + "\n")
     for _ in range(4):
         assert fabric.vacant() == [4, 5, 6, 7, 8]
@@ -109,7 +109,7 @@ def test_running_hosts_leaf_port_is_never_vacant(fabric: Fabric) -> None:
 
 
 def test_host_missing_in_a_discovery_is_read_at_its_last_port(fabric: Fabric) -> None:
-    """With a message or without: its own answer counts for more than a discovery."""
+    """With and without an error message: the host's own answer outweighs the discovery."""
     assert set(fabric.read()) == {1, 2, 3}
     for said in (TIMED_OUT, ""):
         fabric.later()
@@ -119,8 +119,8 @@ def test_host_missing_in_a_discovery_is_read_at_its_last_port(fabric: Fabric) ->
         assert fabric.wire.finder.partial()
 
 
-def test_host_is_gone_after_a_second_whole_discovery(fabric: Fabric) -> None:
-    """In bounded time; until then it is unread, with no wait for its answer, and its leaf port isn't vacant."""
+def test_host_is_gone_after_a_second_complete_discovery(fabric: Fabric) -> None:
+    """Until then it is unread without being asked, and its leaf port isn't vacant."""
     fabric.read()
     fabric.later()
     fabric.down.add(3)
@@ -135,8 +135,10 @@ def test_host_is_gone_after_a_second_whole_discovery(fabric: Fabric) -> None:
     assert set(fabric.read()) == {1, 2} and fabric.wire.finder.partial() == ()
 
 
-def test_leafs_reading_frees_a_port_while_every_discovery_is_partial(fabric: Fabric) -> None:
-    """One host that never answers must not keep all others' ports from being vacant."""
+def test_port_is_vacant_once_its_leaf_reports_it_down_although_discoveries_are_partial(
+    fabric: Fabric,
+) -> None:
+    """One host that never answers must not keep all other ports from becoming vacant."""
     fabric.read()
     fabric.later()
     fabric.down.add(3)
@@ -147,7 +149,7 @@ def test_leafs_reading_frees_a_port_while_every_discovery_is_partial(fabric: Fab
 
 
 def test_removal_waits_for_a_second_discovery(fabric: Fabric) -> None:
-    """So that one removal, a second long, is enough for a host that was just switched off."""
+    """So that one removal, a second longer, suffices for a host that was just switched off."""
     fabric.read()
     fabric.later()
     fabric.down.add(3)
@@ -157,7 +159,7 @@ def test_removal_waits_for_a_second_discovery(fabric: Fabric) -> None:
 
 
 def test_leaf_missing_in_a_discovery_is_unread(fabric: Fabric) -> None:
-    """Not a leaf without vacant ports; and it costs one time-out, not one for each host."""
+    """It isn't a leaf without vacant ports; it costs one timeout, not one for each host."""
     fabric.read()
     fabric.later()
     (fabric.folder / "stdout").write_text('caguid=0x10\nCa\t1 "H-0000000000000010"\t\t# "gpu01 mlx5_0"\n')
@@ -172,7 +174,7 @@ def test_leaf_missing_in_a_discovery_is_unread(fabric: Fabric) -> None:
 
 @pytest.mark.parametrize(("said", "then"), [(TIMED_OUT, (1, 2, 3)), ("", (1, 2)), ("", (1, 2, 3))])
 def test_topology_waits_for_a_second_discovery(fabric: Fabric, said: str, then: tuple[int, ...]) -> None:
-    """One with a message, or with fewer ports than before, is made again once, a second later."""
+    """A discovery with an error message, or with fewer ports than before, is repeated once after a second."""
     fabric.wire.finder.topology()
     fabric.later()
     fabric.shows(1, 2, said=said)
@@ -182,7 +184,7 @@ def test_topology_waits_for_a_second_discovery(fabric: Fabric, said: str, then: 
 
 
 def test_topology_that_stays_partial_is_marked_partial(fabric: Fabric) -> None:
-    """With the messages and with what was there before."""
+    """With the messages, and how much was there before."""
     fabric.wire.finder.topology()
     fabric.later()
     fabric.shows(1, 2, said=f"{TIMED_OUT}\n{TIMED_OUT}\n")
@@ -193,7 +195,7 @@ def test_topology_that_stays_partial_is_marked_partial(fabric: Fabric) -> None:
 
 
 def test_partial_discoveries_are_reported_for_an_hour(fabric: Fabric) -> None:
-    """With their number; a failed one too."""
+    """With their number; failed discoveries count, too."""
     fabric.read()
     assert fabric.wire.finder.troubles() == []
     for _ in range(2):
@@ -214,7 +216,7 @@ def test_partial_discoveries_are_reported_for_an_hour(fabric: Fabric) -> None:
 
 
 def test_answer_with_an_error_message_is_unknown(fabric: Fabric) -> None:
-    """Diagnostic programs exit with 0 after time-outs."""
+    """The diagnostic programs exit with 0 even after timeouts."""
     fabric.shows(1, said="ibwarn: [7] mad_rpc: timeout\n")
     with pytest.raises(UnknownError, match="mad_rpc: timeout"):
         fabric.wire.finder.run(fabric.program, "PKTR")

@@ -1,4 +1,4 @@
-"""Error counters of ports: what an hour added, resets, silence; and what an agent says of a fabric of its own."""
+"""Error counters of ports: growth within an hour, resets, silent ports, and how an agent reports them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PORT = (1, 3)
 
 
 def history(*readings: tuple[float, dict[str, int] | None]) -> History:
-    """One port's counters over time; None: it didn't answer."""
+    """One port's counters over time; None where it didn't answer."""
     made = History()
     for at, counters in readings:
         made.add(at, {} if counters is None else {PORT: counters})
@@ -29,7 +29,7 @@ def history(*readings: tuple[float, dict[str, int] | None]) -> History:
 
 
 def test_first_reading_is_the_baseline() -> None:
-    """A sum of years says nothing about now."""
+    """The sum of years says nothing about now."""
     assert history((0, {"PortRcvErrors": 65_000})).grown(PORT) == {}
     assert history((0, {"PortRcvErrors": 65_000}), (60, {"PortRcvErrors": 65_012})).grown(PORT) == {
         "PortRcvErrors": 12
@@ -37,12 +37,12 @@ def test_first_reading_is_the_baseline() -> None:
 
 
 def test_new_counter_has_grown_from_zero() -> None:
-    """Zeros aren't kept."""
+    """Zeros aren't stored."""
     assert history((0, {}), (60, {"SymbolErrorCounter": 4})).grown(PORT) == {"SymbolErrorCounter": 4}
 
 
 def test_counter_reset_keeps_earlier_growth() -> None:
-    """Counters cleared in between: what was counted before and since both belong to this hour."""
+    """Growth before and after the reset is added up."""
     seen = history(
         (0, {"PortRcvErrors": 5}), (60, {"PortRcvErrors": 20}), (120, {}), (180, {"PortRcvErrors": 3})
     )
@@ -50,7 +50,7 @@ def test_counter_reset_keeps_earlier_growth() -> None:
 
 
 def test_silent_port_is_compared_with_its_last_reading() -> None:
-    """What was added while it didn't answer counts once it does."""
+    """Growth while it was silent counts once it answers."""
     assert history((0, {"LinkDownedCounter": 1}), (60, None), (120, {"LinkDownedCounter": 9})).grown(
         PORT
     ) == {"LinkDownedCounter": 8}
@@ -58,7 +58,7 @@ def test_silent_port_is_compared_with_its_last_reading() -> None:
 
 
 def test_growth_is_forgotten_after_an_hour() -> None:
-    """The window moves on, and the readings don't pile up."""
+    """Old readings are dropped."""
     seen = history((0, {}), (60, {"PortRcvErrors": 50}))
     for minute in range(2, 200):
         seen.add(minute * 60, {PORT: {"PortRcvErrors": 50}})
@@ -67,7 +67,7 @@ def test_growth_is_forgotten_after_an_hour() -> None:
 
 
 class FakeWire:
-    """Two cabled ports: host 10 on port 3 of switch 1."""
+    """Host 10 on port 3 of switch 1: both ports have counters."""
 
     def __init__(self) -> None:
         nodes = (
@@ -98,7 +98,7 @@ class FakeWire:
 
 
 class Watch:
-    """The watch under test; the test says when it reads."""
+    """The watch under test, read at the test's times."""
 
     def __init__(self, wire: FakeWire) -> None:
         self.watch = PortErrorWatch(cast(Wire, cast(Any, wire)))
@@ -121,7 +121,7 @@ def watch(wire: FakeWire, monkeypatch: pytest.MonkeyPatch) -> Watch:
 
 
 def test_growing_errors_are_a_problem_and_an_old_sum_is_not(wire: FakeWire, watch: Watch) -> None:
-    """Shown are both, the growing one first; the sentence names both ends of the cable."""
+    """Both ports are listed, the growing one first; the problem names both ends of the cable."""
     wire.values = {(2, 3): {"PortRcvErrors": 500}, (7, 1): {}}
     found, bad, problems, _ = watch.look(0)
     assert [(p.node, p.port, p.counters) for p in found or ()] == [("leaf01", 3, {"PortRcvErrors": 500})]
@@ -137,7 +137,7 @@ def test_growing_errors_are_a_problem_and_an_old_sum_is_not(wire: FakeWire, watc
 
 
 def test_growth_up_to_the_threshold_is_not_a_problem(wire: FakeWire, watch: Watch) -> None:
-    """Ten symbol errors an hour are normal; so are a hundred packets that a key refused."""
+    """Ten symbol errors an hour are normal, and a hundred packets refused for their key."""
     watch.look(0)
     wire.values[7, 1] = {"SymbolErrorCounter": 10, "PortRcvConstraintErrors": 100}
     assert watch.look(60).problems == ()
@@ -145,8 +145,8 @@ def test_growth_up_to_the_threshold_is_not_a_problem(wire: FakeWire, watch: Watc
     assert "PortRcvConstraintErrors by 101" in watch.look(120).problems[0]
 
 
-def test_silent_port_is_reported_and_hides_no_other(wire: FakeWire, watch: Watch) -> None:
-    """Unknown isn't fine; nothing readable at all makes what was read before unknown, too."""
+def test_silent_port_is_reported_beside_the_others(wire: FakeWire, watch: Watch) -> None:
+    """If no port answers, values read before are unknown, too."""
     wire.values = {(2, 3): {"PortRcvErrors": 1}}
     found, bad, problems, _ = watch.look(0)
     assert (len(found or ()), bad) == (1, 0)
@@ -162,7 +162,7 @@ def test_silent_port_is_reported_and_hides_no_other(wire: FakeWire, watch: Watch
     [("SymbolErrorCounter", 65_535), ("LinkDownedCounter", 255), ("LocalLinkIntegrityErrors", 15)],
 )
 def test_full_counter_stays_a_problem(wire: FakeWire, watch: Watch, counter: str, most: int) -> None:
-    """It can't grow any more, after hours or a restart of the agent; one below, it is an old sum."""
+    """It can't grow any more, also after hours or a restart of the agent; one below is an old sum."""
     wire.values[7, 1] = {counter: most - 1}
     assert watch.look(0).bad == 0
     wire.values[7, 1] = {counter: most}
@@ -181,7 +181,7 @@ def test_full_counter_stays_a_problem(wire: FakeWire, watch: Watch, counter: str
 
 
 def test_full_and_growing_counters_are_reported_together(wire: FakeWire, watch: Watch) -> None:
-    """What it was full of isn't repeated as growth."""
+    """Growth up to the full value isn't reported as well."""
     wire.values[7, 1] = {"SymbolErrorCounter": 60_000, "LinkDownedCounter": 1}
     watch.look(0)
     wire.values[7, 1] = {"SymbolErrorCounter": 65_535, "LinkDownedCounter": 21}
@@ -194,7 +194,7 @@ def test_full_and_growing_counters_are_reported_together(wire: FakeWire, watch: 
 def test_bad_ports_are_counted_and_the_worst_listed(
     wire: FakeWire, watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The list ends somewhere, the number doesn't."""
+    """The list is bounded, the count isn't."""
     monkeypatch.setattr(porterrors, "SHOWN", 1)
     wire.values = {(2, 3): {"VL15Dropped": 65_535}, (7, 1): {"PortRcvErrors": 65_535}}
     found, bad, problems, _ = watch.look(0)
@@ -203,12 +203,12 @@ def test_bad_ports_are_counted_and_the_worst_listed(
 
 
 def test_watch_knows_nothing_before_the_first_reading(watch: Watch) -> None:
-    """A reading may take longer than a status may."""
+    """A reading may take longer than a status request may."""
     assert watch.watch.look() == PortErrorSummary(None, None)
 
 
 def test_status_request_reads_no_port(wire: FakeWire, watch: Watch) -> None:
-    """Also where none answered: `weft fabric status` in a loop costs the fabric nothing."""
+    """Even if no port answered: `weft fabric status` in a loop doesn't load the fabric."""
     wire.values = {}
     watch.look(0)
     asked = len(wire.asked)
@@ -218,7 +218,7 @@ def test_status_request_reads_no_port(wire: FakeWire, watch: Watch) -> None:
 
 
 def test_status_request_does_not_wait_for_a_reading(wire: FakeWire, watch: Watch) -> None:
-    """While a port's answer is awaited, the last reading is reported."""
+    """The last finished reading is reported."""
     wire.values[7, 1] = {"PortRcvErrors": 1}
     before = watch.look(0)
     seen: list[PortErrorSummary] = []
@@ -226,7 +226,7 @@ def test_status_request_does_not_wait_for_a_reading(wire: FakeWire, watch: Watch
     def meanwhile() -> None:
         asking = threading.Thread(target=lambda: seen.append(watch.watch.look()), daemon=True)
         asking.start()
-        asking.join(60)  # never ends if it waits for this reading
+        asking.join(60)  # would hang if it waited for this reading
 
     wire.meanwhile = meanwhile
     wire.values[7, 1] = {"PortRcvErrors": 2}
@@ -236,7 +236,7 @@ def test_status_request_does_not_wait_for_a_reading(wire: FakeWire, watch: Watch
 
 
 def test_silent_port_is_skipped_for_a_while(wire: FakeWire, watch: Watch) -> None:
-    """One datagram may get lost; after the second it counts as unread unasked, and is asked again later."""
+    """One packet may get lost; after a second timeout it counts as unread without being asked, and is asked later."""
     del wire.values[7, 1]
     asked: list[float] = []
     for minute in range(23):
@@ -251,7 +251,7 @@ def test_silent_port_is_skipped_for_a_while(wire: FakeWire, watch: Watch) -> Non
 
 
 def test_port_that_was_not_read_throughout_the_window_is_unknown(wire: FakeWire, watch: Watch) -> None:
-    """Without its first reading, what it counted since then isn't known, although it answers now."""
+    """Without a reading from the beginning of the hour, its growth isn't known."""
     assert watch.look(0).unread == 0
     answers = wire.values.pop((7, 1))
     assert [watch.look(minute * 60).unread for minute in (1, 2)] == [1, 1]
@@ -266,7 +266,7 @@ def test_port_that_was_not_read_throughout_the_window_is_unknown(wire: FakeWire,
 
 
 def test_refusing_port_is_asked_at_each_reading(wire: FakeWire, watch: Watch) -> None:
-    """An answer with an error status comes at once."""
+    """It answers immediately, with an error status."""
     wire.refusing.add((7, 1))
     for minute in range(4):
         wire.asked.clear()
@@ -275,7 +275,7 @@ def test_refusing_port_is_asked_at_each_reading(wire: FakeWire, watch: Watch) ->
 
 
 def test_first_status_starts_reading_port_errors(wire: FakeWire, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the thread, at once, and again after each pause; an end of the watch ends it."""
+    """At once in a thread, and again after each pause; closing the watch ends the thread."""
     monkeypatch.setattr(porterrors, "EVERY", 0.001)
     watch = PortErrorWatch(cast(Wire, cast(Any, wire)))
     many = threading.Event()
@@ -290,8 +290,8 @@ def test_first_status_starts_reading_port_errors(wire: FakeWire, monkeypatch: py
     assert not thread.is_alive()
 
 
-def test_counters_are_read_without_retries_and_all_else_with_them() -> None:
-    """A port without an answer holds the client for one time-out only."""
+def test_port_counters_are_read_without_retries() -> None:
+    """So that a silent port delays the client by one timeout only; other requests are retried."""
     tries: list[int] = []
     client = object.__new__(MadClient)
     lib = SimpleNamespace(mad_rpc_set_retries=lambda _, n: tries.append(n), mad_rpc=lambda *_: None)

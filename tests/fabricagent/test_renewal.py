@@ -1,4 +1,4 @@
-"""A certificate is renewed by the names that it has, and a pair of files is never half replaced."""
+"""Certificates are renewed with the same names, and a pair of files is never half replaced."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def also_an_authority(folder: Path) -> str:
 
 
 def with_names(octets: str) -> Callable[[Path], str]:
-    """A request whose host names are something else in DER."""
+    """A request whose host names have these DER octets."""
 
     def build(folder: Path) -> str:
         names = x509.UnrecognizedExtension(x509.ObjectIdentifier("2.5.29.17"), bytes.fromhex(octets))
@@ -125,7 +125,7 @@ def of_another_version(folder: Path) -> str:
 
 
 def forged(folder: Path) -> str:
-    """A request whose signature was changed."""
+    """A request whose signature doesn't fit."""
     fresh = ec.generate_private_key(ec.SECP256R1())
     made = x509.load_pem_x509_csr(request_for(certificate(folder / "agent-sm1.pem"), fresh).encode())
     octets = bytearray(made.public_bytes(Encoding.DER))
@@ -156,7 +156,9 @@ def forged(folder: Path) -> str:
         (lambda folder: "", "read"),
     ],
 )
-def test_request_for_anything_else_is_refused(folder: Path, csr: Callable[[Path], str], said: str) -> None:
+def test_request_for_another_certificate_is_refused(
+    folder: Path, csr: Callable[[Path], str], said: str
+) -> None:
     with pytest.raises(RefusedError, match=said):
         sign(folder, csr(folder))
 
@@ -191,8 +193,8 @@ def test_no_certificate_outlives_its_authority(folder: Path) -> None:
         renewed(request_for(current, fresh), current, short, datetime.now(UTC))
 
 
-def test_agent_takes_nothing_but_what_it_asked_for(folder: Path, tmp_path: Path) -> None:
-    """The older of two requests, one of other names or of a strange authority, text: nothing is replaced."""
+def test_agent_installs_only_the_certificate_that_it_requested(folder: Path, tmp_path: Path) -> None:
+    """Nothing is replaced by the answer to an older request, a certificate of a strange authority, or other text."""
     renewal, before = Renewal(tls_of(folder)), (folder / "agent-sm1.pem").read_bytes()
     with pytest.raises(ConflictError):
         renewal.install(IssuedCertificate(certificate=before.decode()))
@@ -213,13 +215,14 @@ def test_agent_takes_nothing_but_what_it_asked_for(folder: Path, tmp_path: Path)
         renewal.install(IssuedCertificate(certificate=certificate_pem(made).decode()))
     assert (folder / "agent-sm1.pem").read_bytes() == before
     loads(folder)
-    renewal.install(sign(folder, second.csr))  # the newest request still counts
+    renewal.install(sign(folder, second.csr))  # the newest request is still valid
 
 
-def test_death_between_any_two_steps_leaves_a_working_pair(
+def test_interruption_between_any_two_steps_leaves_a_working_pair(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With plain files, and with files that were replaced before; a reader finds a pair that belongs together."""
+    """For plain files and for files replaced before; a reader always finds certificate and key that belong
+    together."""
 
     class DeathError(BaseException):
         pass
@@ -270,7 +273,7 @@ def test_folder_that_cannot_be_written_is_named(folder: Path, monkeypatch: pytes
 
 
 def test_renewal_keeps_owner_and_mode(folder: Path) -> None:
-    """Renewed by root, weft's key stays weft's."""
+    """Renewed by root, weft's key still belongs to weft."""
     os.chown(folder / "weft.key", 1234, 1234)
     (folder / "weft.key").chmod(0o640)
     make_certificates(folder, HOSTS, renew=True)
@@ -283,7 +286,7 @@ def test_renewal_keeps_owner_and_mode(folder: Path) -> None:
 def test_pair_renewed_by_root_is_read_and_renewed_by_the_folders_owner(
     folder: Path, tmp_path_factory: pytest.TempPathFactory, umask: int, mode: int
 ) -> None:
-    """`certs --renew` by root in weft's folder, also with root's files closed to others; then weft by itself."""
+    """`certs --renew` by root in weft's directory, whatever root's umask is; then weft renews them itself."""
     made = tmp_path_factory.mktemp("pki", numbered=True)
     shutil.copytree(folder, made, dirs_exist_ok=True)
     for path in (made, *made.iterdir()):
@@ -298,7 +301,7 @@ def test_pair_renewed_by_root_is_read_and_renewed_by_the_folders_owner(
     if child == 0:
         code = 1
         try:
-            os.chroot(made)  # the folders above are root's alone
+            os.chroot(made)  # root's parent directories can't be entered by others
             os.chdir("/")
             os.setgroups([])
             os.setgid(1234)

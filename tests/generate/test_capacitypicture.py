@@ -1,4 +1,4 @@
-"""The picture of capacity over time: heights, what wasn't noted, and names that mean something in XML."""
+"""The picture of capacity over time: heights, gaps, and names with characters of XML."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_areas_are_as_high_as_their_share() -> None:
     assert min(y for _, y in busy) == HEAD, "both together are all nodes"
 
 
-def test_gap_without_workers_is_not_drawn() -> None:
+def test_gap_in_the_records_is_not_drawn() -> None:
     points = [point(0, free=1), point(1, free=1), point(2, free=1), point(20, free=1), point(21, free=1)]
     areas = corners(capacity_over_time(points, BEGIN, BEGIN + DAY), "h100: free")
     begins = [min(x for x, _ in one) for one in areas]

@@ -1,4 +1,4 @@
-"""opensm.conf as OpenSM reads it; generated files are compared with the real program."""
+"""opensm.conf is read as OpenSM reads it; generated files are compared with the real program."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ CASES = [
 
 @pytest.mark.parametrize(("text", "name", "value"), CASES)
 def test_option_is_read_as_by_opensm(text: str, name: str, value: str | None) -> None:
-    """One construct each; None: the default stays."""
+    """One construct each; None means the default."""
     assert read_opensm_conf(text).get(name) == value
 
 
 def real(text: str, folder: Path) -> dict[str, str]:
-    """The options that the real program would run with."""
+    """The options with which the real program would run."""
     (folder / "in.conf").write_bytes(text.encode("latin-1"))
     program = shutil.which("opensm", path="/usr/sbin:/sbin:/usr/bin:/bin") or "opensm"
     command = [program, "-F", str(folder / "in.conf"), "-c", str(folder / "out.conf")]
@@ -79,26 +79,26 @@ def compare(text: str, folder: Path) -> None:
     found = {**DEFAULTS, **read_opensm_conf(text)}
     seen = real(text, folder)
     if found["console"] not in ("off", "local", "loopback"):
-        seen["console"] = found["console"]  # a build without it takes its default; weft warns of it
+        seen["console"] = found["console"]  # a build without such a console uses its default; weft warns of it
     assert {name: found[name] for name in DEFAULTS} == seen, text
 
 
 @pytest.mark.fabric
 def test_options_are_read_as_by_the_real_program(tmp_path: Path) -> None:
-    """The same constructs."""
+    """The constructs above, read by OpenSM itself."""
     for text, _, _ in CASES:
         compare(f"{text}\n", tmp_path)
 
 
 @pytest.mark.fabric
 def test_generated_files_are_read_as_by_the_real_program(tmp_path: Path) -> None:
-    """Any name with any value, with any blanks, quotes and comments around it."""
+    """Random names, values, blanks, quotes and comments."""
     for number in range(examples(120)):
         compare(generated(seeded(number)), tmp_path)
 
 
 def generated(chance: random.Random) -> str:
-    """An options file of some lines."""
+    """A random options file of some lines."""
     numbers = [
         "0",
         "1",

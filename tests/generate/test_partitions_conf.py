@@ -1,4 +1,4 @@
-"""partitions.conf: weft's section goes in and out, everything else stays, and what OpenSM gets wrong is refused."""
+"""partitions.conf: weft's section is replaced, the rest is kept, and what OpenSM would misread is refused."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def one(pkey: int = 0x101, *members: int) -> WeftPartition:
 @settings(max_examples=examples(40))
 @given(sections)
 def test_written_section_reads_back(partitions: list[WeftPartition]) -> None:
-    """Any set of partitions comes back the same, without a problem."""
+    """Random partitions come back the same, without a problem."""
     conf = parse(replace_section(DEFAULT, "lab", partitions), "lab")
     assert conf.partitions == tuple(sorted(partitions, key=lambda p: p.pkey))
     assert conf.problems == ()
@@ -60,7 +60,7 @@ def test_written_section_reads_back(partitions: list[WeftPartition]) -> None:
 def test_foreign_text_is_kept(
     before: str, after: str, first: list[WeftPartition], second: list[WeftPartition]
 ) -> None:
-    """Whatever bytes stand around the section are there after any number of exchanges, in their order."""
+    """Any bytes around the section survive any number of replacements, in order."""
     before = before if not before or before.endswith("\n") else before + "\n"
     text = before + render_section("lab", first) + after
     changed = replace_section(text, "lab", second)
@@ -71,7 +71,7 @@ def test_foreign_text_is_kept(
 @settings(max_examples=examples(40))
 @given(foreign)
 def test_arbitrary_text_is_parsed(text: str) -> None:
-    """Any bytes at all are read, or found fault with; nothing raises."""
+    """Any bytes are parsed or reported; nothing raises."""
     conf = parse(text, "lab")
     assert conf.definitions or conf.fatal
 
@@ -79,14 +79,14 @@ def test_arbitrary_text_is_parsed(text: str) -> None:
 @settings(max_examples=examples(40))
 @given(sections, st.randoms())
 def test_section_is_independent_of_input_order(partitions: list[WeftPartition], random: object) -> None:
-    """Equal sets are equal text, so that the same wish never changes a file."""
+    """So that an unchanged set of partitions never changes the file."""
     shuffled = list(partitions)
     random.shuffle(shuffled)  # pyright: ignore
     assert render_section("lab", shuffled) == render_section("lab", partitions)
 
 
 def test_section_is_rendered_as_expected() -> None:
-    """One GUID a line, sorted; the mark above; the last member with a semicolon; no members are NONE."""
+    """One GUID a line, sorted; the mark above; a semicolon after the last member; NONE without members."""
     assert render_section("lab", [one(0x102), one(0x101, 0xB, 0xA, 0xA)]) == (
         f"{begin_marker('lab')}\n"
         f"# weft site=lab pod={POD} key=partition\n"
@@ -124,7 +124,7 @@ def test_section_is_rendered_as_expected() -> None:
     ],
 )
 def test_text_that_makes_opensm_open_every_port_is_fatal(text: str, said: str) -> None:
-    """OpenSM answers these with full membership for everybody: fatal, with the line."""
+    """OpenSM would make every port a full member of the default partition; the problem has the line."""
     fatal = parse(text, "lab").fatal
     assert any(said in p.text for p in fatal), parse(text, "lab").problems
 
@@ -140,7 +140,7 @@ def test_text_that_makes_opensm_open_every_port_is_fatal(text: str, said: str) -
     ],
 )
 def test_mistakes_opensm_ignores_are_reported(text: str, said: str) -> None:
-    """Reported in the operator's part, where it is none of weft's business to refuse it."""
+    """In the operator's part they are reported but don't stop weft."""
     conf = parse(text, "lab")
     assert any(said in p.text for p in conf.problems) and conf.fatal == ()
 
@@ -153,20 +153,20 @@ def test_mistakes_opensm_ignores_are_reported(text: str, said: str) -> None:
     ],
 )
 def test_mistakes_in_wefts_section_are_fatal(old: str, new: str, said: str) -> None:
-    """What weft itself would write must be beyond doubt."""
+    """There must be no doubt about what weft writes."""
     text = render_section("lab", [one(0x101, 0xA, 0xB)]).replace(old, new)
     problems = [p for p in parse(text, "lab").problems if said in p.text]
     assert problems and (problems[0].fatal or "no ';'" in said)
 
 
-def test_a_key_in_both_parts_is_fatal() -> None:
-    """Repeated definitions merge: the operator's members would become the pod's."""
+def test_key_in_both_parts_is_fatal() -> None:
+    """OpenSM merges definitions: the operator's members would be added to the pod's."""
     text = "Theirs=0x101 : 0xc=full;\n" + render_section("lab", [one(0x101, 0xA)])
     assert any("in weft's section and outside of it" in p.text for p in parse(text, "lab").fatal)
 
 
-def test_an_open_definition_before_the_section_is_fatal() -> None:
-    """Without its ';' the operator's last definition would go on into weft's."""
+def test_unfinished_definition_before_the_section_is_fatal() -> None:
+    """Without its ';' it would continue into weft's section."""
     text = replace_section("Theirs=0x201 : 0xc=full\n", "lab", [one(0x101, 0xA)])
     assert any("before weft's section" in p.text for p in parse(text, "lab").fatal)
 
@@ -179,36 +179,36 @@ def test_an_open_definition_before_the_section_is_fatal() -> None:
         render_section("lab", []) * 2,
     ],
 )
-def test_broken_markers_are_fatal_and_refused(text: str) -> None:
-    """With the borders in doubt nothing is exchanged."""
+def test_broken_markers_are_fatal_and_not_replaced(text: str) -> None:
+    """The borders of weft's section aren't known then."""
     assert parse(text, "lab").fatal
     with pytest.raises(InputError, match="BEGIN"):
         replace_section(text, "lab", [])
 
 
-def test_another_sites_section_is_foreign() -> None:
-    """Two sites may share a fabric; each touches its own section only."""
+def test_section_of_another_site_is_foreign() -> None:
+    """Sites that share a fabric change only their own sections."""
     other = render_section("lab2", [one(0x201, 0xC)])
     text = replace_section(DEFAULT + other, "lab", [one(0x101, 0xA)])
     assert other in text and [p.pkey for p in parse(text, "lab").partitions] == [0x101]
 
 
 def test_unreadable_mark_is_not_written() -> None:
-    """A line break in a mark would be text of its own in the file."""
+    """A line break in a mark would become a line of the file."""
     for key in ("", "a b", "a\rb", "a\nSpy=0x1 : ALL=full;"):
         with pytest.raises(InputError, match="mark"):
             render_section("lab", [WeftPartition(0x101, Mark("lab", Owner.pod(POD), key), (0xA,))])
 
 
 def test_repeated_or_impossible_keys_are_not_written() -> None:
-    """A caller's mistake is refused before anything is text."""
+    """Refused before any text is made."""
     for partitions in ([one(0x101), one(0x101)], [one(0x7FFF)], [one(0)], [one(0x101, 0)]):
         with pytest.raises(InputError):
             render_section("lab", partitions)
 
 
 def test_rewrite_never_leaves_a_file_without_definition() -> None:
-    """The last pod's partition goes, and the ports must not open for that."""
+    """When the last pod's partition goes, OpenSM must not fall back to opening every port."""
     for text in (None, "", "# comment\n"):
         empty = rewrite(rewrite(text, "lab", [one(0x101, 0xA)]), "lab", [])
         assert parse(empty, "lab").fatal == ()
@@ -216,7 +216,7 @@ def test_rewrite_never_leaves_a_file_without_definition() -> None:
 
 
 def test_expected_p_key_tables_are_computed() -> None:
-    """Groups, SELF, the last mention wins, the default partition is always there, strangers are left out."""
+    """Groups, SELF, the last mention wins, the default partition is always there, unknown ports are left out."""
     text = (
         "Default=0x7fff : ALL=limited, SELF=full;\n"
         "A=0x1, defmember=full : 0xa, 0xb=limited, 0xdead;\n"
@@ -230,7 +230,7 @@ def test_expected_p_key_tables_are_computed() -> None:
 
 
 def test_configured_partitions_are_read() -> None:
-    """By key, with the membership of each named GUID; the default one too."""
+    """By P_Key, with each GUID's membership; the default partition too."""
     configured = parse(DEFAULT + "A=0x8001 : 0xa=full, 0xb;\n", "lab").configured()
     assert configured[1].members == {0xA: Mode.FULL, 0xB: Mode.LIMITED}
     assert configured[0x7FFF].members == {0xA: Mode.FULL, 0xB: Mode.FULL}
@@ -247,12 +247,12 @@ def test_configured_partitions_are_read() -> None:
     ],
 )
 def test_abbreviated_flags_are_read_as_by_opensm(flags: str, full: bool) -> None:
-    """A flag is any beginning of its name; an unknown value changes nothing."""
+    """Any prefix of a flag's name; unknown values change nothing."""
     found = parse(f"A=0x1,{flags} : 0xa;\n", "lab").expected([0xA], [])[0xA]
     assert found == {0x7FFF, 0x8001 if full else 0x1}
 
 
 def test_indx0_flag_is_reported() -> None:
-    """OpenSM 3.3.23 loses the default key of such a member after some changes; outside weft's section that is said."""
+    """OpenSM 3.3.23 loses the default key of such members after some changes; reported outside weft's section."""
     [found] = parse("A=0x1, indx0 : 0xa;\n", "lab").problems
     assert "indx0" in found.text and not found.fatal

@@ -1,4 +1,4 @@
-"""The picture of a plan: each node below its leaf, what it is in words, and names that mean something in XML."""
+"""The picture of a plan: nodes below their leaves, with what they are, and names with characters of XML."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def placement(*nodes: PlacedNode, spares: tuple[PlacedNode, ...] = ()) -> Placem
 
 
 def texts(picture: str) -> list[str]:
-    """Written texts in the order of the document, which must be XML."""
+    """The texts of the picture in document order; it must be valid XML."""
     return [one.text or "" for one in ElementTree.fromstring(picture).iter(f"{SVG}text")]
 
 
-def test_nodes_stand_below_their_leaves_and_blocks() -> None:
+def test_nodes_are_drawn_below_their_leaves_and_blocks() -> None:
     nodes = (
         placed("g1", "l1", "b1"),
         placed("g2", "l1", "b1"),
@@ -38,7 +38,7 @@ def test_nodes_stand_below_their_leaves_and_blocks() -> None:
     assert "4 nodes below 3 leaf switches" in picture
 
 
-def test_spares_and_added_nodes_are_named_as_such() -> None:
+def test_spares_and_added_nodes_are_labelled() -> None:
     picture = plan_picture(placement(placed("g1"), placed("g2"), spares=(placed("g3"),)), added=["g2"])
     assert texts(picture) == ["leaf01", "g1", "g2 comes", "g3 spare"]
 
@@ -47,11 +47,11 @@ def test_shared_node_is_drawn_once_with_its_servers() -> None:
     assert texts(plan_picture(placement(placed("g1"), placed("g1")))) == ["leaf01", "g1, 2 servers"]
 
 
-def test_large_plan_is_bounded_and_says_so() -> None:
+def test_large_plan_is_shortened_and_says_so() -> None:
     picture = plan_picture(placement(*(placed(f"g{number:04}") for number in range(MOST_NODES + 2))))
     assert texts(picture)[-1] == "2 more nodes not drawn"
 
 
-def test_long_names_and_signs_of_xml_are_text() -> None:
+def test_long_names_and_xml_characters_are_escaped() -> None:
     picture = plan_picture(placement(placed("g1", leaf="<b>&" + "x" * 40)))
     assert texts(picture)[0] == "<b>&" + "x" * 15 + "…"

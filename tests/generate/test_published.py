@@ -1,4 +1,4 @@
-"""What is published is made from the code, is up to date, and is true."""
+"""Published files are generated from the code, up to date, and correct."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ NO_MODULES = frozenset({"weft.commands", "weft.pem", "weft.toml"})
 
 @cache
 def validator(name: str) -> Any:
-    """Checking the site's own schema takes longer than what it is used for."""
+    """A validator without a check of the schema itself, which takes longer than its use."""
     schema = schemas()[name]
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
 
 
 def plain(path: Path) -> Any:
-    """The YAML file as any other reader has it, times as text as JSON has them."""
+    """The file as another YAML reader has it, with times as text as in JSON."""
     return json.loads(json.dumps(yaml.safe_load(path.read_text()), default=lambda v: v.isoformat()))
 
 
@@ -47,7 +47,7 @@ def test_every_published_file_is_up_to_date() -> None:
 
 @pytest.mark.parametrize(("page", "model"), [("site-file.md", SiteFile), ("pod-file.md", Order)])
 def test_each_field_is_on_its_page(page: str, model: Any) -> None:
-    """Every model inside has its table on the page, and every field a meaning."""
+    """Every model of a schema has its table on the page, and every field a meaning."""
     text = (DOCS / page).read_text()
     for name, inner in models_of(model).items():
         assert f"<!-- fields:{name} -->" in text, f"{page} has no table of {name}"
@@ -58,7 +58,7 @@ def test_each_field_is_on_its_page(page: str, model: Any) -> None:
 
 
 def test_each_link_inside_a_page_has_a_target() -> None:
-    """Files and headings that README, changelog and pages point to are there."""
+    """Files and headings to which README, changelog and pages link."""
     root = DOCS.parent
     pages = [root / "README.md", root / "CHANGELOG.md", *DOCS.rglob("*.md")]
     anchors = {page.resolve(): _anchors(page.read_text()) for page in pages}
@@ -73,7 +73,7 @@ def test_each_link_inside_a_page_has_a_target() -> None:
 
 
 def _anchors(text: str) -> set[str]:
-    """Anchors of each heading, as GitHub makes them, and those that the page names itself."""
+    """GitHub's anchor for each heading, and anchors that the page has itself."""
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     named = re.findall(r'<a id="([^"]+)"></a>', text)
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings} | {*named}
@@ -84,7 +84,7 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_code_named_on_a_page_exists(page: Path) -> None:
-    """Modules with what is in them, tests, and files."""
+    """Modules and what they define, tests, and files."""
     text, tests = page.read_text(), {p.name for p in (ROOT / "tests").rglob("test_*.py")}
     for named in re.findall(r"`((?:weft|weftlab|openvipu)\.[a-z]+(?:\.\w+)*)(?:\([^`]*\))?`", text):
         assert named in NO_MODULES or pkgutil.resolve_name(named) is not None
@@ -95,19 +95,19 @@ def test_code_named_on_a_page_exists(page: Path) -> None:
 
 
 def test_unknown_generated_block_is_an_error() -> None:
-    """A model that is gone leaves no dead table behind."""
+    """The table of a removed model must not stay."""
     with pytest.raises(KeyError):
         fill("<!-- fields:Gone -->\n<!-- end -->\n", {})
 
 
 @pytest.mark.parametrize("path", sorted((EXAMPLES / "pods").glob("*.yaml")), ids=lambda p: p.stem)
 def test_pod_schema_accepts_each_example(path: Path) -> None:
-    """An independent validator agrees with our reader."""
+    """According to an independent validator."""
     validator("pod.schema.json").validate(plain(path))
 
 
 def test_site_schema_accepts_the_example() -> None:
-    """With its includes as they are, and with every row inline as another YAML reader has them."""
+    """With its includes, and with all rows inline."""
     check = validator("site.schema.json")
     check.validate(plain(SMALL / "site.yaml"))
     document = load_site(SMALL / "site.yaml").model_dump(mode="json")
@@ -127,14 +127,14 @@ def test_site_schema_accepts_the_example() -> None:
     ],
 )
 def test_schemas_refuse_what_the_reader_refuses(schema: str, spoil: dict[str, Any]) -> None:
-    """Limits, unknown fields, patterns, words, and nothing where something must be."""
+    """Limits, unknown fields, patterns, enumerations, and null for required fields."""
     path = SMALL / "site.yaml" if schema.startswith("site") else EXAMPLES / "pods" / "01-smallest.yaml"
     with pytest.raises(jsonschema.ValidationError):
         validator(schema).validate(plain(path) | spoil)
 
 
 def test_state_diagram_has_each_phase_and_step() -> None:
-    """Nothing of the table of transitions is missing in the picture."""
+    """Every row of the table of transitions is drawn."""
     picture = states_diagram()
     for state, following in TRANSITIONS.items():
         for after, why in following.items():
@@ -144,7 +144,7 @@ def test_state_diagram_has_each_phase_and_step() -> None:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_every_documented_column_is_read(table: str, tmp_path: Path) -> None:
-    """A CSV file with all columns of its table in the header, and no rows, is taken."""
+    """A CSV file with all columns of its table and no rows is accepted."""
     folder = Folder(tmp_path)
     name = f"{table}-more.csv"
     (folder.path / name).write_text(",".join(csv_columns(table)) + "\n")
@@ -157,7 +157,7 @@ def test_every_documented_column_is_read(table: str, tmp_path: Path) -> None:
 
 
 def test_each_schema_pattern_is_described_in_words() -> None:
-    """What is allowed is described in words, never by a regular expression."""
+    """The description isn't a regular expression."""
     patterns: set[str] = set()
 
     def walk(document: Any) -> None:

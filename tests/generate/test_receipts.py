@@ -38,7 +38,7 @@ def _signed() -> dict[str, Any]:
 
 
 def test_signed_receipt_is_valid_after_json() -> None:
-    """Written, read, and written again in another layout: still valid, and trusted with the right key."""
+    """After another layout of its JSON it is still valid, and trusted with the right key."""
     document = json.loads(json.dumps(_signed(), indent=4, sort_keys=True))
     verdict = verify(document)
     assert (verdict.valid, verdict.trusted) == (True, False)
@@ -49,7 +49,8 @@ def test_signed_receipt_is_valid_after_json() -> None:
 
 
 def test_equal_receipts_give_equal_bytes() -> None:
-    """Canonical JSON is sorted, without spaces, in UTF-8; Ed25519 is deterministic: a golden signature."""
+    """Canonical JSON is sorted, without spaces, in UTF-8; Ed25519 is deterministic, so the signature is a
+    constant."""
     text = canonical({"b": [1, True, None], "a": "ü\n"})
     assert text == '{"a":"ü\\n","b":[1,true,null]}'.encode()
     assert sign(_receipt(), KEY) == sign(_receipt(), KEY)
@@ -57,7 +58,7 @@ def test_equal_receipts_give_equal_bytes() -> None:
 
 
 def test_receipt_is_signed_as_it_can_be_stored() -> None:
-    """The database has no NUL, which a service may have answered."""
+    """PostgreSQL can't store NUL, which a service may have answered."""
     abandoned = Abandoned(by="olga", at=_receipt().released_at, reason="a\0b")
     signed = sign(_receipt().model_copy(update={"abandoned": abandoned}), KEY)
     assert signed.receipt.abandoned and signed.receipt.abandoned.reason == "a\ufffdb"
@@ -66,7 +67,7 @@ def test_receipt_is_signed_as_it_can_be_stored() -> None:
 
 @pytest.mark.parametrize("field", sorted(Receipt.model_fields))
 def test_changed_field_invalidates_the_signature(field: str) -> None:
-    """Whichever field is changed, the signature doesn't fit any more."""
+    """Whichever field it is."""
     document = _signed()
     signed = field in document["receipt"]
     document["receipt"][field] = "changed"
@@ -79,7 +80,7 @@ def test_changed_field_invalidates_the_signature(field: str) -> None:
 
 
 def test_receipt_without_later_fields_stays_valid() -> None:
-    """Read and served again it gets no field that wasn't signed."""
+    """Read and written again it gets no field that wasn't signed."""
     document = json.loads(
         sign(
             _receipt().model_copy(update={"spares": (), "abandoned": None, "late_until": None}), KEY
@@ -91,7 +92,7 @@ def test_receipt_without_later_fields_stays_valid() -> None:
 
 
 def test_receipt_signed_by_another_key_is_not_trusted() -> None:
-    """A forger can sign what they like, but not with the operator's key."""
+    """Its own key verifies it, but the operator's doesn't."""
     document = _signed()
     document["receipt"]["clean"] = False
     forger = Ed25519PrivateKey.generate()
@@ -102,8 +103,8 @@ def test_receipt_signed_by_another_key_is_not_trusted() -> None:
     assert "a different key" in verdict.reason
 
 
-def test_a_receipt_of_a_later_version_keeps_its_signature() -> None:
-    """Fields that this version doesn't know are part of what is verified."""
+def test_receipt_of_a_later_version_keeps_its_signature() -> None:
+    """Fields unknown to this version are verified, too."""
     receipt = {**_signed()["receipt"], "version": 2, "sanitized": ["nvme0"]}
     signature = base64.b64encode(KEY.sign(canonical(receipt))).decode()
     document = {
@@ -150,6 +151,6 @@ members = st.sampled_from(["receipt", "algorithm", "public_key", "signature"]) |
 
 @given(st.dictionaries(members, anything, max_size=6))
 def test_arbitrary_document_never_crashes_the_verifier(document: dict[str, Any]) -> None:
-    """Anything at all is either judged or refused as bad input."""
+    """Any JSON is judged, or refused as bad input."""
     with contextlib.suppress(InputError):
         assert not verify(document).valid

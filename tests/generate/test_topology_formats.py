@@ -1,4 +1,4 @@
-"""Topologies of pods for Kubernetes, topograph, NCCL and UCX; and what holds for every format."""
+"""Topology files of pods for Kubernetes, topograph, NCCL and UCX, and rules for all formats."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def deep() -> PodTopology:
 
 
 def test_labels_count_tiers_from_the_leaf(deep: PodTopology) -> None:
-    """topograph's tier 0 is next to the node; NodeFeatures have the same labels as kubectl's commands."""
+    """topograph's tier 0 is the nearest to the node; NodeFeatures have the labels of the kubectl commands."""
     lines = [line for line in written(deep, "kubernetes").splitlines() if not line.startswith("#")]
     assert lines[0] == (
         f"kubectl label --overwrite node train-0 {TIER}0=leaf01 {TIER}1=a {TIER}2=ib {DOMAIN}=rack0"
@@ -47,7 +47,7 @@ def test_labels_count_tiers_from_the_leaf(deep: PodTopology) -> None:
 
 
 def test_kueue_lists_levels_that_all_nodes_have(deep: PodTopology) -> None:
-    """Coarsest first; NVLink domains only where every node is in one."""
+    """Coarsest first; NVLink domains only if every node is in one."""
     levels = [one["nodeLabel"] for one in yaml.safe_load(written(deep, "kueue"))["spec"]["levels"]]
     assert levels == [f"{TIER}2", f"{TIER}1", f"{TIER}0", "kubernetes.io/hostname"]
     site = with_nvlink(small_site(), {node: f"rack{i // 4}" for i, node in enumerate(NODES)})
@@ -90,7 +90,7 @@ def _variables(text: str) -> dict[str, str]:
 def test_environment_has_only_what_is_known(
     more: Mapping[str, Any], nccl: dict[str, str], ucx: dict[str, str]
 ) -> None:
-    """No index of a P_Key or GID, and no device: weft has read none of them, and a wrong index makes jobs hang."""
+    """Neither indexes of P_Keys or GIDs nor devices: weft hasn't read them, and a wrong index makes jobs hang."""
     pod = pod_topology(small_site(), servers(NODES[:2]), **more)
     assert _variables(written(pod, "nccl-env")) == nccl
     assert _variables(written(pod, "ucx")) == ucx
@@ -98,31 +98,31 @@ def test_environment_has_only_what_is_known(
     assert f"# left out: {index}: " in written(pod, "nccl-env")
 
 
-def test_pkey_without_index_is_said_as_text() -> None:
-    """The key with the bit of full membership, as sysfs shows it; its index is null, not 0."""
+def test_pkey_without_index_has_a_null_index() -> None:
+    """The key is text with the bit of full membership, as sysfs shows it."""
     pod = pod_topology(small_site(), servers(NODES[:1]))
     assert "P_Key 0x8065" in written(pod, "nccl-env")
     found = json.loads(written(pod, "json"))
     assert found["pkey"] == "0x8065" and found["pkey_index"] is None and found["vlan"] is None
 
 
-def test_expected_values_of_weft_check_are_the_pods_p_key() -> None:
-    """As weft-check reads them: full membership, no index, since weft hasn't read it; of RoCE nothing."""
+def test_expected_values_for_weft_check_have_the_pods_p_key() -> None:
+    """As weft-check reads them: full membership and no index, which weft hasn't read; for RoCE none."""
     pod = pod_topology(small_site(), servers(NODES[:1]))
     assert parse(written(pod, "weft-check").encode()).pkeys == (Key(0x65, full=True, place=None),)
     other = pod_topology(small_site(), servers(NODES[:1]), type="ethernet", segment=101)
     assert parse(written(other, "weft-check").encode()) == Expected()
 
 
-def test_nccl_xml_is_refused_since_no_pci_address_was_read() -> None:
-    """A file with a bridge missing makes transfers slower: none is better."""
+def test_nccl_xml_is_refused_without_pci_addresses() -> None:
+    """A file without a bridge makes transfers slower than no file."""
     with pytest.raises(ConflictError) as refused:
         written(pod_topology(small_site(), servers(NODES[:1])), "nccl-xml")
     assert refused.value.message.code == "TOPOLOGY_UNREAD"
 
 
-def test_pod_without_fabric_has_names_alone() -> None:
-    """Each format that describes places is refused, with those that don't."""
+def test_pod_without_fabric_has_formats_without_places_only() -> None:
+    """Formats with places are refused, and the refusal names those without."""
     pod = pod_topology(small_site(), servers(NODES[:2]), "none", type="", segment=None)
     for name, row in FORMATS.items():
         if row.fabric:
@@ -134,8 +134,8 @@ def test_pod_without_fabric_has_names_alone() -> None:
             assert "train-0" in written(pod, name)
 
 
-def test_server_without_cable_is_named_and_left_out() -> None:
-    """If none has one, places are refused; host files are written in both cases."""
+def test_server_without_cable_is_named_and_left_out_of_places() -> None:
+    """If no server has one, formats with places are refused; host files are written in both cases."""
     gone = PodServer("train-1", 1, "gone", "id-1")
     pod = pod_topology(small_site(), [*servers(NODES[:1]), gone])
     why = "its node gone is no longer in the site"
@@ -161,7 +161,7 @@ def test_order_of_rows_does_not_change_a_file(deep: PodTopology) -> None:
 
 @pytest.mark.parametrize("name", sorted(FORMATS.keys() - {"nccl-xml"}))
 def test_hostile_text_adds_no_line_to_a_topology_file(name: str) -> None:
-    """What isn't a host name is left out by number; reasons and names in comments stay on their line."""
+    """Names that aren't host names are left out by number; other texts stay on their comment's line."""
     bad = "x\nSwitchName=evil Nodes=evil\u2028rank 0=evil"
     site = with_nvlink(small_site(), dict.fromkeys(NODES, "rack0"))
     given = [*servers(NODES[:2]), PodServer(bad, 2, NODES[2], "id-2"), PodServer("t-3", 3, NODES[3], "", bad)]
@@ -176,7 +176,7 @@ def test_hostile_text_adds_no_line_to_a_topology_file(name: str) -> None:
     "name", ["12e5", "1e3", "0o17", "1_0", "inf", "NaN", "y", "n", "f", "no", "0x1f", "12"]
 )
 def test_name_like_a_number_stays_text_in_yaml(name: str) -> None:
-    """YAML 1.2, Go's parser and Slurm's read 12e5 as a number, and y as true, unless it is quoted."""
+    """YAML 1.2 and the parsers of Go and Slurm read 12e5 as a number and y as true, unless quoted."""
     site = with_nvlink(small_site(), dict.fromkeys(NODES, name))
     pod = pod_topology(site, servers(NODES[:1], "12e{}"), pod=name)
     kueue, slurm = written(pod, "kueue"), written(pod, "slurm-yaml")
@@ -186,7 +186,7 @@ def test_name_like_a_number_stays_text_in_yaml(name: str) -> None:
 
 
 def test_names_of_switches_are_unique_over_fabrics() -> None:
-    """A leaf, a block and a fabric of one name get three; long names become their hash, as topograph has it."""
+    """A leaf, a block and a fabric with the same name get different ones; long names become topograph's hash."""
     site = in_blocks(small_site(), {"leaf01": "leaf01", "leaf02": "ib"})
     names = switch_names(site)
     assert names["ib", "leaf", "leaf01"] == "leaf01" and names["ib", "block", "leaf01"] == "ib.leaf01"

@@ -1,4 +1,4 @@
-"""Host files and rank files of pods, as Debian's mpirun reads them."""
+"""Host files and rank files of pods, read by Debian's mpirun."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ APART = [LEAVES[0][0], LEAVES[2][0], LEAVES[0][1]]
 
 @pytest.fixture(scope="module", autouse=True)
 def installed() -> None:
-    """Debian's mpirun."""
+    """Installs Debian's mpirun."""
     openmpi.install()
 
 
@@ -32,14 +32,14 @@ def _file(folder: Path, text: str) -> str:
 
 
 def test_neighbouring_ranks_are_on_one_leaf(tmp_path: Path) -> None:
-    """Open MPI fills the slots of the leaf's servers first."""
+    """Open MPI fills the slots of one leaf's servers before the next."""
     text = written(pod_topology(small_site(), servers(APART), accelerators=2), "hostfile")
     found = openmpi.ranks(tmp_path, 6, "--hostfile", _file(tmp_path, text))
     assert [found[i] for i in range(6)] == ["train-0"] * 2 + ["train-2"] * 2 + ["train-1"] * 2
 
 
 def test_rankfile_binds_each_rank_where_it_says(tmp_path: Path) -> None:
-    """Two ranks on a server, each on its share of the cores."""
+    """Two ranks on a server, each with half of its cores."""
     pod = pod_topology(small_site(), servers(APART), accelerators=2, cores=2)
     hosts = tmp_path / "hosts"
     hosts.write_text(written(pod, "hostfile"))
@@ -60,7 +60,7 @@ def test_server_not_in_force_gets_no_rank(tmp_path: Path) -> None:
 
 
 def test_each_rank_gets_cores_of_its_own() -> None:
-    """96 cores for 8 ranks are 12 each; a rest stays free."""
+    """96 cores for 8 ranks are 12 each; a remainder stays unused."""
     lines = written(pod_topology(small_site(), servers(APART[:1])), "rankfile").splitlines()
     assert lines[-8] == "rank 0=train-0 slot=0-11" and lines[-1] == "rank 7=train-0 slot=84-95"
     rest = written(pod_topology(small_site(), servers(APART[:1]), cores=17), "rankfile").splitlines()
@@ -69,7 +69,7 @@ def test_each_rank_gets_cores_of_its_own() -> None:
 
 @pytest.mark.parametrize("unknown", [{"accelerators": 0}, {"cores": 0}, {"cores": 7}, {"bare_metal": True}])
 def test_rankfile_is_refused_where_cores_are_unknown(unknown: dict[str, Any]) -> None:
-    """No core is guessed; a host file is possible."""
+    """Cores aren't guessed; a host file is possible."""
     pod = pod_topology(small_site(), servers(APART), **unknown)
     with pytest.raises(ConflictError) as refused:
         written(pod, "rankfile")
@@ -78,7 +78,7 @@ def test_rankfile_is_refused_where_cores_are_unknown(unknown: dict[str, Any]) ->
 
 
 def test_mpich_hostfile_has_the_processes_after_a_colon() -> None:
-    """`name:8`, the same order."""
+    """`name:8`, in the same order."""
     lines = written(pod_topology(small_site(), servers(APART)), "hostfile-mpich").splitlines()
     assert lines[-3:] == ["train-0:8", "train-2:8", "train-1:8"]
     unknown = written(pod_topology(small_site(), servers(APART), accelerators=0), "hostfile-mpich")

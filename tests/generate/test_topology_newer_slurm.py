@@ -1,4 +1,4 @@
-"""Slurm's newer topology files of pods, compared with what the slurmctld of newer suites of Debian makes of them."""
+"""Topology files for newer versions of Slurm, read by the slurmctld of newer Debian suites."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _names(first: int, last: int) -> set[str]:
 
 
 def test_topology_yaml_is_read_as_meant(tmp_path: Path) -> None:
-    """Unknown keys and nodes are ignored without an error: the tree and the blocks are compared."""
+    """Unknown keys and nodes would be ignored without an error, so the tree and the blocks are compared."""
     site = in_blocks(small_site(), {"leaf01": "a", "leaf02": "a", "leaf03": "b", "leaf04": "b"})
     site = with_nvlink(site, {node: f"rack{i // 4}" for i, node in enumerate(NODES[:8])})
     text = written(pod_topology(site, servers(NODES[:11])), "slurm-yaml")
@@ -36,7 +36,7 @@ def test_topology_yaml_is_read_as_meant(tmp_path: Path) -> None:
 
 
 def test_blocks_of_different_sizes_are_read_as_meant(tmp_path: Path) -> None:
-    """24.11 ends with an error for a block below the base size, and for sizes that aren't powers of two of it."""
+    """Slurm 24.11 fails for a block below the base size, and for sizes that aren't powers of two of it."""
     domains = {node: f"rack{min(i // 3, 3)}" for i, node in enumerate(NODES[:11])}
     text = written(pod_topology(with_nvlink(small_site(), domains), servers(NODES[:11])), "slurm-block-conf")
     assert text.endswith("BlockSizes=2,4,8\n")

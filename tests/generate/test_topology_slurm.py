@@ -1,4 +1,4 @@
-"""Slurm's topology files of pods, the tree compared with what Debian's slurmctld makes of it."""
+"""Slurm's topology files of pods; the tree is read by Debian's slurmctld."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ NODES = [node for nodes in nodes_by_leaf().values() for node in nodes]
 
 @pytest.fixture(scope="module", autouse=True)
 def installed() -> None:
-    """Debian's slurmctld."""
+    """Installs Debian's slurmctld."""
     slurm.install()
 
 
 def _rail_wired() -> Site:
-    """Adapter i of each node of a group is on leaf i of the group: two groups of two leaves."""
+    """Adapter i of each node of a group is on leaf i of the group; two groups with two leaves each."""
     site = small_site()
     groups = {node: ("leaf01", "leaf02") if i < 8 else ("leaf03", "leaf04") for i, node in enumerate(NODES)}
     links: list[Link] = []
@@ -43,7 +43,7 @@ def _rail_wired() -> Site:
 
 
 def test_tree_is_read_by_slurm_as_meant(tmp_path: Path) -> None:
-    """One root, each server under its leaf, those on drained nodes too; the one not built is left out and named."""
+    """One root, each server under its leaf, also on drained nodes; one that isn't built is left out and named."""
     site = small_site()
     nodes = tuple(
         n.model_copy(update={"maintenance": "broken fan"}) if n.name == NODES[1] else n for n in site.nodes
@@ -64,7 +64,7 @@ def test_tree_is_read_by_slurm_as_meant(tmp_path: Path) -> None:
 
 
 def test_server_on_several_rails_is_under_one_leaf(tmp_path: Path) -> None:
-    """Its group's first leaf switch: slurmctld has each node once and reaches all from the root."""
+    """Under its group's first leaf: slurmctld has each node once, and the root reaches all."""
     text = written(pod_topology(_rail_wired(), servers(NODES, "node{:03}")), "slurm-conf")
     tree = slurm.read_by_slurm(tmp_path, text, "node[000-015]")
     assert tree.nodes == {
@@ -81,7 +81,7 @@ def _topologies(text: str) -> dict[str, dict[str, Any]]:
 
 
 def test_yaml_has_the_same_tree_and_blocks_of_nvlink_domains() -> None:
-    """The tree is the cluster's default; a block has its servers even on nodes that are away."""
+    """The tree is the default topology; blocks keep servers on nodes that are away."""
     site = with_nvlink(small_site(), {n: f"rack{i // 4}" for i, n in enumerate(NODES[:8])})
     pod = pod_topology(site, servers(NODES[:9]))
     found = _topologies(written(pod, "slurm-yaml"))
@@ -101,14 +101,14 @@ def test_yaml_has_the_same_tree_and_blocks_of_nvlink_domains() -> None:
 
 
 def test_block_sizes_are_powers_of_two_of_the_smallest_block() -> None:
-    """24.11 refuses other sizes, and a block below the first one."""
+    """Slurm 24.11 refuses other sizes, and blocks smaller than the first size."""
     domains = {n: f"rack{min(i // 3, 2)}" for i, n in enumerate(NODES[:8])}
     text = written(pod_topology(with_nvlink(small_site(), domains), servers(NODES[:8])), "slurm-block-conf")
     assert text.endswith("BlockSizes=2,4\n")
 
 
 def test_pod_without_nvlink_domain_has_no_blocks() -> None:
-    """topology.yaml has the tree alone; topology.conf of blocks is refused with its code."""
+    """topology.yaml has only the tree; a topology.conf with blocks is refused with its code."""
     pod = pod_topology(small_site(), servers(NODES[:2]))
     assert list(_topologies(written(pod, "slurm-yaml"))) == ["fabric"]
     with pytest.raises(ConflictError) as refused:

@@ -1,4 +1,4 @@
-"""An image of Debian, built by diskimage-builder with the elements that need nothing of NVIDIA or Graphcore."""
+"""A Debian image built by diskimage-builder with the elements that need nothing of NVIDIA or Graphcore."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MODULES = ["mlx5_core", "mlx5_ib", "ib_ipoib", "ib_umad"]
 
 
 def build(folder: Path, *elements: str) -> subprocess.CompletedProcess[str]:
-    """As an operator does. A tar archive: partitions need device-mapper, which not every machine has."""
+    """As operators do, but as a tar archive: partitions need device-mapper, which not every machine has."""
     subprocess.run([REPOSITORY / "tools/packages.sh", "debootstrap", "sudo"], check=True)
     (folder / "tmp").mkdir()
     env = {
@@ -42,7 +42,7 @@ def build(folder: Path, *elements: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.nightly(reason="builds an image, minutes; scripts and units are tested one by one by day")
 def test_debian_image_contains_what_its_elements_install(tmp_path: Path) -> None:
-    """One test: several would go to several processes, each of which would build the image."""
+    """A single test: several could run in several processes, each of which would build the image."""
     built = build(tmp_path, "debian-minimal", "cloud-init", "weft-ipoib", "weft-host-checks")
     assert built.returncode == 0, built.stdout[-5000:]
     image = tmp_path / "root"
@@ -65,7 +65,7 @@ def _services_are_enabled(image: Path) -> None:
 
 
 def _boot_has_no_cycle(image: Path) -> None:
-    """systemd breaks a cycle by leaving out a unit, such as cloud-init-local. And the control: one that is one."""
+    """systemd breaks a cycle by dropping a unit such as cloud-init-local. A planted cycle is the control."""
     said = _verified(image)
     assert "cycle" not in said and "weft-" not in said, said
     wrong = image / "etc/systemd/system/weft-ipoib.service.d/wrong.conf"

@@ -1,4 +1,4 @@
-"""The elements for guest images, by diskimage-builder's own tools, shellcheck and systemd."""
+"""Elements for guest images, checked by diskimage-builder's own tools, shellcheck and systemd."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ UNITS = sorted(ELEMENTS.rglob("*.service"))
 
 
 def dib_lint(elements: Path, tmp_path: Path) -> subprocess.CompletedProcess[str]:
-    """dib-lint runs flake8 on Python; neutron-lib in our environment breaks that, so ruff takes its place."""
+    """Runs dib-lint without flake8, which our environment's neutron-lib breaks; ruff checks the Python code
+    instead."""
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "flake8").write_text(f'#!/bin/sh\nexec {TOOLS}/ruff check --quiet --no-cache "$@"\n')
@@ -87,7 +88,7 @@ def test_all_elements_fit_into_one_image() -> None:
 
 @pytest.mark.parametrize("name", [n for n in NAMES if (ELEMENTS / n / "pkg-map").exists()])
 def test_mapped_packages_match_installed_ones(name: str) -> None:
-    """A name that is only mapped, or one of the elements' own that isn't, would be a package that doesn't exist."""
+    """The element installs each mapped name, and placeholder names are mapped for every distribution."""
     installed = set(yaml.safe_load((ELEMENTS / name / "package-installs.yaml").read_text()))
     table = json.loads((ELEMENTS / name / "pkg-map").read_text())
     own = {
@@ -140,7 +141,7 @@ def test_variables_are_documented(path: Path) -> None:
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
 def test_systemd_accepts_the_unit(path: Path, tmp_path: Path) -> None:
-    """With the programs that it starts, in a folder of its own."""
+    """The programs that it starts are in a folder of the test."""
     text = path.read_text()
     program = re.search(r"^ExecStart=(\S+)", text, re.M)
     assert program
@@ -166,7 +167,7 @@ def test_modules_are_loaded_before_cloud_init_reads_the_config_drive() -> None:
     assert {"cloud-init-local.service", "cloud-init-main.service", "network-pre.target"} <= set(
         settings["Before"]
     )
-    # Else it would be after sysinit.target, before which cloud-init-local runs on Debian and Ubuntu: a cycle.
+    # After sysinit.target there would be a cycle: on Debian and Ubuntu, cloud-init-local is before it.
     assert settings["DefaultDependencies"] == ["no"]
     assert settings["WantedBy"] == ["sysinit.target"]
     assert settings["Type"] == ["oneshot"]

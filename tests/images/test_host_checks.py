@@ -1,4 +1,4 @@
-"""What a guest checks of itself, on trees of files as the kernel shows them: right ones, and each thing wrong."""
+"""What a guest checks about itself, on trees of files as the kernel has them: correct ones, and each deviation."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def run(root: Path, *more: str) -> tuple[int, list[str], str]:
-    """Exit code, lines, and what went to standard error."""
+    """Exit code, lines of stdout, and stderr."""
     with (
         contextlib.redirect_stdout(io.StringIO()) as out,
         contextlib.redirect_stderr(io.StringIO()) as errors,
@@ -206,7 +206,7 @@ def test_empty_machine_fails_each_expectation(tmp_path: Path, line: str) -> None
     assert [text[:6] for text in lines] == ["FAIL  "] * len(lines)
 
 
-def test_partitions_are_expected_of_ports_on_ethernet(root: Path) -> None:
+def test_expected_pkey_without_an_infiniband_port_fails(root: Path) -> None:
     write(CONFIG, "[expect]\npkeys = 0x8001")(root)
     write(f"{PORT}/link_layer", "Ethernet")(root)
     code, lines, _ = run(root)
@@ -254,7 +254,7 @@ def test_machine_without_adapters_only_lacks_the_file(tmp_path: Path) -> None:
 
 
 def test_late_port_is_waited_for(root: Path) -> None:
-    """The P_Key is read from a pipe first, so that the test knows when the first look was."""
+    """The P_Key is first read from a pipe, so that the test knows when the first look was."""
     key, pipe = root / PORT / "pkeys/1", root / "pipe"
     os.mkfifo(pipe)
     key.unlink()
@@ -265,7 +265,7 @@ def test_late_port_is_waited_for(root: Path) -> None:
         key.write_text("0x0000\n")
         (root / "joined").write_text("0x8001\n")
         (root / "joined").replace(key)
-        with contextlib.suppress(OSError):  # if it looked again already, it waits for a writer
+        with contextlib.suppress(OSError):  # lets a second look end that waits for a writer
             os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
         assert started.stdout is not None
         lines = started.stdout.read().splitlines()
@@ -329,7 +329,7 @@ def test_folder_in_place_of_the_file_is_reported(root: Path) -> None:
 
 
 def test_interface_with_an_address_passes(root: Path) -> None:
-    """The kernel's table has a route to the address's own network; a host may need none."""
+    """For its own network the kernel adds a route; a host may need no other."""
     route = root / "proc/net/route"
     route.parent.mkdir(parents=True, exist_ok=True)
     route.write_text("Iface\tDestination\tGateway\nibp0s5\t0000400A\t00000000\n")

@@ -1,4 +1,4 @@
-"""Scripts of the elements, run on folders in place of an image: the guest's own, and some of the build's."""
+"""Scripts of the elements, run on folders in place of an image: those of the guest, and some of the build."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TestLoadingModules:
 
     @pytest.fixture
     def root(self, tmp_path: Path) -> Path:
-        """A machine with an InfiniBand adapter of two ports and one on Ethernet."""
+        """A machine with a two-port InfiniBand adapter and one Ethernet adapter."""
         for device, port, link in (
             ("mlx5_0", 1, "InfiniBand"),
             ("mlx5_0", 2, "InfiniBand"),
@@ -97,7 +97,7 @@ class TestLoadingModules:
 
 
 class TestRepositories:
-    """NVIDIA's, without NVIDIA: `curl` writes down what it is asked for."""
+    """NVIDIA's repositories, with a `curl` that records its arguments."""
 
     @pytest.fixture
     def root(self, tmp_path: Path) -> Path:
@@ -109,7 +109,7 @@ class TestRepositories:
     CUDA = ELEMENTS / "weft-cuda/pre-install.d/50-weft-cuda-repository"
 
     def settings(self, name: str, **given: str) -> dict[str, str]:
-        """The element's variables as its environment.d makes them."""
+        """The element's variables, from its environment.d and the given ones."""
         (path,) = (ELEMENTS / name / "environment.d").iterdir()
         shown = subprocess.run(
             ["bash", "-euc", f". {path}; env"], env=given, capture_output=True, text=True, check=True
@@ -177,7 +177,7 @@ class TestRepositories:
 
 
 class TestPoplar:
-    """Archives of the shapes that Graphcore's have."""
+    """Archives with the layout of Graphcore's."""
 
     TAKE = ELEMENTS / "weft-poplar/extra-data.d/60-weft-poplar"
     INSTALL = ELEMENTS / "weft-poplar/install.d/70-weft-poplar"
@@ -191,7 +191,7 @@ class TestPoplar:
         return str(path)
 
     def build(self, root: Path, sdk: str, client: str, **sums: str) -> subprocess.CompletedProcess[str]:
-        """As diskimage-builder: takes the archives into the hooks, then runs the hook that is there."""
+        """As diskimage-builder does: puts the archives into the hooks, then runs the hook."""
         hooks = root / "hooks"
         (hooks / "install.d").mkdir(parents=True)
         given = {"WEFT_POPLAR_SDK": sdk, "WEFT_VIPU_CLIENT": client, "TMP_HOOKS_PATH": str(hooks)}
@@ -208,7 +208,7 @@ class TestPoplar:
     def test_sdk_and_client_are_installed(self, tmp_path: Path, enables: str) -> None:
         sdk = self.archive(
             tmp_path / "sdk.tar.gz", f"poplar_sdk-ubuntu_20_04-3.3.0/{enables}"
-        )  # "./" before it
+        )  # tar's names begin with "./"
         built = self.build(tmp_path, sdk, self.archive(tmp_path / "vipu.tar.gz", "vipu-1.18/bin/vipu"))
         assert built.returncode == 0, built.stderr
         assert os.access(tmp_path / "usr/local/bin/vipu", os.X_OK)
@@ -242,7 +242,7 @@ class TestPoplar:
 
 
 class TestPartitionKeys:
-    """`weft-pkeys`: the pod's P_Key, and where it is in the ports' tables."""
+    """`weft-pkeys`: finds the pod's P_Key and its index in the ports' tables."""
 
     @staticmethod
     def table(root: Path, device: str, *keys: int, link: str = "InfiniBand") -> None:
@@ -252,8 +252,8 @@ class TestPartitionKeys:
         for index, key in enumerate(keys):
             (port / f"pkeys/{index}").write_text(f"{key:#06x}\n")
 
-    def test_only_full_membership_is_taken_as_the_pods(self, tmp_path: Path) -> None:
-        """At the index that it has, behind the default partition; ports on Ethernet have none."""
+    def test_full_membership_is_taken_as_the_pods_p_key(self, tmp_path: Path) -> None:
+        """With its index, after the default partition; Ethernet ports have none."""
         self.table(tmp_path, "mlx5_0", 0x7FFF, 0x8101, 0)
         self.table(tmp_path, "mlx5_1", 0x7FFF, 0x8101, 0)
         self.table(tmp_path, "mlx5_2", 0xFFFF, link="Ethernet")
@@ -261,7 +261,7 @@ class TestPartitionKeys:
         assert (ran.returncode, ran.stdout, ran.stderr) == (0, "UCX_IB_PKEY=0x101\nNCCL_IB_PKEY=1\n", "")
 
     def test_one_of_several_p_keys_must_be_named(self, tmp_path: Path) -> None:
-        """A limited membership counts if it is named."""
+        """A key with limited membership only counts if it is named."""
         self.table(tmp_path, "mlx5_0", 0xFFFF, 0x8101, 0x8102, 0x0103)
         ran = run(PKEYS, tmp_path)
         assert (ran.returncode, ran.stderr) == (1, "weft-pkeys: several P_Keys, name one: 0x101 0x102 \n")
@@ -269,8 +269,8 @@ class TestPartitionKeys:
             assert run(PKEYS, tmp_path, argument=key).stdout.endswith(f"NCCL_IB_PKEY={index}\n")
         assert run(PKEYS, tmp_path, argument="101").returncode == 2
 
-    def test_differing_index_is_left_out(self, tmp_path: Path) -> None:
-        """NCCL takes one for all ports; UCX looks for the P_Key itself."""
+    def test_index_that_differs_between_ports_is_left_out(self, tmp_path: Path) -> None:
+        """NCCL uses one index for all ports; UCX finds the P_Key itself."""
         self.table(tmp_path, "mlx5_0", 0x7FFF, 0x8101)
         self.table(tmp_path, "mlx5_1", 0x8101, 0x7FFF)
         ran = run(PKEYS, tmp_path)

@@ -1,4 +1,4 @@
-"""The distributions of this tree: their projects, the packages in them, what they declare."""
+"""The distributions of this tree: their projects, their files, and what they declare."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def project(distribution: str) -> dict[str, Any]:
 
 @cache
 def files_of_agents() -> frozenset[str]:
-    """What is in weft-pods-agents, relative to `src`, a folder's files one by one."""
+    """Files of weft-pods-agents, relative to `src`, directories expanded."""
     hook = project("weft-pods-agents")["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]
     return frozenset(
         str(file.relative_to(ROOT / "src")) for name in hook["files"] for file in _files(ROOT / "src" / name)
@@ -52,20 +52,20 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def tree(package: str) -> set[str]:
-    """Files of a package as they are called when it is installed."""
+    """Files of a package, by their installed names."""
     folder = PACKAGES[package]
     return {str(f.relative_to(folder.parent)) for f in _files(folder)}
 
 
 def distribution_of(package: str, file: str) -> str:
-    """The distribution that has a file of a package."""
+    """The distribution that contains a package's file."""
     if package == "weft":
         return "weft-pods-agents" if file in files_of_agents() else "weft-pods"
     return {"openvipu": "openvipu", "weftcheck": "weft-pods-agents", "weftlab": "weft-pods-lab"}[package]
 
 
 def declared(distribution: str) -> set[str]:
-    """Normalized names of a distribution's dependencies, those of its extras included."""
+    """Normalized names of a distribution's dependencies, with those of its extras."""
     table = project(distribution)["project"]
     extras = table.get("optional-dependencies", {}).values()
     return {
@@ -79,7 +79,7 @@ def normalized(name: str) -> str:
 
 
 def imports(path: Path) -> Iterator[str]:
-    """Modules that a file imports anywhere, with `from a import b` as both `a` and `a.b`."""
+    """Modules that a file imports anywhere; `from a import b` counts as both `a` and `a.b`."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -89,7 +89,7 @@ def imports(path: Path) -> Iterator[str]:
 
 
 def build(distribution: str, folder: Path) -> Path:
-    """Build its wheel with the hatchling of this environment."""
+    """Builds the distribution's wheel with this environment's hatchling; the wheel."""
     known = set(folder.glob("*.whl"))
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     done = subprocess.run(

@@ -1,4 +1,5 @@
-"""The Debian packages: built, judged by lintian, installed into a root of their own, purged; and the image of them."""
+"""The Debian packages: built, checked by lintian, installed into a root and purged; and a container image made
+of it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ TOOLS = ("lintian", "mmdebstrap", "buildah")
 
 
 def run(command: Sequence[str | Path], cwd: Path | None = None, code: int = 0) -> str:
-    """What a command prints; fails the test with it for another exit code."""
+    """Output of a command; fails the test for another exit code."""
     done = subprocess.run(
         command,
         cwd=cwd,
@@ -34,7 +35,7 @@ def run(command: Sequence[str | Path], cwd: Path | None = None, code: int = 0) -
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with the packages of this tree, built in a copy of it."""
+    """The folder with the packages, built in a copy of this tree."""
     run([ROOT / "tools" / "packages.sh", *TOOLS])
     copy = tmp_path_factory.mktemp("tree")
     for name in run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT).rstrip("\0").split("\0"):
@@ -48,7 +49,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def root(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Debian of this machine's release with the packages in /packages, and nothing of weft installed."""
+    """A root with this machine's Debian release and the packages in /packages, without weft installed."""
     folder = tmp_path_factory.mktemp("root")
     release = run(["sh", "-c", ". /etc/os-release && echo $VERSION_CODENAME"]).strip()
     run(["mmdebstrap", "--variant=minbase", release, folder])
@@ -59,26 +60,26 @@ def root(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def inside(root: Path, command: str, code: int = 0) -> str:
-    """What a shell in the root prints; /proc is there as long as it runs, for what installs folders."""
+    """Output of a shell command in the root; /proc is mounted while it runs, for maintainer scripts."""
     shell = f'mount -t proc proc {root}/proc && exec chroot {root} env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin sh -c "$0"'
     return run(["unshare", "--mount", "sh", "-c", shell, command], code=code)
 
 
 def test_packages_have_the_version_of_the_distributions() -> None:
-    """The first entry of debian/changelog; the wheels' names have it."""
+    """As the first entry of debian/changelog and the wheels' names have it."""
     version = (ROOT / "debian" / "changelog").read_text().partition("(")[2].partition(")")[0]
     assert {project(name)["project"]["version"] for name in PROJECTS} == {version}
 
 
 @nightly
 def test_packages_pass_lintian(packages: Path) -> None:
-    """Errors and warnings; what is overridden is in debian/*.lintian-overrides, with reasons."""
+    """Errors and warnings; exceptions are in debian/*.lintian-overrides, with reasons."""
     run(["lintian", "--fail-on", "error,warning", *sorted(packages.glob("*.deb"))])
 
 
 @nightly
 def test_installed_service_runs_and_its_state_outlives_a_purge(root: Path) -> None:
-    """Commands find their modules and examples; settings belong to root and are read by weft, the state is weft's."""
+    """Commands find their modules and examples; settings are root's and readable by weft; the state is weft's."""
     apt = "DEBIAN_FRONTEND=noninteractive apt-get -qq --no-install-recommends -y"
     inside(root, f"{apt} install /packages/weft_*.deb /packages/weft-check_*.deb")
     assert inside(root, "weft --version").startswith("weft ")
@@ -101,8 +102,8 @@ def test_installed_service_runs_and_its_state_outlives_a_purge(root: Path) -> No
 
 
 @nightly
-def test_agents_are_replaced_by_the_service_that_has_them(root: Path) -> None:
-    """Both have the program `weft`; with the agents alone it says where its other commands are."""
+def test_service_package_replaces_the_agents_package(root: Path) -> None:
+    """Both have the program `weft`; that of the agents says which package has the other commands."""
     apt = "DEBIAN_FRONTEND=noninteractive apt-get -qq --no-install-recommends -y"
     inside(root, f"{apt} install /packages/weft-agents_*.deb")
     assert "weft-pods" in inside(root, "weft pod list", code=2)
@@ -117,8 +118,11 @@ def test_agents_are_replaced_by_the_service_that_has_them(root: Path) -> None:
 
 
 @nightly
-def test_image_has_the_service_as_weft_without_settings(root: Path, packages: Path, tmp_path: Path) -> None:
-    """By buildah, on the root instead of a registry's image; processes aren't root's, settings come by a mount."""
+def test_image_runs_the_service_as_weft_and_has_no_settings(
+    root: Path, packages: Path, tmp_path: Path
+) -> None:
+    """Made by buildah from the root instead of a registry's image; processes don't run as root, settings are
+    mounted."""
     buildah = [
         "buildah",
         "--root",

@@ -1,4 +1,4 @@
-"""What a distribution imports is declared by it, with the extras that weft itself names."""
+"""What a distribution imports is declared by it, and weft names only declared extras."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def _undeclared(package: str) -> list[str]:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_imported_distributions_are_declared(package: str) -> None:
-    """Not by way of another's dependencies, which may drop them: each import names a declared distribution."""
+    """Not only through another one's dependencies, which may change: each import is of a declared distribution."""
     assert _undeclared(package) == []
 
 
 def test_agents_import_only_their_distribution() -> None:
-    """Imports inside functions included; `weft.program` hands over where there is more."""
+    """Also within functions; `weft.program` imports more only where more is installed."""
     own = files_of_agents()
     lacking = {
         f"{file} imports {module}"
@@ -75,7 +75,7 @@ def _file(module: str) -> str | None:
 
 
 def test_distributions_have_one_version() -> None:
-    """weft's, openvipu's and the lab's are released together, and depend on each other by exactly this version."""
+    """weft's, openvipu's and the lab's are released together and depend on each other by that exact version."""
     tables = {name: project(name)["project"] for name in PROJECTS}
     assert {name: table["version"] for name, table in tables.items()} == dict.fromkeys(PROJECTS, __version__)
     needs = [
@@ -88,15 +88,15 @@ def test_distributions_have_one_version() -> None:
     assert needs and all(need.endswith(f"=={__version__}") for need in needs)
 
 
-def test_named_extras_are_the_declared_ones() -> None:
-    """Sentences about a missing extra name one that pip knows."""
+def test_extras_named_in_messages_are_declared() -> None:
+    """So that `pip install` accepts them."""
     table = project("weft-pods")["project"]
     assert table["name"] == DISTRIBUTION and EXTRAS.keys() == table["optional-dependencies"].keys()
     assert installation("vipu") == "pip install 'weft-pods[vipu]'"
 
 
 def test_runtime_and_development_are_locked_apart_with_hashes() -> None:
-    """requirements.lock has what runs, and nothing of development; both agree on each version."""
+    """requirements.lock has runtime packages only; both files have the same version of each."""
     locks = {name: _pins(name) for name in ("requirements.lock", "requirements-dev.lock")}
     runtime, both = locks.values()
     assert runtime.items() < both.items()

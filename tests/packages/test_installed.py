@@ -1,4 +1,4 @@
-"""The wheels installed with their declared dependencies alone, each in an empty environment, and started there."""
+"""Each wheel is installed with its declared dependencies into an empty environment and started there."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_OF_AGENTS = 40_000_000
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """A virtual environment that was empty, with one distribution."""
+    """A virtual environment with one distribution."""
 
     folder: Path
 
@@ -58,7 +58,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def install(wheels: Path, tmp_path: Path) -> Callable[[str], Environment]:
-    """Installs a requirement, this tree's wheels before any index."""
+    """Installs a requirement; this tree's wheels come before the index."""
 
     def installed(requirement: str) -> Environment:
         subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "env")], check=True, timeout=120)
@@ -71,7 +71,7 @@ def install(wheels: Path, tmp_path: Path) -> Callable[[str], Environment]:
     return installed
 
 
-def test_agents_start_where_nothing_else_is_installed(install: Callable[[str], Environment]) -> None:
+def test_agents_run_with_their_dependencies_alone(install: Callable[[str], Environment]) -> None:
     """In less than 40 MB; errors are one line, and commands of weft-pods name the distribution that has them."""
     run = install("weft-pods-agents")
     assert run.size() < MOST_OF_AGENTS
@@ -89,8 +89,8 @@ def test_agents_start_where_nothing_else_is_installed(install: Callable[[str], E
     assert other.returncode == 2 and "install weft-pods" in other.stderr
 
 
-def test_service_starts_where_nothing_else_is_installed(install: Callable[[str], Environment]) -> None:
-    """Without extras, lab or openvipu: version, help, a site's check, and a sentence for an extra that it needs."""
+def test_service_runs_with_its_dependencies_alone(install: Callable[[str], Environment]) -> None:
+    """Without extras, lab and openvipu: version, help, check of a site, and one sentence for a missing extra."""
     run = install("weft-pods")
     assert run("weft", "--version").stdout == f"weft {__version__}\n"
     help_ = run("weft", "--help")
@@ -102,10 +102,10 @@ def test_service_starts_where_nothing_else_is_installed(install: Callable[[str],
     assert run("python", "-c", "import weft.api.server, weft.app.workerprocess").returncode == 0
 
 
-def test_lab_and_openvipu_start_where_nothing_else_is_installed(
+def test_lab_and_openvipu_run_with_their_dependencies_alone(
     install: Callable[[str], Environment],
 ) -> None:
-    """weft-pods-lab brings weft, its extra for IPUs, and openvipu's programs."""
+    """weft-pods-lab installs weft, its extra for IPUs, and openvipu's programs."""
     run = install("weft-pods-lab")
     lab = run("weft", "lab", "--help")
     assert lab.returncode == 0 and "usage: weft lab" in lab.stdout, lab.stderr

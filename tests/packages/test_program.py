@@ -1,4 +1,4 @@
-"""The program `weft` where only the agents' distribution is installed."""
+"""The program `weft` with only the agents' distribution."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from weft.program import agents
 
 
 def test_command_of_weft_pods_names_its_distribution(capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 2 and one line, rather than a list of choices that has no `pod`."""
+    """Exit code 2 and one line, rather than argparse's list of choices."""
     assert agents(["pod", "list"]) == 2
     error = capsys.readouterr().err
     assert error == "weft pod: not among fabric-agent, probe-agent: install weft-pods for it\n"
 
 
 def test_version_and_help_need_no_other_command(capsys: pytest.CaptureFixture[str]) -> None:
-    """Both agents are in the help; no command at all is an error, with the help."""
+    """Both agents are in the help; without a command there is an error with the help."""
     assert agents(["--version"]) == 0 and capsys.readouterr().out == f"weft {__version__}\n"
     assert agents(["--help"]) == 0
     shown = capsys.readouterr().out
@@ -30,7 +30,7 @@ def test_version_and_help_need_no_other_command(capsys: pytest.CaptureFixture[st
 def test_missing_settings_of_an_agent_give_one_line(
     agent: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The agent's own error and exit code, unchanged."""
+    """The agent's own error and exit code."""
     assert agents([agent, "--config", str(tmp_path / "none.yaml")]) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"weft {agent}: ") and str(tmp_path / "none.yaml") in error

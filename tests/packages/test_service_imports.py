@@ -27,7 +27,7 @@ _BRINGING_UP = (
 
 
 def _imported(*modules: str) -> set[str]:
-    """Names of all modules in a process that imports these."""
+    """Names of all modules loaded in a process that imports these."""
     code = f"import sys, {', '.join(modules)}; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
@@ -35,8 +35,8 @@ def _imported(*modules: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_service_does_not_import_site_bring_up_code() -> None:
-    """The API, the worker and all drivers of a site's kinds in one process."""
+def test_service_imports_no_code_for_site_import_and_export() -> None:
+    """The API, the worker and the drivers of all kinds, in one process."""
     found = _imported(
         "weft.cli.main",
         "weft.cli.serve",

@@ -1,4 +1,4 @@
-"""The systemd units of `examples/systemd`: valid, hardened, and with commands that weft knows."""
+"""The systemd units of `examples/systemd`: valid, hardened, and with commands that weft has."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_each_process_has_a_unit() -> None:
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda p: p.stem)
 def test_unit_starts_a_command_of_weft(unit: Path) -> None:
-    """As weft's user, or as root with few capabilities; after any end it is started again, also at boot without its
-    address."""
+    """As weft's user, or as root with few capabilities; restarted after any end, also if the address isn't up
+    yet at boot."""
     found = settings(unit)
     program, *words = found["ExecStart"].split()
     assert program == "/opt/weft/bin/weft" and words == [unit.stem.removeprefix("weft-")]
@@ -49,12 +49,12 @@ def test_unit_starts_a_command_of_weft(unit: Path) -> None:
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda p: p.stem)
 def test_unit_is_valid_and_hardened(unit: Path, tmp_path: Path) -> None:
-    """By systemd itself, offline: every key is known, and the exposure is low."""
+    """According to systemd itself, offline: every key is known, and the exposure level is low."""
     judge(unit, tmp_path, MOST_EXPOSED[unit.stem])
 
 
-def test_hosts_checks_run_and_report_by_a_timer(tmp_path: Path) -> None:
-    """weft-check knows the arguments; a failed check is no failure of the unit, a failed report is."""
+def test_host_checks_run_and_report_by_a_timer(tmp_path: Path) -> None:
+    """weft-check accepts the arguments; the unit fails if the report fails, not if a check does."""
     found = settings(CHECK)
     program, *words = found["ExecStart"].split()
     assert program == "/opt/weft/bin/weft-check"
@@ -78,7 +78,7 @@ def test_hosts_checks_run_and_report_by_a_timer(tmp_path: Path) -> None:
 
 
 def test_unit_of_openvipus_agent_is_valid(tmp_path: Path) -> None:
-    """Its options are known; its exposure is that of a process of root without capabilities."""
+    """Its options are known; its exposure level is that of root without capabilities."""
     unit = EXAMPLES / "openvipu" / "openvipu-agent.service"
     words = settings(unit)["ExecStart"].split()
     done = subprocess.run(
@@ -89,7 +89,7 @@ def test_unit_of_openvipus_agent_is_valid(tmp_path: Path) -> None:
 
 
 def judge(unit: Path, folder: Path, most: int) -> None:
-    """By systemd itself, offline: every key is known, and the exposure is at most so many of its tenths."""
+    """Runs systemd's own checks offline: every key is known, and the exposure level, in tenths, is at most `most`."""
     subprocess.run([ROOT / "tools/packages.sh", "systemd"], check=True, timeout=900)
     copy = folder / unit.name
     program = settings(unit)["ExecStart"].split()[0]

@@ -1,4 +1,4 @@
-"""The wheels that this tree builds: what is in which."""
+"""What is in the wheels that this tree builds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _modules(contents: Mapping[str, str]) -> set[str]:
 
 
 def test_each_file_of_the_tree_is_in_one_wheel(wheels: Contents) -> None:
-    """Nothing is missing, SQL, policies and constraints included, and no two distributions install the same file."""
+    """SQL, policies and constraints included; no two distributions install the same file."""
     assert _modules(wheels["weft-pods-agents"]) == files_of_agents()
     explained = {f"weft/web/problems/{page.name}" for page in (ROOT / "docs" / "problems").iterdir()}
     assert len(explained) > 10
@@ -42,7 +42,7 @@ def test_each_file_of_the_tree_is_in_one_wheel(wheels: Contents) -> None:
 
 
 def test_package_data_is_in_the_wheels(wheels: Contents) -> None:
-    """What a module reads beside itself."""
+    """Files that modules read from their own package."""
     weft = wheels["weft-pods"]
     assert {"weft/engine/rows/queries.sql", "weft/engine/migrations/0001_spine.sql"} <= weft.keys()
     assert "weft/planning/export/policies/nova.yaml" in weft
@@ -51,8 +51,8 @@ def test_package_data_is_in_the_wheels(wheels: Contents) -> None:
     assert "weftlab/constraints.txt" in wheels["weft-pods-lab"]
 
 
-def test_wheels_have_the_licence_and_their_names(wheels: Contents) -> None:
-    """In the metadata, by PEP 639."""
+def test_wheels_have_license_and_names(wheels: Contents) -> None:
+    """In the metadata, according to PEP 639."""
     for name, contents in wheels.items():
         [licence] = [n for n in contents if n.endswith(".dist-info/licenses/LICENSE")]
         assert "Apache License" in contents[licence]
@@ -61,7 +61,7 @@ def test_wheels_have_the_licence_and_their_names(wheels: Contents) -> None:
 
 
 def test_production_wheel_has_neither_lab_nor_its_command(wheels: Contents) -> None:
-    """`weft lab` comes with weft-pods-lab, openvipu's programs with openvipu."""
+    """`weft lab` is in weft-pods-lab, openvipu's programs in openvipu."""
     points = {
         name: "".join(text for n, text in contents.items() if n.endswith("entry_points.txt"))
         for name, contents in wheels.items()
