@@ -1,7 +1,7 @@
-"""What tests of several rooms use: one embedded PostgreSQL and one lab for the whole run, started when first asked for.
+"""Fixtures of all rooms: one embedded PostgreSQL and one lab for the whole run, started when first used.
 
-`WEFT_TEST_LAB` names the state folder of a running lab, `WEFT_TEST_STORAGE_LAB` that of one with storage; it is used as
-it is, and left up.
+`WEFT_TEST_LAB` names the state folder of a running lab, `WEFT_TEST_STORAGE_LAB` that of one with storage; such a
+lab is used as it is and left running.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.helpers.byrig import ByRig
 from tests.helpers.folders import folder_in_memory
 from tests.helpers.paths import ROOT
 
-if TYPE_CHECKING:  # xdist's own process needs none of them: seconds of each run
+if TYPE_CHECKING:  # xdist's controller doesn't need them; importing takes seconds
     from tests.helpers.turns import Turns
     from weft.engine.base.database import Database
     from weftlab.lab import Lab
@@ -32,7 +32,7 @@ load_profile()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A run that is terminated takes its labs down; xdist ends its workers itself."""
+    """Takes labs down if the run is terminated; xdist ends its workers itself."""
     if not hasattr(config, "workerinput"):
         from weftlab.processes import interrupt_on_sigterm
 
@@ -41,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def loggers() -> Iterator[None]:
-    """Loggers as they were before: programs that a test calls set levels, and import-linter disables all there are."""
+    """Restores loggers: programs that tests call set levels, and import-linter disables all existing loggers."""
     known = logging.root.manager.loggerDict
     before = {one: (one.level, one.disabled) for one in [*known.values()] if isinstance(one, logging.Logger)}
     yield
@@ -55,22 +55,21 @@ def loggers() -> Iterator[None]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """`--dist loadgroup`: by fabrics."""
+    """`--dist loadgroup` groups tests by fabrics."""
     return ByRig(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """`-n auto`: one more than there are processors, because each waits for others now and then."""
+    """`-n auto`: one more than there are processors, because workers sometimes wait."""
     return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Who uses the embedded PostgreSQL, a lab or single services is marked so: `make test-fast` does without.
-
-    A mark that brings a test to a fabric is written in the test's own folder, and one that brings it to the services of
-    a cloud in its own file: tools/test.sh looks there for what it has to collect.
+    """Marks tests that use the embedded PostgreSQL, a lab or single services; `make test-fast` leaves them out.
+    tools/test.sh chooses folders to collect by the text `mark.fabric` in a test's folder, and files by
+    `mark.cloud` in a test's file, so these must be written there.
     """
     for item in items:
         names = getattr(item, "fixturenames", ())
@@ -92,16 +91,15 @@ def _mentioned(text: str, place: Path) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """Processes that collect the same files begin with a share each: where assertions are rewritten, in a new clone,
-    what one has rewritten the others read. Each would rewrite all otherwise, 20 s of processor time.
-    """
+    """Workers that collect the same files import a share each first: in a new clone pytest rewrites their
+    assertions, and the others read the result. Otherwise each would rewrite all, 20 s of processor time."""
     given = getattr(session.config, "workerinput", None)
     if given is None:
         return
     gc.disable()
     number, workers = int(given["workerid"].removeprefix("gw")), given["workercount"]
     for file in _files(session.config)[number::workers]:
-        # What can't be imported is said when it is collected.
+        # Errors of imports are reported when the file is collected.
         with suppress(Exception, pytest.skip.Exception):
             importlib.import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
 
@@ -113,12 +111,12 @@ def _files(config: pytest.Config) -> list[Path]:
 
 
 def pytest_collectstart() -> None:
-    """Nothing of what is imported goes: a third of the time in which assertions are rewritten, the first time."""
+    """No import is collected as garbage; the collector would take a third of the time of a first run's rewriting."""
     gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """What was imported stays: the garbage collector needn't go through it again and again, a tenth of all the time."""
+    """Excludes what was imported from garbage collection, which would take a tenth of the run's time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
@@ -127,7 +125,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
-    """The lab, 16 nodes and four on Ethernet: `lab.site_path`, `lab.clouds_yaml`, `lab.layout`, `lab.status()`."""
+    """A lab with 16 nodes and four on Ethernet: `lab.site_path`, `lab.clouds_yaml`, `lab.layout`, `lab.status()`."""
     from tests.helpers.ownlab import own_lab
     from weftlab.lab import Lab
 
@@ -144,7 +142,8 @@ def lab() -> Iterator[Lab]:
 
 @pytest.fixture(scope="session")
 def storage_lab() -> Iterator[Lab]:
-    """Another one, with Cinder, Manila and a filer. Here: each module that imports a fixture has one of its own."""
+    """A second lab with Cinder, Manila and a filer. It is here because a fixture is made again for each module
+    that imports it."""
     from tests.helpers.ownlab import own_lab
     from weftlab.lab import Lab
 
@@ -165,7 +164,7 @@ def postgres() -> Generator[str]:
 
     with folder_in_memory("weft-postgres-") as folder, embedded(folder) as url:
         with psycopg.connect(url, autocommit=True) as connection:
-            # Nothing here outlives the run, and nothing is to come in between.
+            # No data must outlive the run, so it needn't be durable.
             for setting in ("fsync", "full_page_writes", "synchronous_commit", "autovacuum"):
                 connection.execute(f"ALTER SYSTEM SET {setting} = off")  # type: ignore[arg-type]
             connection.execute("SELECT pg_reload_conf()")
@@ -173,7 +172,7 @@ def postgres() -> Generator[str]:
         template = url.replace("/postgres?", f"/{TEMPLATE}?")
         Database(template).close()
         with psycopg.connect(template) as connection:
-            # A new database is due at once: also by the clocks of tests, which stand in November 2026.
+            # Retention is due at once in a new database, also by the clocks of tests, which begin in November 2026.
             connection.execute("UPDATE retention SET next_at = 'epoch'")
         yield url
 
@@ -189,7 +188,7 @@ def _turns(postgres: str) -> Generator[Turns]:
 
 @pytest.fixture
 def database(_turns: Turns) -> Generator[Database]:
-    """With weft's tables, and no rows but those of a new one."""
+    """A database with weft's tables and the rows of a new one."""
     with _turns.one() as database:
         yield database
 
@@ -201,7 +200,7 @@ def database_url(database: Database) -> str:
 
 @pytest.fixture(scope="session")
 def shared_database(postgres: str) -> Generator[Database]:
-    """One for all tests that change nothing in it."""
+    """One database for all tests that change nothing in it."""
     from tests.helpers.turns import new_database
     from weft.engine.base.database import Database
 

@@ -1,4 +1,4 @@
-"""How much a run tries: the same small sample each time in `make test`, many more and new ones each night."""
+"""How much a run tries: a small fixed sample in `make test`, many more and random ones each night."""
 
 from __future__ import annotations
 
@@ -17,28 +17,27 @@ SEED = int(os.environ.get("WEFT_TESTS_SEED", "0"))
 
 
 def examples(number: int) -> int:
-    """How many examples or random states are tried of a test that names so many; at least one."""
+    """How many examples or random states to try for a test that names this number; at least one."""
     return max(1, round(number * MORE))
 
 
 def share(values: Sequence[T], number: int) -> Sequence[T]:
-    """Those of many values that a test's case of this number tries: a part of them in `make test`, other ones with the
-    next number, so that each value is tried by some case; all of them each night.
-    """
+    """A part of the values, a different one for each case's `number`, so that the cases together try each value;
+    each night every case gets all."""
     every = max(1, round(1 / MORE))
     return values[number % every :: every]
 
 
 def seeded(number: int) -> random.Random:
-    """A test's own random numbers."""
+    """Random numbers for one test, which depend on the number and the run's seed."""
     return random.Random(number + 1_000_003 * SEED)
 
 
 def load_profile() -> None:
-    """Hypothesis as it is to search.
+    """Chooses Hypothesis' profile.
 
-    A sample is the same in each run, so that a failure is the change's, not chance's; searching is the night's. Nothing
-    depends on how fast the machine is at the time.
+    A sample is the same in each run, so that a failure comes from the change and not from chance; nights search
+    with random states. No deadline depends on the machine's speed.
     """
     slow = [HealthCheck.too_slow]
     settings.register_profile(

@@ -1,6 +1,5 @@
-"""Tests of one real fabric go to one process, which starts it; several fabrics wait at the same time. So do those
-of one file that starts a service of OpenStack, or asks the tools that an export is for.
-"""
+"""All tests of one real fabric run in one process, which starts it, so that several fabrics run at the same time.
+The same holds for the tests of a file that starts a service of OpenStack or runs deployment tools."""
 
 from __future__ import annotations
 
@@ -19,12 +18,11 @@ _BY_FILE = ("tests/drivers/openstack/", "tests/e2e/", "tests/planning/export/", 
 
 
 def rig_of(nodeid: str) -> str:
-    """The fabric of a test: named by its parameter, or its room's; its file if that has a service of its own; the test
-    itself if it shares nothing.
-    """
+    """Group of a test: its fabric, named by its parameter or its folder; its file, if that starts a service of its
+    own; its own id, if it shares nothing."""
     if named := _NAMED.search(nodeid):
         return named[1]
-    if nodeid.startswith(_STORAGE):  # one lab with storage
+    if nodeid.startswith(_STORAGE):  # they share a lab with storage
         return "storage"
     if nodeid.startswith(_BY_FILE):
         return nodeid.partition("::")[0]
@@ -32,7 +30,7 @@ def rig_of(nodeid: str) -> str:
 
 
 class ByRig(LoadScopeScheduling):
-    """xdist's own groups (`xdist_group`) are lost with pytest 9: it no longer takes another name of a test."""
+    """Replaces xdist's groups (`xdist_group`), which pytest 9 breaks: it no longer accepts changed node ids."""
 
     def _split_scope(self, nodeid: str) -> str:
         return rig_of(nodeid)

@@ -10,6 +10,6 @@ def rows_of(view: CapacityView, shape: str) -> list[CapacityRowView]:
 
 
 def count_of(row: CapacityRowView, name: str) -> CountView:
-    """The further number of that name."""
+    """The row's count with this name."""
     (found,) = [count for count in row.counts if count.name == name]
     return found

@@ -1,4 +1,4 @@
-"""Certificates of tests' own servers."""
+"""Certificates for servers that tests run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 
 def own_certificate(folder: Path, host: str = "localhost") -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1 and a name that signs itself, and its key."""
+    """A self-signed certificate for 127.0.0.1 and a host name, and its key."""
     key = Ed25519PrivateKey.generate()
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "weft test")])
     now = datetime.datetime.now(datetime.UTC)

@@ -52,7 +52,7 @@ exec setpriv --bounding-set -sys_module,-sys_time,-sys_rawio,-sys_boot,-syslog,-
 
 
 def why_not() -> str:
-    """Why none can be made here; empty: it can."""
+    """Why no root can be made here; empty if it can."""
     if os.geteuid() != 0:
         return "only root makes them"
     if missing := [
@@ -67,7 +67,8 @@ def why_not() -> str:
 
 
 class CleanRoot:
-    """Args: folder: of its files, which doesn't exist yet; it is made with a mirror of Debian."""
+    """A root with Debian and a systemd of its own. Args: folder: for its files; doesn't exist yet; a mirror of
+    Debian fills it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -90,7 +91,7 @@ class CleanRoot:
         for one in (
             "etc/resolv.conf",
             "etc/ssl/certs/ca-certificates.crt",
-        ):  # as this machine reaches its mirrors
+        ):  # the settings by which this machine reaches its mirrors
             shutil.copy(f"/{one}", folder / one)
 
     def __enter__(self) -> Self:
@@ -100,7 +101,8 @@ class CleanRoot:
         self.stop()
 
     def run(self, script: str, timeout: float = 900) -> subprocess.CompletedProcess[str]:
-        """A script as root in it: before `boot` with the network of this machine, afterwards beside its systemd."""
+        """Runs a script as root in it: before `boot` with this machine's network, afterwards in its systemd's
+        namespaces."""
         kept = [
             f"{k}={v}" for k, v in os.environ.items() if k.lower().startswith(("pip_", "http", "no_proxy"))
         ]
@@ -120,7 +122,7 @@ class CleanRoot:
         )
 
     def boot(self, address: str) -> None:
-        """Start its systemd. Args: address: that the host has, on its loopback."""
+        """Starts its systemd. Args: address: the host's own, on its loopback."""
         (self.folder / "console.log").touch()
         self._group.mkdir(exist_ok=True)
         begin = f"echo $$ > {self._group}/cgroup.procs; exec unshare --pid --fork --mount --uts --ipc --net --cgroup"
@@ -130,7 +132,7 @@ class CleanRoot:
         self._init = int(wait_for(lambda: children.read_text().strip(), "the first process of its own"))
         self._outer = outer
         ready = "systemctl is-system-running --wait"
-        for _ in range(60):  # there is no bus before it has begun
+        for _ in range(60):  # the bus exists a moment later
             if self.run(ready).stdout.strip() in ("running", "degraded"):
                 break
             time.sleep(1)
@@ -139,9 +141,9 @@ class CleanRoot:
         assert self.run(f"ip link set lo up && ip address add {address}/32 dev lo").returncode == 0
 
     def stop(self) -> None:
-        """End every process in it, and give its control groups back."""
+        """Ends every process in it and removes its control groups."""
         if self._init:
-            os.kill(self._init, signal.SIGKILL)  # the kernel ends the others with it
+            os.kill(self._init, signal.SIGKILL)  # the kernel kills the namespace's other processes with it
             self._outer.wait(30)
             self._init = 0
         for one in sorted(self._group.rglob("*/"), reverse=True):

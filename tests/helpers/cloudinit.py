@@ -1,4 +1,5 @@
-"""cloud-init's own reader of a config drive's `network_data.json`: Debian's package, unpacked, and not installed."""
+"""cloud-init's own reader of `network_data.json` on a config drive, from Debian's package, unpacked but not
+installed."""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ class Read:
 
 
 def _unpacked() -> Path:
-    """The modules' folder; downloaded once."""
+    """Folder with cloud-init's modules; downloaded once."""
     folder = default_cache() / "cloud-init"
     modules = folder / "usr/lib/python3/dist-packages"
     with lock(folder.with_suffix(".lock")):
@@ -78,7 +79,7 @@ def _unpacked() -> Path:
 
 
 def _asked(program: str, network_data: object, hardware: Mapping[str, str], folder: Path, *more: str) -> Any:
-    """What a program with cloud-init's modules says of network data on a machine with these interfaces."""
+    """What a program with cloud-init's modules prints for network data on a machine with these interfaces."""
     for name, address in hardware.items():
         about = folder / name
         (about / "device").mkdir(parents=True)

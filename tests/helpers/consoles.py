@@ -1,4 +1,5 @@
-"""The console over a real weft and a small Keystone, and a browser that is no browser: forms, links and one cookie."""
+"""The console over a real weft and a small Keystone, and a client that does what a browser would: forms, links,
+one cookie."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ PEOPLE = ("alice", "bob", "rita", "olga", "sue", "tom")
 
 
 class Console:
-    """What is behind the console's address."""
+    """A console with the weft and Keystone behind it."""
 
     def __init__(self, house: DoorsHouse, folder: Path, keystone_url: str, keystone: FakeKeystone) -> None:
         profile = {"auth": {"auth_url": f"{keystone_url}/v3", "username": "weft", "password": "x"}}
@@ -46,7 +47,7 @@ class Console:
         self.app: FastAPI | None = None
 
     def stand_before(self, house: DoorsHouse) -> None:
-        """Serve this house from now on, without sessions, to the people as they were at first."""
+        """Serves this house from now on, with the initial users and without sessions."""
         assert self.app is not None
         self.house = house
         with house.database.transaction() as tx:
@@ -59,21 +60,22 @@ class Console:
         self.app.state.sessions = SessionBook(WebSessions(house.database))
 
     def process(self) -> FastAPI:
-        """An API process of its own with the console."""
+        """Another API process with the console."""
         app = self.house.served(self.keystone.identity)
         add_console(app, self.sign_in, self.house.database)
         return app
 
     def order(self, **changes: Any) -> PodView:
-        """A pod of alice's in team-a."""
+        """Orders a pod as alice in team-a."""
         alice = self.keystone.users["alice"][1]
         order = Order.model_validate({**ORDER, **changes})
         return self.house.service.pods.create(Request(alice, "127.0.0.1", "req-0"), order)
 
 
 def people() -> FakeKeystone:
-    """Alice in two projects, others in one; olga is an operator, sue reads the system, and tom needs a passcode."""
-    # The doors' clock is ahead of this machine's.
+    """A Keystone: alice has two projects, others one; olga is an operator, sue reads the system, tom needs a
+    passcode."""
+    # DoorClock is ahead of this machine's clock, so their tokens must last longer.
     late = datetime(2030, 1, 1, tzinfo=UTC)
     known = {token: replace(c, expires_at=late) for token, c in tokens().items()}
     keystone = FakeKeystone(FakeIdentity(known))
@@ -90,7 +92,7 @@ def people() -> FakeKeystone:
 
 @contextmanager
 def console_of(house: DoorsHouse, folder: Path) -> Generator[Console]:
-    """A console on loopback, by HTTP."""
+    """A console on loopback, over HTTP."""
     keystone = people()
     with served(keystone.app()) as keystone_url:
         keystone.url = keystone_url
@@ -101,7 +103,7 @@ def console_of(house: DoorsHouse, folder: Path) -> Generator[Console]:
 
 
 class Browser:
-    """Follows redirects, keeps the cookie as browsers do on loopback, and sends forms with what they contain."""
+    """An HTTP client that follows redirects, keeps the cookie, and sends forms with their hidden fields."""
 
     def __init__(self, url: str) -> None:
         self.client = httpx.Client(base_url=url, trust_env=False, timeout=60)
@@ -118,7 +120,7 @@ class Browser:
         return self._follow("GET", path, None, headers)
 
     def post(self, path: str, fields: dict[str, str], **headers: str) -> httpx.Response:
-        """A form that is sent as it is given, with the token of the last page unless it has one."""
+        """Sends the fields as given, with the last page's form token unless they have one."""
         csrf = re.search(r'name="csrf" value="([^"]+)"', self.page.text)
         token = {"csrf": csrf[1]} if csrf else {}
         return self._follow("POST", path, {**token, **fields}, {"Sec-Fetch-Site": "same-origin", **headers})
@@ -126,7 +128,7 @@ class Browser:
     def sign_in(
         self, name: str = "alice", password: str = PASSWORD, project: str = "team-a"
     ) -> httpx.Response:
-        """As far as it goes; alice chooses the project."""
+        """Signs in as far as that goes without a passcode; alice also chooses the project."""
         given = {"method": "password", "user": name, "domain": "Default", "password": password}
         page = self.post("/ui/sign-in", {**given, "next": "/"})
         if "Choose a project" in page.text:
@@ -135,7 +137,7 @@ class Browser:
 
     @property
     def text(self) -> str:
-        """The last page as one line, without tags."""
+        """Text of the last page in one line."""
         return " ".join(unescape(re.sub(r"<[^>]*>", " ", self.page.text)).split())
 
     def _follow(self, verb: str, path: str, form: Any, headers: dict[str, str]) -> httpx.Response:
@@ -154,7 +156,7 @@ class Browser:
 
 
 def hidden(browser: Browser) -> dict[str, str]:
-    """The hidden fields of the form in the page's main part."""
+    """Hidden fields of the form in the page's main part."""
     main = browser.page.text.partition("<main")[2]
     fields = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', main)
     return {unescape(name): unescape(value) for name, value in fields}

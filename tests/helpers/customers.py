@@ -1,4 +1,4 @@
-"""Customers in the lab's directory: their Keystone domain by the file that weft exports, and their tokens."""
+"""Customers in the lab's directory: their Keystone domain by the exported file, and their tokens."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ PARTNERS = "partners"
 
 @dataclass(frozen=True)
 class Domain:
-    """The customers' domain: its id, and its project's."""
+    """Ids of the customers' domain and of its project."""
 
     id: str
     project: str
 
 
 def exported(layout: Layout, name: str = DOMAIN) -> str:
-    """A domain's file, as Kolla fills it in."""
+    """The domain's exported file, with the values that Kolla fills in."""
 
     def with_directory(document: Document) -> None:
         one: dict[str, Any] = {"url": ldap.url(layout), "ca": str(ldap.authority_path(layout))}
@@ -40,7 +40,7 @@ def exported(layout: Layout, name: str = DOMAIN) -> str:
 
 
 def give_role(identity: Any, domain: str) -> Domain:
-    """A project of theirs, in which the directory's group is a member."""
+    """A project of the domain, in which the directory's group has role member."""
     role = identity.find_role("member")
     project = identity.create_project(name=PROJECT, domain_id=domain)
     (team,) = [group for group in identity.groups(domain_id=domain) if group.name == ldap.TEAM]
@@ -49,7 +49,7 @@ def give_role(identity: Any, domain: str) -> Domain:
 
 
 def sign_in(layout: Layout, name: str, password: str, project: str = PROJECT) -> httpx.Response:
-    """What Keystone says to a customer; the token is in X-Subject-Token."""
+    """Keystone's answer to a customer's sign-in; the token is in X-Subject-Token."""
     user = {"name": name, "domain": {"name": DOMAIN}, "password": password}
     scope = {"project": {"name": project, "domain": {"name": DOMAIN}}}
     identity = {"methods": ["password"], "password": {"user": user}}

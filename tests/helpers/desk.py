@@ -1,4 +1,4 @@
-"""A user's environment for tests of the command line: a folder with clouds.yaml and pod files, and `weft` to call."""
+"""A user's environment for tests of the command line: a folder with clouds.yaml and pod files, and `weft` to run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ USERS = ("a-member", "a-reader", "b-member", "operator", "system-reader")
 
 @dataclass
 class Run:
-    """What a command line gave."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -30,13 +30,13 @@ class Run:
 
 
 class Capture(Protocol):
-    """pytest's capsys."""
+    """pytest's capsys, as far as it is used."""
 
     def readouterr(self) -> Any: ...
 
 
 class Environment(Protocol):
-    """pytest's monkeypatch, for variables and streams of this process."""
+    """pytest's monkeypatch, as far as it is used for variables and streams of this process."""
 
     def setenv(self, name: str, value: str) -> None: ...
 
@@ -56,7 +56,7 @@ class Desk:
     clouds: dict[str, Any] = field(default_factory=dict)
 
     def weft(self, *words: str, cloud: str | None = "a-member") -> Run:
-        """Run `weft` in this process, signed in as `cloud`."""
+        """Runs `weft` in this process, signed in as `cloud`."""
         self.capture.readouterr()
         given = ("--os-cloud", cloud) if cloud else ()
         code = main([*given, *words])

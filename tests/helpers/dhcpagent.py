@@ -1,7 +1,6 @@
-"""The real neutron-dhcp-agent beside a lab: its dnsmasq in a namespace a network, which is what sites resolve names by.
-
-Of ours is only how its interfaces are plugged: each is one end of a veth pair, since nothing needs to reach it but who
-asks in its namespace. Agent, namespaces, dnsmasq and their files are gone when it ends.
+"""The real neutron-dhcp-agent beside a lab: it runs a dnsmasq for each network in a namespace, which sites use to
+resolve names. Only the plugging of its interfaces is ours: each is one end of a veth pair, since only clients in
+its namespace need to reach it. Agent, namespaces, dnsmasq and their files are removed at the end.
 """
 
 from __future__ import annotations
@@ -49,24 +48,24 @@ for name in sys.argv[2:]:
 
 
 class Names:
-    """Asks the agent's dnsmasq of a network, from within its namespace."""
+    """Asks the agent's dnsmasq of a network, from its namespace."""
 
     def __init__(self, cloud: Any) -> None:
         self._cloud = cloud
 
     def serve(self, network: str) -> bool:
-        """Schedule a network that was there before the agent; whether the agent is alive to serve it."""
+        """Schedules a network to the agent that existed before it; whether the agent is alive to serve it."""
         agent = agent_at(self._cloud, HOST)
         if agent is not None:
             self._cloud.network.add_dhcp_agent_to_network(agent, network)
         return agent is not None
 
     def serves(self, network: str) -> bool:
-        """Whether the agent has said that its port there is up."""
+        """Whether the agent has reported its port on the network as up."""
         return bool(self._server(network)) and _space(network).exists()
 
     def resolved(self, network: str, names: list[str]) -> dict[str, list[str]]:
-        """Name -> addresses; empty: the resolver knows none; `?`: it doesn't answer, or refuses to."""
+        """Name -> addresses; an empty list: unknown to the resolver; `?`: it doesn't answer, or refuses to."""
         space, server = _space(network), self._server(network)
         argv = ["nsenter", f"--net={space}", sys.executable, "-c", ASK, server, *names]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)

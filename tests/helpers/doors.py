@@ -1,4 +1,5 @@
-"""weft behind its doors: the real service, policy and redaction over a real database, and fakes where it ends."""
+"""weft behind its doors: the real service, policy and redaction over a real database, with fakes of clouds and
+fabrics."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ _REST = (PodState.READY, PodState.FAILED, PodState.RELEASED)
 
 
 class DoorClock(SystemClock):
-    """Runs as any clock does, from the beginning of 2027: dates of leases can be written down in tests."""
+    """A running clock that begins with 2027, so that tests can write dates of leases."""
 
     def __init__(self) -> None:
         self._begin = time.monotonic()
@@ -44,32 +45,32 @@ class DoorClock(SystemClock):
         return datetime.fromtimestamp(_START + time.monotonic() - self._begin, UTC)
 
     def go_on(self, seconds: float) -> None:
-        """As if so many seconds had passed."""
+        """Moves the clock forward."""
         self._begin -= seconds
 
 
 def no_service() -> Service:
-    """For an API of which no verb is asked."""
+    """For an API whose verbs aren't called."""
     return cast(Service, object.__new__(Service))
 
 
 class DoorsHouse(House):
-    """A house whose pods stand still until a test lets them go on: `finish`, or `working` for all the time."""
+    """A house whose pods don't change until a test calls `finish`, or within `working`."""
 
     def __init__(self, database: Database, url: str) -> None:
         self.door_clock = DoorClock()
         super().__init__(database, url, clock=self.door_clock)
 
     def stand_behind(self, app: FastAPI, identity: FakeIdentity) -> None:
-        """Answer what this server is asked from now on."""
+        """Serves this server's requests from now on."""
         app.state.verbs, app.state.identity = redacted(self.service, policy()), identity
 
     def served(self, identity: FakeIdentity) -> FastAPI:
-        """An API of its own."""
+        """An API server's application for this house."""
         return create_app(self.service, identity)
 
     def finish(self, name: str, project: str = "id-of-team-a") -> PodRecord:
-        """Visit a pod until it is READY, FAILED or RELEASED."""
+        """Visits a pod until it is READY, FAILED or RELEASED."""
         pod = self.store.pods.find(name, project)
         for _ in range(60):
             pod = self.store.pods.find(str(pod.id), None)
@@ -80,7 +81,7 @@ class DoorsHouse(House):
         raise AssertionError(f"pod {name} is {pod.state} ({pod.reason})")
 
     def finish_change(self, name: str, project: str = "id-of-team-a") -> PodRecord:
-        """Visit a pod until no change of it is under way and it is READY."""
+        """Visits a pod until it is READY and no change is under way."""
         for _ in range(60):
             pod = self.store.pods.find(name, project)
             if pod.changed_at is None and pod.state is PodState.READY:
@@ -91,7 +92,7 @@ class DoorsHouse(House):
 
     @contextmanager
     def working(self) -> Generator[None]:
-        """A worker's threads, as in a service."""
+        """Runs a worker's threads for the block, as in a service."""
         worker = self.new_worker("threads")
         worker.start()
         try:
@@ -100,24 +101,25 @@ class DoorsHouse(House):
             worker.stop()
 
     def break_servers(self, reason: str = "No valid host was found on cn-17.") -> Planted:
-        """No server boots any more, until `left` of what was planted is 0."""
+        """From now on no server boots, until `left` of the returned fault is 0."""
         return self.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, times=None, reason=reason)
 
     def orphan(self, pod: PodRecord) -> None:
-        """A second thing under the mark of something of this pod, an hour old: an audit finds it and may remove it."""
+        """Creates a second resource with the mark of one of this pod, an hour old: an audit finds it and may
+        remove it."""
         original = self.cloud.thing("network/rdma")
         assert original.mark is not None and original.mark.owner == Owner.pod(str(pod.id))
         self.cloud.add(Kind.NETWORK, original.name, original.project_id, original.mark)
         self.door_clock.go_on(3600)
 
     def pull_cable(self) -> None:
-        """One between two switches isn't discovered any more."""
+        """From now on discoveries lack a cable between two switches."""
         seen = self.fabric.topology()
         fewer = seen.model_copy(update={"links": seen.links[:-1]})
         self.fabric.topology = lambda: fewer
 
     def multiply(self, name: str, times: int, table: str = "pod") -> None:
-        """So many more rows as the one of this pod, or of this name in another table, under other names."""
+        """Copies the row of this name, in the table, `times` times under other names."""
         other = {"id": "gen_random_uuid()", "name": "name || number"}
         columns = (
             "SELECT column_name FROM information_schema.columns "
@@ -131,7 +133,7 @@ class DoorsHouse(House):
             connection.execute(f"{copy} WHERE name = %s".encode(), (times, name))
 
     def fill(self, but: int = 0, end: datetime | None = None) -> PodRecord:
-        """Another project takes every node but so many."""
+        """Orders all free nodes but `but` for another project."""
         count = sum(node.role == "compute" for node in self.site.nodes) - but
         order = ORDERED.model_copy(update={"name": "full", "lease": LeaseOrder(end=end)})
         return self.order(order, count=count)
@@ -139,7 +141,7 @@ class DoorsHouse(House):
 
 @pytest.fixture
 def doors(database: Database, database_url: str) -> Generator[DoorsHouse]:
-    """A weft behind its doors, whose pods stand still until the test lets them go on."""
+    """A `DoorsHouse` for one test."""
     house = DoorsHouse(database, database_url)
     yield house
     house.close()

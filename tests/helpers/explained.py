@@ -1,4 +1,4 @@
-"""What PostgreSQL reads for one of weft's statements."""
+"""Which rows PostgreSQL reads for one of weft's statements."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from weft.engine.base.sql import queries
 
 
 def scanned(database: Database, name: str, **values: object) -> Counter[str]:
-    """Table -> rows that a statement read of it, also those that it had no use for. It is run."""
+    """Table -> rows that the statement reads, those it filters out included. The statement is run."""
     with psycopg.connect(database.url, autocommit=True, cursor_factory=psycopg.ClientCursor) as connection:
         connection.execute("ANALYZE")
-        connection.execute("SET enable_seqscan = off")  # as if the tables were large
+        connection.execute("SET enable_seqscan = off")  # plans as for large tables
         text = "EXPLAIN (ANALYZE, FORMAT JSON) " + queries()[name]
         row = connection.execute(text.encode(), values).fetchone()
     assert row is not None

@@ -1,7 +1,7 @@
-"""A Keystone with federation: Keystone in uwsgi, Apache with mod_auth_openidc before it, and an OpenID provider.
+"""A Keystone with federation: in uwsgi, behind Apache with mod_auth_openidc, and an OpenID provider.
 
-As in Keystone's manual, "Configuring Keystone for Federation", with the module's environment passed on by
-mod_proxy_uwsgi. Everything listens on loopback alone.
+Set up as in Keystone's manual, "Configuring Keystone for Federation"; mod_proxy_uwsgi passes the module's
+environment on. Everything listens on loopback only.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ _MODULES = "/usr/lib/apache2/modules"
 
 @dataclass(frozen=True, slots=True)
 class Federation:
-    """Where it runs. Attributes: url: of Keystone, behind Apache. provider: the OpenID provider's, also its issuer."""
+    """A running Keystone with federation. Attributes: url: of Keystone, behind Apache. provider: URL of the OpenID
+    provider, which is also its issuer."""
 
     url: str
     provider: str
@@ -106,14 +107,14 @@ class Federation:
         return self.folder / "clouds.yaml"
 
     def logs(self) -> str:
-        """What Keystone and Apache have written."""
+        """The logs of Keystone and Apache."""
         files = [one for one in self.folder.glob("*.log") if one.name != "provider.log"]
         return "\n".join(one.read_text(errors="replace") for one in files)
 
 
 @contextmanager
 def federation(folder: Path, dashboard: str) -> Generator[Federation]:
-    """Args: dashboard: the origin that Keystone trusts."""
+    """Runs it for the block. Args: folder: for its files. dashboard: the origin that Keystone trusts."""
     command = [
         ROOT / "tools/packages.sh",
         "apache2",
@@ -178,7 +179,8 @@ def _prepare(env: Path, folder: Path, known: dict[str, str], url: str) -> None:
 
 
 def _federate(url: str, provider: str) -> dict[str, str]:
-    """The identity provider, its mapping, and a group with roles in two projects; projects by name."""
+    """Creates the identity provider, its mapping, and a group with roles in two projects; ids of the projects by
+    name."""
     auth = {
         "identity": {
             "methods": ["password"],
@@ -201,7 +203,9 @@ def _federate(url: str, provider: str) -> dict[str, str]:
         ]
         roles = {one["name"]: one["id"] for one in put("GET", "/roles")["roles"]}
         admin, project = (answer.json()["token"][of]["id"] for of in ("user", "project"))
-        put("PUT", f"/projects/{project}/users/{admin}/roles/{roles['service']}")  # validates tokens
+        put(
+            "PUT", f"/projects/{project}/users/{admin}/roles/{roles['service']}"
+        )  # this user validates tokens
         projects: dict[str, str] = {}
         for name in ("team-a", "team-b"):
             made = put("POST", "/projects", {"project": {"name": name, "domain_id": "default"}})["project"]

@@ -1,4 +1,4 @@
-"""Where what a run leaves behind costs least, and for no longer than the run."""
+"""Folders in memory for what a run writes, removed with the run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOM = 2 << 30
 
 
 def in_memory() -> str | None:
-    """Memory, where there is enough of it: a database is hundreds of small files. None is the usual place."""
+    """A folder in memory with enough space for databases of hundreds of small files, or None for the usual place."""
     memory = Path("/dev/shm")
     if not os.access(memory, os.W_OK) or shutil.disk_usage(memory).free < ROOM:
         return None
@@ -24,10 +24,10 @@ def in_memory() -> str | None:
 
 @contextmanager
 def folder_in_memory(prefix: str) -> Generator[Path]:
-    """A folder for hundreds of small files, gone at the end. A run that was killed leaves its own in memory for good:
-    the next one with this prefix removes it.
+    """A folder for hundreds of small files, removed at the end.
 
-    Not pytest's own folder: another run makes that private again, and PostgreSQL runs as a user of its own.
+    One left by a killed run is removed by the next run with this prefix. It isn't in pytest's folder: another run
+    makes that private, and PostgreSQL runs as another user.
     """
     place = Path(in_memory() or tempfile.gettempdir())
     with ExitStack() as stack:
@@ -43,13 +43,13 @@ def _remove_unless_in_use(folder: Path) -> None:
     try:
         with _locked(folder, fcntl.LOCK_NB):
             shutil.rmtree(folder, ignore_errors=True)
-    except OSError:  # in use, another user's, or gone
+    except OSError:  # in use, another user's, or removed meanwhile
         return
 
 
 @contextmanager
 def _locked(path: Path, how: int = 0) -> Generator[None]:
-    """Hold the lock of a folder or a file, which ends with the process."""
+    """Holds the lock of a folder or file, which the kernel releases when the process ends."""
     flags = os.O_RDONLY | os.O_NOFOLLOW if path.is_dir() else os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
     number = os.open(path, flags, 0o600)
     try:

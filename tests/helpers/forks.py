@@ -52,10 +52,10 @@ _forks = multiprocessing.get_context("forkserver")
 def start(
     program: str, words: Sequence[str], env: Mapping[str, str], cwd: Path, out: Path | None, err: Path
 ) -> ForkServerProcess:
-    """The running program, its output into two files.
+    """Starts a program with its output in two files.
 
     Args:
-        out: None: a pipe whose reader has closed it.
+        out: None for a pipe whose reader has closed it.
     """
     _forks.set_forkserver_preload(_IMPORTED)
     process = _forks.Process(
@@ -66,7 +66,7 @@ def start(
 
 
 def _closed() -> int:
-    """A pipe without a reader."""
+    """Write end of a pipe without a reader."""
     reader, writer = os.pipe()
     os.close(reader)
     return writer
@@ -81,7 +81,7 @@ def run(
     err: Path,
     timeout: float,
 ) -> int | None:
-    """The program's exit code, None if it was ended after its time."""
+    """Exit code of a program; None if it was killed after `timeout` seconds."""
     process = start(program, words, env, cwd, out, err)
     process.join(timeout)
     if process.exitcode is None:

@@ -1,8 +1,7 @@
-"""Kolla Ansible's own `genconfig` of an exported configuration, for hosts that don't exist: everything is rendered on
-this machine, and no container is looked at.
-
-Facts come from Ansible's cache, since they are gathered only if there are none; the one question to a cloud (Nova's
-cells) is answered with nothing by a stand-in for the module that asks inside a container.
+"""Kolla Ansible's `genconfig` for an exported configuration, run on this machine for hosts that don't exist:
+everything is rendered, and no container is looked at. Facts come from Ansible's cache, so that none are gathered;
+the one request to a cloud, for Nova's cells, is answered by a stand-in for the module that would run inside a
+container.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class Genconfig:
         self._inventory = exported(self.config, site)
 
     def prepare(self) -> None:
-        """Passwords, certificates, facts, and playbooks without prompts."""
+        """Writes passwords, certificates, facts, and playbooks without prompts."""
         playbooks = self._folder / "ansible"
         shutil.copytree(kolla() / "share/kolla-ansible/ansible", playbooks)
         (playbooks / "library/kolla_toolbox.py").write_text(TOOLBOX)
@@ -64,7 +63,7 @@ class Genconfig:
         self._run("kolla-genpwd", "-p", str(passwords))
         with passwords.open("a") as file:
             file.writelines(f"{name}: a-password\n" for name in secrets(self._view))
-        for part in ("kernel", "initramfs"):  # Ironic's agent, which the operator brings
+        for part in ("kernel", "initramfs"):  # the operator must provide Ironic's agent
             (self.config / "config/ironic").mkdir(parents=True, exist_ok=True)
             (self.config / f"config/ironic/ironic-agent.{part}").write_text("an agent\n")
         (self._folder / "facts").mkdir()
@@ -82,7 +81,7 @@ class Genconfig:
         self._ansible("certificates")
 
     def make(self, hosts: Sequence[str], *words: str) -> None:
-        """The configuration of these hosts."""
+        """Renders the configuration of these hosts."""
         self._ansible("genconfig", "-l", ",".join(("localhost", *hosts)), *words)
 
     def _ansible(self, verb: str, *words: str) -> None:
@@ -114,7 +113,8 @@ class Genconfig:
 
 
 def _facts(view: CloudView) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Host -> what Ansible would have gathered: its interfaces have the site's addresses, or some of the networks'."""
+    """Host -> facts as Ansible would gather them: interfaces have the site's addresses, or invented ones in their
+    networks."""
     for role, hosts in view.hosts.items():
         for number, host in enumerate(hosts):
             found = {**FACTS, "ansible_hostname": host.nova_host, "ansible_nodename": host.nova_host}

@@ -1,4 +1,4 @@
-"""A small hardware list that a test may spoil: every kind of hardware, every attribute."""
+"""A small hardware list with every kind of hardware and every attribute, which a test may change."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class HardwareList:
         self.site_text = SITE
 
     def spoil(self, row: str, **cells: str) -> None:
-        """Change cells of a row; new columns are added."""
+        """Changes cells of a row; new columns are added."""
         self.rows[row] |= cells
         self.columns += [c for c in cells if c not in self.columns]
 
@@ -134,7 +134,7 @@ class HardwareList:
         (self.folder / "site.yaml").write_text(self.site_text)
 
     def imported(self, output: Path | None = None) -> Imported:
-        """Raises `InputErrors`."""
+        """The import of the list. Raises `InputErrors`."""
         errors: list[InputError] = []
         records = read_list(str(self.folder / "hardware.csv"), {}, errors)
         site = str(self.folder / "site.yaml")
@@ -144,7 +144,7 @@ class HardwareList:
         return found
 
     def errors(self, output: Path | None = None) -> list[str]:
-        """What is wrong, one sentence each, without the directory's name."""
+        """Errors of the import, one sentence each, without the directory's name."""
         try:
             self.imported(output)
         except InputErrors as error:

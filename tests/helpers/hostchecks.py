@@ -14,7 +14,7 @@ def result(code: str, subject: str = "host", status: str = "ok", **more: Any) ->
 
 
 def document(*results: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """What weft-check prints with `--json`."""
+    """A document as `weft-check --json` prints it."""
     found = {one["status"] for one in results}
     return {
         "version": 1,
@@ -35,7 +35,7 @@ def make_token(api: Client, node: str = "gpu01", **body: Any) -> dict[str, Any]:
 
 
 def report(api: Client, token: str, given: Any, node: str = "gpu01") -> Response:
-    """As the node, which has no token of Keystone's."""
+    """Sends the document with the node's token."""
     bare = Client(base_url=api.base_url, trust_env=False, timeout=60)
     with bare:
         return bare.post(f"/v1/nodes/{node}/checks", json=given, headers={"Authorization": f"Bearer {token}"})

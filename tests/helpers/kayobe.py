@@ -1,4 +1,4 @@
-"""Kayobe's own environment, and what it says and makes of an exported configuration."""
+"""Kayobe in an environment of its own, and what it makes of an exported configuration."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ PINS = ROOT / "tests" / "data" / "export" / "kayobe.txt"
 
 @cache
 def kayobe() -> Path:
-    """Kayobe's own Python environment, made once and kept in the lab's cache."""
-    install_packages({"rsync": "rsync"}, print)  # by which it copies inventories
+    """The program of an environment that is made once and kept in the lab's cache."""
+    install_packages({"rsync": "rsync"}, print)  # Kayobe copies inventories with it
     return ensure_alone(default_cache(), "kayobe", PINS, ("kayobe", "ansible"), print)
 
 
 class Kayobe:
-    """A folder with the configuration of a site, and what Kayobe makes of it beside.
+    """A folder with a site's Kayobe configuration, and beside it what Kayobe makes of it.
 
     Attributes:
         config: KAYOBE_CONFIG_PATH.
-        kolla: KOLLA_CONFIG_PATH: what Kolla Ansible would read.
+        kolla: KOLLA_CONFIG_PATH, which Kolla Ansible would read.
     """
 
     def __init__(self, folder: Path, site: Site) -> None:
@@ -42,13 +42,13 @@ class Kayobe:
             (self.config / name).write_text(text)
 
     def dump(self, hosts: str, variable: str) -> dict[str, Any]:
-        """Host -> value, by Kayobe's own `configuration dump`."""
+        """Host -> value of a variable, by Kayobe's `configuration dump`."""
         done = self.run("configuration", "dump", "--var-name", variable, "-l", hosts)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         return json.loads(done.stdout[done.stdout.index("{") : done.stdout.rindex("}") + 1])
 
     def make(self, playbook: str) -> None:
-        """Kolla Ansible's configuration, by Kayobe's own playbook."""
+        """Runs a playbook of Kayobe's that makes Kolla Ansible's configuration."""
         place = kayobe() / "share/kayobe/ansible" / f"{playbook}.yml"
         own: Sequence[str] = (
             "-e",
@@ -72,7 +72,7 @@ class Kayobe:
         return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
     def inventory(self) -> dict[str, Any]:
-        """What Ansible reads of the inventories that Kayobe has made for Kolla Ansible."""
+        """The inventories that Kayobe made for Kolla Ansible, as Ansible reads them."""
         env = {"PATH": f"{kolla()}/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "HOME": str(self._home)}
         places = [self.kolla / "inventory/overcloud", *(self.kolla / "extra-inventories").glob("*")]
         words = [word for place in places for word in ("-i", str(place))]

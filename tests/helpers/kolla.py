@@ -1,4 +1,4 @@
-"""Kolla Ansible's own environment, and what its Ansible reads of a site's exported inventory."""
+"""Kolla Ansible in an environment of its own, and a site's exported inventory as its Ansible reads it."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ PINS = ROOT / "tests" / "data" / "export" / "kolla.txt"
 
 @cache
 def kolla() -> Path:
-    """Kolla Ansible's own Python environment, made once and kept in the lab's cache."""
+    """The environment, made once and kept in the lab's cache."""
     return ensure_alone(default_cache(), "kolla", PINS, ("kolla-ansible", "ansible"), print)
 
 
 def shipped() -> Path:
-    """The inventory that Kolla Ansible itself comes with."""
+    """The example inventory that Kolla Ansible installs."""
     return kolla() / "share/kolla-ansible/ansible/inventory/multinode"
 
 
 def exported(folder: Path, site: Site) -> Path:
-    """The inventory of a site, with its variables beside it."""
+    """The exported inventory of a site, with its variables beside it."""
     for name, text in export(site, "kolla").items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
@@ -37,7 +37,7 @@ def exported(folder: Path, site: Site) -> Path:
 
 
 def read(inventory: Path) -> dict[str, Any]:
-    """What Ansible reads of an inventory: group -> hosts and groups in it, `_meta` with each host's variables."""
+    """An inventory as Ansible reads it: group -> hosts and child groups; `_meta` has each host's variables."""
     command = [kolla() / "bin/ansible-inventory", "-i", inventory, "--list"]
     environment = {"PATH": f"{kolla()}/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "HOME": str(inventory.parent)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

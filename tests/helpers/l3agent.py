@@ -1,7 +1,6 @@
-"""The real neutron-l3-agent beside a lab with guests: routers in its namespaces, and a host outside that they lead to.
-
-Of ours is only how its interfaces are plugged: into the lab's management bridge, with the VLAN of their network. The
-external network is flat in Neutron; here it is a VLAN of that bridge without other users.
+"""The real neutron-l3-agent beside a lab with guests: its routers in namespaces, and a host on the external
+network. Only the plugging of its interfaces is ours: into the lab's management bridge, with the VLAN of their
+network. The external network is flat in Neutron; here it is a VLAN of that bridge.
 """
 
 from __future__ import annotations
@@ -81,10 +80,10 @@ with socket.create_connection((sys.argv[1], {port}), timeout=5, source_address=s
 
 
 class Routers:
-    """What is outside of the lab's routers.
+    """The lab's routers and a host on the external network.
 
     Attributes:
-        served: ids of those that the agent has had.
+        served: ids of routers that were scheduled to the agent.
     """
 
     def __init__(self, ovs: Ovs, cloud: Any, space: str) -> None:
@@ -92,43 +91,46 @@ class Routers:
         self.served: set[str] = set()
 
     def serve(self, router: str) -> bool:
-        """Whether the agent is alive, and has this router with a way out."""
+        """Whether the agent is alive and has this router with an external gateway; schedules it if needed."""
         agent = agent_at(self._cloud, HOST)
         if agent is None:
             return False
         self.served.add(router)
         if router not in {r.id for r in self._cloud.network.agent_hosted_routers(agent)}:
-            with contextlib.suppress(ConflictException):  # Neutron has scheduled it meanwhile
+            with contextlib.suppress(ConflictException):  # Neutron has just scheduled it
                 self._cloud.network.add_router_to_agent(agent, router)
         return "qg-" in self._said(f"qrouter-{router}", ["ip", "-o", "link"])
 
     def rules(self, router: str) -> str:
-        """Its translations, as iptables has them."""
+        """The router's NAT rules, as iptables prints them."""
         return self._said(f"qrouter-{router}", ["iptables", "-t", "nat", "-S"])
 
     def outside(self, argv: list[str]) -> subprocess.CompletedProcess[str]:
-        """Run something on the host outside."""
+        """Runs a command on the external host."""
         words = ["ip", "netns", "exec", self._space, *argv]
         return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
 
     def called_from(self, space: str) -> str:
-        """The address that the host outside sees of who calls from a namespace; empty: it isn't reached."""
+        """Source address of a connection from a namespace, as the external host sees it; empty if it isn't
+        reached."""
         argv = ["nsenter", f"--net={self._ovs.space(space)}", *_call(ADDRESS)]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
         return done.stdout.strip()
 
     @contextlib.contextmanager
     def answering(self, space: str) -> Generator[None]:
-        """Answer connections to a namespace with their source address."""
+        """Runs a server in the namespace that answers with the client's address."""
         with _answering(["nsenter", f"--net={self._ovs.space(space)}"]):
             yield
 
     def calls(self, address: str) -> str:
-        """The address that the host outside is seen with by one that it calls; empty: it doesn't reach it."""
+        """Source address of a connection from the external host, as the server at `address` sees it; empty if it
+        isn't reached."""
         return self.outside(_call(address)).stdout.strip()
 
     def routed(self, router: str, address: str, source: str) -> str:
-        """The same of a host behind a router. Args: source: its address, which here is the router's own."""
+        """Source address of a connection from a router's namespace to `address`. Args: source: the router's own
+        address to use."""
         return self._said(f"qrouter-{router}", _call(address, source)).strip()
 
     def _said(self, space: str, argv: list[str]) -> str:
@@ -138,7 +140,7 @@ class Routers:
 
 @contextlib.contextmanager
 def l3_agent(lab: Lab, cloud: Any) -> Generator[Routers]:
-    """Args: cloud: connection of an administrator."""
+    """Runs the agent for the block. Args: cloud: connection of an administrator."""
     install_packages(PACKAGES, print)
     ovs = lab_ovs(lab.layout)
     wires = {
@@ -192,7 +194,7 @@ def _host_outside(ovs: Ovs) -> Generator[str]:
 
 @contextlib.contextmanager
 def _answering(enter: list[str]) -> Generator[None]:
-    """Args: enter: what enters the namespace."""
+    """Runs a server that answers with the client's address. Args: enter: command prefix that enters the namespace."""
     server = subprocess.Popen([*enter, sys.executable, "-c", SERVER.format(port=PORT)])
     try:
         yield

@@ -1,4 +1,5 @@
-"""The orders of `examples/pods` on a lab: its site with what they name, and their texts with the lab's own names."""
+"""The orders of `examples/pods` in a lab: its site with the flavors they name, and their texts with the lab's
+names."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def orders() -> list[Path]:
 
 
 def on_lab(path: Path) -> str:
-    """The text of an order with the names that the lab gives its cloud and its fabric."""
+    """Text of an order with the lab's cloud and fabric."""
     text = path.read_text()
     for old, new in (("cloud: main\n", "cloud: lab\n"), ("name: ib\n", "name: ib0\n"), ("10TiB", "500GiB")):
         text = text.replace(old, new)
@@ -37,7 +38,7 @@ def on_lab(path: Path) -> str:
 
 
 def with_examples(site: Site) -> Site:
-    """The lab's site with the flavors that the orders name, instead of its own of the same accelerators."""
+    """The lab's site with the orders' flavors in place of its own with the same accelerators."""
     cloud = site.clouds["lab"]
     flavors = {name: flavor for name, flavor in cloud.flavors.items() if name != "gpu8"} | FLAVORS
     return site.model_copy(update={"clouds": {"lab": cloud.model_copy(update={"flavors": flavors})}})

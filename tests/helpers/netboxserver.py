@@ -1,4 +1,5 @@
-"""A small NetBox: its read-only API's documented shapes (4.x), paginated, behind a token, on a port of its own."""
+"""A small NetBox: the documented shapes of its API (4.x) for reading, with pages and a token, on a port of its
+own."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ PAGE = 3
 
 @dataclass
 class Inventory:
-    """What NetBox has; fields as its API shows them."""
+    """NetBox's objects, with fields as its API shows them."""
 
     devices: list[dict[str, Any]] = field(default_factory=list)
     interfaces: list[dict[str, Any]] = field(default_factory=list)
@@ -55,7 +56,8 @@ class Inventory:
     def interface(
         self, device: int, name: str, mac: str | None = None, address: str | None = None, **more: Any
     ) -> int:
-        """Args: address: with a prefix length; dns_name, vlan, to (device, interface), lag (id): of it."""
+        """Adds an interface; its id. Args: address: with prefix length. more: dns_name, vlan, to (device,
+        interface), lag (id)."""
         number = len(self.interfaces) + 100
         owner = next(d for d in self.devices if d["id"] == device)
         vlan, to = more.pop("vlan", None), more.pop("to", None)
@@ -125,7 +127,7 @@ class Inventory:
 
 @contextmanager
 def serving(inventory: Inventory) -> Generator[str]:
-    """Its URL while it runs."""
+    """URL of a running server."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

@@ -1,4 +1,4 @@
-"""A real agent of Neutron's beside a lab, with a way of the tests' own to plug its interfaces."""
+"""A real Neutron agent beside a lab, with an interface driver of the tests."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def neutron_agent(
     mine: Callable[[], Collection[str]],
     **env: str,
 ) -> Generator[None]:
-    """Run it; agent, children and namespaces are gone when it ends.
+    """Runs an agent for the block; agent, children and namespaces are removed at the end.
 
     Args:
-        host: that it says it is on.
+        host: the name that it reports.
         plug: source of a module with a class `Plug`, its interface driver.
-        options: of its own, beside the lab's neutron.conf.
-        mine: names of namespaces that it may have begun.
+        options: added to the lab's neutron.conf.
+        mine: names of the namespaces that it may have created.
     """
     before = set(SPACES.glob("*"))
     with tempfile.TemporaryDirectory(prefix="weft-agent-") as made:
@@ -50,12 +50,12 @@ def neutron_agent(
                 process.wait(20)
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            # Namespaces are the machine's: another lab may have begun some meanwhile.
+            # Other labs on this machine may have created namespaces meanwhile.
             _remove({SPACES / name for name in mine()} & set(SPACES.glob("*")) - before)
 
 
 def agent_at(cloud: Any, host: str) -> Any:
-    """What Neutron knows of the agent, once that is alive; None: it isn't yet."""
+    """Neutron's record of the agent once that is alive; None before."""
     return next((a for a in cloud.network.agents(host=host) if a.is_alive), None)
 
 

@@ -1,4 +1,4 @@
-"""What a refusal offers, as people read it."""
+"""The offers of a refusal as text."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from weft.model.placement import Refusal
 
 
 def offers(refused: Refusal | RefusedError) -> tuple[str, ...]:
-    """The offers in words."""
+    """The offers' sentences."""
     refusal = refused.refusal if isinstance(refused, RefusedError) else refused
     return () if refusal is None else tuple(offer.message for offer in refusal.would_fit)

@@ -1,4 +1,4 @@
-"""Debian's mpirun, with a launch agent that starts each host's daemon here, in a namespace with that host's name."""
+"""Debian's mpirun, with a launch agent that starts each host's daemon here in a namespace with that host name."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ exec unshare --uts sh -c "hostname $host; exec sh -c \\"\\$0\\"" "$*"
 
 
 def install() -> None:
-    """Debian's packages, where they are missing."""
+    """Installs Debian's packages if they are missing."""
     subprocess.run([ROOT / "tools/packages.sh", "openmpi-bin"], check=True, timeout=900)
 
 
 def ranks(folder: Path, count: int, *words: str) -> dict[int, str]:
-    """Rank -> host that Open MPI starts it on, of a job with so many.
+    """Rank -> host on which Open MPI starts it, for a job with `count` ranks.
 
     Args:
-        words: of mpirun, such as `--hostfile FILE`.
+        words: for mpirun, such as `--hostfile FILE`.
     """
     agent = folder / "agent"
     agent.write_text(_AGENT)

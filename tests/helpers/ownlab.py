@@ -1,4 +1,4 @@
-"""A lab of a test module's own, beside that of the whole run."""
+"""A lab for one test module, beside that of the whole run."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from weftlab.layout import free_ports
 
 @contextmanager
 def own_lab(**settings: Any) -> Generator[Lab]:
-    """Up while it is used; down, it leaves no port taken. `settings`: as `weft lab up`.
+    """A lab that is taken down at the end, with its ports free.
 
-    Not in pytest's own folder: another run makes that private again, and a lab's PostgreSQL runs as a user of its own.
+    It isn't in pytest's folder: another run makes that private, and a lab's PostgreSQL runs as another user.
+
+    Args:
+        settings: those of `weft lab up`.
     """
     with TemporaryDirectory(prefix="weft-lab-") as folder:
         Path(folder).chmod(0o755)

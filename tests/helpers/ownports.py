@@ -1,4 +1,4 @@
-"""Networks of a site on the switches of a lab's Ethernet fabric: BMCs and gateways on ports of two leaves."""
+"""A site's own networks on switches of a lab's Ethernet fabric: BMCs and gateways on ports of two leaves."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ TRUNK = "tor02/Ethernet40"
 
 @cache
 def ethernet_lab() -> Site:
-    """Four nodes on two leaves and a spine."""
+    """A lab's site: four nodes on two leaves, and a spine."""
     chosen = settings(nodes=4, leaves=2, spines=1, fabric="ethernet", switches="eos", ipus=0)
     return make_site(chosen, Layout(Path("/nowhere"), Path("/nowhere"), chosen.ports))
 
 
 def interfaces(**changes: str) -> tuple[Interface, ...]:
-    """Args: changes: `m1_bmc` and so on: another port."""
+    """Interfaces of BMCs and gateways. Args: changes: another port for `m1_bmc` and so on."""
     found: list[Interface] = []
     for n, row in enumerate(ROWS, 1):
         port = changes.get(f"{row['device']}_{row['name']}", f"Ethernet{row['port']}")
@@ -42,7 +42,7 @@ def interfaces(**changes: str) -> tuple[Interface, ...]:
 
 
 def document(**changes: str) -> Site:
-    """Not checked."""
+    """The site with these interfaces, not validated."""
     networks = {
         "gateways": {**GATEWAYS, "fabric": FABRIC},
         "storage": {**STORAGE, "fabric": FABRIC, "trunks": [TRUNK]},

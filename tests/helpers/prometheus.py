@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @cache
 def programs() -> None:
-    """Install what is missing."""
+    """Installs missing packages."""
     needed = {"prometheus": "prometheus", "amtool": "prometheus-alertmanager", "rsyslogd": "rsyslog"}
     missing = [package for program, package in needed.items() if shutil.which(program) is None]
     if missing:
@@ -30,7 +30,7 @@ def programs() -> None:
 
 
 def checked(*command: str | Path, cwd: Path | None = None, given: str | None = None) -> str:
-    """Output of a checker that accepts what it is given; fails with what it said otherwise."""
+    """Output of a checker that accepts its input; fails with its output otherwise."""
     programs()
     done = subprocess.run(
         [str(word) for word in command],
@@ -48,7 +48,7 @@ def checked(*command: str | Path, cwd: Path | None = None, given: str | None = N
 
 @contextmanager
 def running(*command: str | Path, log: Path) -> Generator[subprocess.Popen[bytes]]:
-    """A process for the block."""
+    """A process that runs for the block."""
     programs()
     with log.open("wb") as out:
         process = subprocess.Popen([str(word) for word in command], stdout=out, stderr=out)
@@ -64,7 +64,7 @@ def running(*command: str | Path, log: Path) -> Generator[subprocess.Popen[bytes
 
 
 def until(found: Callable[[], T | None], seconds: float = 60.0, why: str = "") -> T:
-    """What is found as soon as it is true."""
+    """Polls `found` until it is true; its value."""
     ends = time.monotonic() + seconds
     while True:
         value = found()
@@ -75,7 +75,7 @@ def until(found: Callable[[], T | None], seconds: float = 60.0, why: str = "") -
 
 
 class Prometheus:
-    """A running one. Args: url: of its API."""
+    """A running Prometheus. Args: url: of its API."""
 
     def __init__(self, url: str, process: subprocess.Popen[bytes]) -> None:
         self.url, self._process = url, process
@@ -100,7 +100,7 @@ class Prometheus:
 
 @contextmanager
 def prometheus(config: Path, data: Path) -> Generator[Prometheus]:
-    """One on loopback, with a store of its own."""
+    """A Prometheus on loopback with its own store."""
     programs()
     port = free_ports(25500, 26400)
     command = (
@@ -118,7 +118,7 @@ def prometheus(config: Path, data: Path) -> Generator[Prometheus]:
 
 @contextmanager
 def alertmanager(config: Path, data: Path) -> Generator[str]:
-    """One on loopback, without a cluster; its host and port."""
+    """An Alertmanager on loopback without a cluster; its HOST:PORT."""
     programs()
     port = free_ports(26410, 26900)
     command = (
@@ -139,7 +139,7 @@ def alertmanager(config: Path, data: Path) -> Generator[str]:
 
 
 def dashboard_expressions(folder: Path) -> dict[str, str]:
-    """Dashboard and panel -> expression, as Grafana would send it for all values of its variables."""
+    """Dashboard and panel -> expression as Grafana would send it, with all values for each variable."""
     found: dict[str, str] = {}
     for file in sorted(folder.glob("*.json")):
         for panel in json.loads(file.read_text())["panels"]:

@@ -1,4 +1,4 @@
-"""The example `examples/sites/rdg`, and sites made of it that are awkward for deployment tools."""
+"""The example `examples/sites/rdg`, and variants that are difficult for deployment tools."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rdg() -> Site:
 
 
 def changed(*changes: Callable[[Document], object]) -> Site:
-    """The example after changes of its document, which must leave it a good site."""
+    """The example with its document changed; the result must be a valid site."""
     document = rdg().model_dump(mode="json")
     for change in changes:
         change(document)
@@ -35,7 +35,7 @@ def deployment(document: Document) -> Document:
 
 
 def with_everything(document: Document) -> None:
-    """Neutron notifies weft of tenants' networks, Prometheus watches weft, and customers are in LDAP."""
+    """Neutron notifies weft of tenants' networks, Prometheus scrapes weft, and customers are in LDAP."""
     document["fabrics"]["ib"]["tenant_networks"] = True
     one = deployment(document)
     one["sdn_url"] = None
@@ -54,18 +54,18 @@ def with_everything(document: Document) -> None:
 
 
 def with_machines(document: Document) -> None:
-    """A compute node is given whole, by Ironic."""
+    """A compute node becomes a bare-metal machine of Ironic's."""
     node = next(n for n in document["nodes"] if n["name"] == "compute-2")
     node["machine"] = "4f0f4ee7-3d5e-4c1c-9d3c-0d2a3d1e7b11"
 
 
 def with_shares(document: Document) -> None:
-    """The cloud has Manila."""
+    """The cloud gets Manila."""
     document["clouds"]["overcloud"]["storage"]["shares"] = True
 
 
 def without_fabric(document: Document) -> None:
-    """Accelerators, and hosts on Ethernet alone; the cloud has no InfiniBand."""
+    """Hosts with accelerators on Ethernet only; the cloud has no InfiniBand."""
     document["links"] = [k for k in document["links"] if "ufm/mlx5_0" in (k["a"], k["b"])]
     for node in document["nodes"]:
         node["hcas"] = node["hcas"] if node["name"] == "ufm" else []
@@ -80,7 +80,8 @@ def without_fabric(document: Document) -> None:
 
 
 def with_roce(document: Document) -> None:
-    """Two rails of Ethernet with virtual functions in every compute node, besides InfiniBand; weft sets the VLANs."""
+    """Each compute node gets two rails of Ethernet with virtual functions besides InfiniBand; weft configures the
+    VLANs."""
     switches = [
         {"name": "leaf01", "interface": "eos", "url": "https://10.0.1.1"},
         {"name": "leaf02", "interface": "nvue", "url": "https://10.0.1.2:8765"},
@@ -124,7 +125,8 @@ def with_roce(document: Document) -> None:
 
 
 def by_neutron(document: Document) -> None:
-    """After `with_roce`: Neutron sets the VLANs of its switches; no functions, since it sets whole ports only."""
+    """After `with_roce`: Neutron configures the VLANs of the switches, for whole ports only, so there are no
+    functions."""
     document["fabrics"]["roce"]["manager"]["switching"]["configured_by"] = "neutron"
     for node in document["nodes"]:
         for hca in node["hcas"]:

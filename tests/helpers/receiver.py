@@ -1,4 +1,4 @@
-"""A receiver of webhooks: a real HTTPS server on loopback, which can be as bad as a tenant's."""
+"""A receiver of webhooks: a real HTTPS server on loopback, which can misbehave as a tenant's might."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.helpers.certificates import own_certificate
 
 @dataclass
 class Receiver:
-    """How it answers by path, and what it has got."""
+    """How it answers each path, and the messages that it got."""
 
     port: int
     context: ssl.SSLContext
@@ -78,7 +78,7 @@ def _gone() -> bytes:
 
 @contextmanager
 def receiver(folder: Path, name: str = "localhost") -> Generator[Receiver]:
-    """One that listens until the block ends.
+    """A receiver for the block.
 
     Args:
         name: in its certificate, which `context` trusts.

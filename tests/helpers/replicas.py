@@ -1,4 +1,4 @@
-"""A PostgreSQL primary and its asynchronous standby, by streaming replication, of the wheel's own binaries."""
+"""A PostgreSQL primary and its asynchronous standby by streaming replication, with the wheel's binaries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATIENCE = 30.0
 
 
 class Replicas:
-    """Two servers on sockets in `folder`. `url` leads to whichever takes writes."""
+    """Two servers on sockets in `folder`; `url` leads to the one that accepts writes."""
 
     def __init__(self, folder: Path, user: str | None) -> None:
         self._folder, self._user = folder, user
@@ -37,7 +37,7 @@ class Replicas:
         return f"postgresql://postgres@/postgres?host={self._folder / f'socket-{name}'}"
 
     def begin(self) -> None:
-        """The primary is `one`, the standby `two`."""
+        """Starts the primary `one` and the standby `two`."""
         data = str(self._folder / "one")
         self._run("initdb", "--auth=trust", "--encoding=utf8", "--no-sync", "-U", "postgres", "-D", data)
         self._start("one")
@@ -55,7 +55,7 @@ class Replicas:
         self.level()
 
     def level(self) -> None:
-        """Until the standby has all that the primary has."""
+        """Waits until the standby has everything that the primary has."""
         with (
             psycopg.connect(self.of("one"), autocommit=True) as one,
             psycopg.connect(self.of("two"), autocommit=True) as two,
@@ -65,14 +65,14 @@ class Replicas:
             self._until(two, f"SELECT pg_last_wal_replay_lsn() >= '{row[0]}'")
 
     def part(self) -> None:
-        """The standby receives nothing any more, as behind a broken network."""
+        """Cuts the standby off, as a broken network would."""
         with psycopg.connect(self.of("two"), autocommit=True) as two:
             two.execute("ALTER SYSTEM SET primary_conninfo = ''")
             two.execute("SELECT pg_reload_conf()")
             self._until(two, "SELECT count(*) = 0 FROM pg_stat_wal_receiver")
 
     def fail_over(self) -> None:
-        """The primary dies, and the standby is promoted."""
+        """Kills the primary and promotes the standby."""
         self._run("pg_ctl", "-m", "immediate", "-w", "-D", str(self._folder / "one"), "stop")
         self.running.discard("one")
         self._run("pg_ctl", "-w", "-D", str(self._folder / "two"), "promote")
@@ -108,7 +108,7 @@ class Replicas:
 
 @contextmanager
 def replicas() -> Generator[Replicas]:
-    """They don't run as root: as the wheel's user, which a session's embedded server has made."""
+    """The two servers. They don't run as root but as the user that an embedded server has made."""
     with tempfile.TemporaryDirectory(prefix="weft-pg-", dir="/tmp") as made:
         user = "pgserver" if os.geteuid() == 0 else None
         if user:

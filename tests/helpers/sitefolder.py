@@ -1,4 +1,4 @@
-"""A copy of the small example site that a test may spoil."""
+"""A copy of the small example site, which a test may change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weft.model.errors import InputErrors
 
 
 class Folder:
-    """`examples/sites/small` copied to `path`, with edits by line."""
+    """`examples/sites/small` copied to `path`, with edits of its files."""
 
     def __init__(self, path: Path) -> None:
         self.path = path / "small"
@@ -19,19 +19,19 @@ class Folder:
         self.site = self.path / "site.yaml"
 
     def replace(self, file: str, old: str, new: str) -> None:
-        """Replace text that must be there exactly once."""
+        """Replaces text that must occur exactly once."""
         text = (self.path / file).read_text()
         assert text.count(old) == 1, f"{old!r} is {text.count(old)} times in {file}"
         (self.path / file).write_text(text.replace(old, new))
 
     def append(self, file: str, line: str) -> int:
-        """Add a line; gives its number."""
+        """Adds a line; its number."""
         text = (self.path / file).read_text() + line + "\n"
         (self.path / file).write_text(text)
         return text.count("\n")
 
     def errors(self) -> list[str]:
-        """What reading it says, one sentence each, without the folder's own name; empty if it is good."""
+        """Errors when reading it, one sentence each, without the folder's name; empty if it is valid."""
         try:
             load_site(self.site)
         except InputErrors as error:

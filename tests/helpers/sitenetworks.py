@@ -1,4 +1,4 @@
-"""Networks of a site: management of hardware without routes, and storage that tenants share. Rows of the site file."""
+"""A site's own networks: hardware management without routes, and storage shared by tenants. Rows of the site file."""
 
 from __future__ import annotations
 

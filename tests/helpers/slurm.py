@@ -1,7 +1,7 @@
-"""Debian's slurmctld in namespaces of its own: what it makes of a topology file. Nothing is left running.
+"""Debian's slurmctld in namespaces of its own, to see what it makes of a topology file.
 
-It needs an address besides loopback: with that alone every client's call retries for minutes. The state is in a folder
-of the test, and the only node addresses are in a network namespace that ends with the process.
+It needs an address besides loopback, or every call of a client retries for minutes. Its state is in the test's
+folder, nodes' addresses exist only in a network namespace, and all ends with the process.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ READS_YAML, READS_BLOCKS = "forky", "trixie"
 
 @dataclass(frozen=True)
 class SlurmTree:
-    """What `scontrol show topology` says.
+    """Output of `scontrol show topology`.
 
     Attributes:
         nodes: leaf switch -> its nodes.
-        switches: other switch -> what is below it.
+        switches: other switch -> switches below it.
         log: of slurmctld.
     """
 
@@ -67,14 +67,15 @@ class SlurmTree:
 
 
 def install() -> None:
-    """Debian's packages, where they are missing."""
+    """Installs Debian's packages if they are missing."""
     packages = ("slurmctld", "slurm-client", "iproute2")
     subprocess.run([ROOT / "tools/packages.sh", *packages], check=True, timeout=900)
 
 
 @contextmanager
 def newer_root(folder: Path, suite: str) -> Generator[Path]:
-    """A root of a suite with its slurmctld; a minute. Indexes of suites that change may have expired on mirrors."""
+    """A root of another Debian suite with its slurmctld; takes a minute. Mirrors may lack indexes of suites that
+    change."""
     subprocess.run([ROOT / "tools/packages.sh", "mmdebstrap"], check=True, timeout=900)
     root = folder / suite
     words = ["mmdebstrap", "--variant=minbase", "--mode=root", f"--include={','.join(_NEWER)}"]
@@ -88,7 +89,7 @@ def newer_root(folder: Path, suite: str) -> Generator[Path]:
 
 
 def read_by_slurm(folder: Path, topology: str, nodes: str) -> SlurmTree:
-    """The tree that slurmctld makes of a topology.conf of topology/tree.
+    """The tree that slurmctld reads from a topology.conf for topology/tree.
 
     Args:
         nodes: all nodes of the cluster, as a host list.
@@ -100,7 +101,8 @@ def read_by_slurm(folder: Path, topology: str, nodes: str) -> SlurmTree:
 
 
 def read_yaml(root: Path, topology: str, nodes: str) -> tuple[SlurmTree, dict[str, set[str]]]:
-    """What the slurmctld of a `newer_root` makes of a topology.yaml: the cluster's tree, and each block of `nvlink`."""
+    """What the slurmctld of a `newer_root` reads from a topology.yaml: the cluster's tree, and the nodes of each
+    block of `nvlink`."""
     folder = _folder(root)
     (folder / "topology.yaml").write_text(topology)
     conf = _CONF.format(folder="/s", plugin="", nodes=nodes)
@@ -112,7 +114,7 @@ def read_yaml(root: Path, topology: str, nodes: str) -> tuple[SlurmTree, dict[st
 
 
 def read_blocks(root: Path, topology: str, nodes: str) -> dict[str, set[str]]:
-    """Blocks that the slurmctld of a `newer_root` has of a topology.conf of topology/block."""
+    """Block -> nodes that the slurmctld of a `newer_root` reads from a topology.conf for topology/block."""
     folder = _folder(root)
     (folder / "topology.conf").write_text(topology)
     conf = _CONF.format(folder="/s", plugin="TopologyPlugin=topology/block", nodes=nodes)
@@ -132,11 +134,11 @@ def _blocks(shown: str) -> dict[str, set[str]]:
 
 
 def _shown(root: Path | None, folder: Path, conf: str, what: str) -> tuple[str, str]:
-    """What `scontrol show` says of a slurmctld with this configuration, and slurmctld's log.
+    """Output of `scontrol show WHAT` with this configuration, and slurmctld's log.
 
     Args:
-        root: where both are; None: this machine.
-        folder: the configuration's, as it is outside of `root`.
+        root: where both are; None for this machine.
+        folder: the configuration's, as seen from outside of `root`.
     """
     inside = "/s" if root else str(folder)
     shutil.rmtree(folder / "state", ignore_errors=True)

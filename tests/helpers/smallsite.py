@@ -1,4 +1,4 @@
-"""The small example site and orders for it, as values."""
+"""The small example site, and orders for it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SSH_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWF
 
 @cache
 def small_site() -> Site:
-    """`examples/sites/small`: 16 nodes, 4 leaves, 2 spines; 4 adapters a node."""
+    """`examples/sites/small`: 16 nodes with 4 adapters each, 4 leaves, 2 spines."""
     return load_site(SMALL / "site.yaml")
 
 
 def two_fabrics(rate: int = 200) -> Site:
-    """The small site with half of each node's adapters on a second fabric, of this rate in Gb/s."""
+    """The small site with half of each node's adapters on a second fabric; `rate` is in Gb/s."""
     document = small_site().model_dump(mode="json")
     document["fabrics"]["ib2"] = document["fabrics"]["ib"] | {
         "physical_network": "physnet-ib2",

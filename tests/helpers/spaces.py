@@ -1,4 +1,4 @@
-"""Network namespaces of tests' own."""
+"""Network namespaces for tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def network_space(commands: str, seconds: int) -> Generator[str]:
-    """Path of a network namespace in which these shell commands were run; it ends with the test, or after `seconds`."""
+    """Path of a network namespace in which the shell commands were run; it ends with the block, or after
+    `seconds`."""
     command = ["unshare", "-n", "sh", "-ec", f"{commands}; echo there; exec sleep {seconds}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
         try:

@@ -1,4 +1,4 @@
-"""Files that change without a trace in what `stat` says of them, as if only their owner or mode had been mended."""
+"""Changes of files that `stat` doesn't show."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def rewrite(path: Path, data: bytes) -> None:
-    """Replace the content of a file by as many other bytes; inode, size and time of change stay."""
+    """Replaces a file's content by the same number of other bytes; inode, size and modification time stay."""
     before = path.stat()
     assert len(data) == before.st_size
     with path.open("r+b") as file:

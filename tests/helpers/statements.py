@@ -1,4 +1,4 @@
-"""Database connection with hooks before and after statements: the caller dies, or others are faster."""
+"""A database connection with hooks before and after statements: to kill the caller, or let others act first."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class OnStatements(Database):
     after: Happens = staticmethod(_nothing)
 
     def once(self, statement: str, happens: Callable[[], object]) -> None:
-        """Right before the next statement of that name."""
+        """Calls `happens` once, right before the next statement of this name."""
 
         def before(name: str, values: Mapping[str, Any]) -> None:
             if name == statement:
@@ -62,7 +62,7 @@ class _Watched(Tx):
 
 @contextmanager
 def on_statements(database: Database) -> Generator[OnStatements]:
-    """Beside a database, to the same one."""
+    """A separate pool of connections to the database of `database`."""
     beside = OnStatements(database.url)
     beside.clock = database.clock
     try:

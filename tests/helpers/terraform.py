@@ -1,4 +1,4 @@
-"""Terraform itself, in an environment of its own, with the OpenStack provider's schema: a tool of the tests only."""
+"""Terraform itself in an environment of its own, with the OpenStack provider's schema; used by tests only."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ def environment() -> Path:
 
 
 class Terraform:
-    """One process for many folders: Terraform takes longer to load than to validate."""
+    """One process for many folders, because loading Terraform takes longer than validating."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
     def validate(self, folder: Path) -> list[Json]:
-        """Errors that `terraform validate` finds: `summary`, `detail`, `range` with the file's name."""
+        """Errors of `terraform validate`, each with `summary`, `detail`, and `range` with the file's name."""
         found = self._ask(str(folder))
         assert found["valid"] is not bool(found["error_count"])
         return [d for d in found["diagnostics"] if d["severity"] == "error"]
 
     def plan(self, folder: Path) -> list[Json]:
-        """The lines that `terraform plan` writes; nothing is applied."""
+        """The JSON lines of `terraform plan`."""
         return self._ask(f"plan {folder}")
 
     def apply(self, folder: Path) -> list[Json]:
-        """The same of `terraform apply`."""
+        """The JSON lines of `terraform apply`."""
         return self._ask(f"apply {folder}")
 
     def _ask(self, line: str) -> Any:
@@ -56,20 +56,18 @@ class Terraform:
         return json.loads(answer)
 
     def replace(self, folder: Path) -> list[Json]:
-        """The same of `terraform apply -replace=restapi_object.pod`."""
+        """The JSON lines of `terraform apply -replace=restapi_object.pod`."""
         return self._ask(f"replace {folder}")
 
     def destroy(self, folder: Path) -> list[Json]:
-        """The same of `terraform destroy`."""
+        """The JSON lines of `terraform destroy`."""
         return self._ask(f"destroy {folder}")
 
 
 @contextmanager
 def terraform(program: str = "terraform_server.py", **env: str) -> Generator[Terraform]:
-    """Args:
-    program: with the providers that the files need.
-    env: of the process, such as where clouds.yaml is.
-    """
+    """Terraform for the block. Args: program: with the providers that the files need. env: for the process, such
+    as where clouds.yaml is."""
     command = [environment() / "bin/python", ROOT / "tests/helpers" / program]
     known = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8", **env}
     pipe = subprocess.PIPE

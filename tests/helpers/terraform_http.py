@@ -65,7 +65,7 @@ def block(attributes: tuple[dict[str, bytes], dict[str, bytes], dict[str, bytes]
 
 
 def sent(method: str, url: str, headers: dict[str, str], body: str | None) -> tuple[int, str, dict[str, str]]:
-    """Status, body and headers of the answer."""
+    """Sends a request: status, body and headers of the answer."""
     data = body.encode() if body else None
     request = urllib.request.Request(url, data, headers, method=method)
     try:

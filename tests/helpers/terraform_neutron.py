@@ -1,8 +1,9 @@
-"""What Terraform's OpenStack provider asks Neutron, for the resources that the export has.
+"""The requests that Terraform's OpenStack provider sends to Neutron for the exported resources.
 
-After the provider's own source (release 3.4): the same bodies when a thing is made, and the same fields read back, and
-not those that it doesn't read (a port's `fixed_ip` and `no_security_groups`, a group's `delete_default_rules`). What
-the provider does is not proved by it; that Terraform makes of these files what the site needs, on a real Neutron, is.
+Written after the provider's source (release 3.4): the same bodies for creating, and the same fields read back,
+without those that it doesn't read (a port's `fixed_ip` and `no_security_groups`, a group's
+`delete_default_rules`). So tests show what Terraform makes of the files with a real Neutron, but not the provider
+itself.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Neutron:
         return answer.json() if answer.content else None
 
     def made(self, of: str, fields: Fields) -> str:
-        """The id of a new thing."""
+        """Creates a resource; its id."""
         known = {name: value for name, value in fields.items() if value is not None}
         if of.endswith("router_interface_v2"):
             path = f"/routers/{known['router_id']}/add_router_interface"

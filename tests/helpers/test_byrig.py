@@ -1,11 +1,11 @@
-"""What starts a lab or services of its own doesn't do so in several processes at once."""
+"""Tests that share a lab or a service run in one process."""
 
 from __future__ import annotations
 
 from tests.helpers.byrig import rig_of
 
 
-def test_labs_and_services_are_started_by_one_process_each() -> None:
+def test_tests_that_share_a_lab_or_service_have_one_group() -> None:
     demos, live = "tests/e2e/test_demos.py", "tests/e2e/test_storage_live.py"
     contract = "tests/drivers/openstack/test_storage_contract.py"
     assert rig_of(f"{demos}::test_a") == rig_of(f"{demos}::test_b[roce]") == demos

@@ -1,4 +1,4 @@
-"""Folders in memory, after a run that was killed."""
+"""Folders in memory that killed runs left."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ with folder_in_memory(sys.argv[1]) as path:
 """
 
 
-def test_only_folders_of_killed_runs_are_removed_by_the_next() -> None:
-    """Memory is not filled by runs that were ended with SIGKILL."""
+def test_next_run_removes_only_folders_of_killed_runs() -> None:
+    """Otherwise runs ended by SIGKILL would fill the memory."""
     prefix = f"weft-test-{uuid4()}-"
     runs = [
         subprocess.Popen([sys.executable, "-c", HOLDS, prefix], stdout=subprocess.PIPE, text=True, cwd=ROOT)

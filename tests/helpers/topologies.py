@@ -19,7 +19,7 @@ def servers(nodes: Iterable[str], pattern: str = "train-{}") -> list[PodServer]:
 
 
 def pod_topology(site: Site, given: Iterable[PodServer], fabric: str = FABRIC, **more: Any) -> PodTopology:
-    """The topology of a pod with these servers."""
+    """Topology of a pod with these servers."""
     found, left_out = locate(site, fabric, given)
     values: dict[str, Any] = {
         "pod": "train",

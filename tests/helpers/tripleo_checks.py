@@ -1,6 +1,6 @@
-"""TripleO's own validators over a folder of files, in an environment of their own: what each finds, as JSON.
+"""TripleO's own validators for a folder of files, in an environment of their own; each one's findings as JSON.
 
-Run by that environment's Python: `tripleo_checks.py FOLDER`. Not imported by tests.
+Run by that environment's Python as `tripleo_checks.py FOLDER`; tests don't import it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def read(path: Path) -> Any:
 
 
 def found(check: Callable[..., Any], *args: Any) -> list[str]:
-    """What a validator says: it returns a list of errors, or raises one."""
+    """Findings of a validator, which returns a list of errors or raises one."""
     try:
         return [str(e) for e in check(*args) or ()]
     except Exception as error:
@@ -74,7 +74,8 @@ def roles(folder: Path) -> list[str]:
 
 
 def nics(folder: Path) -> list[str]:
-    """Each role's template, rendered with what Ansible knows of a host: by os-net-config's schema, and built by it."""
+    """Each role's template, rendered with Ansible's facts of a host, is checked by os-net-config's schema and
+    built by it."""
     jinja2, yaml = importlib.import_module("jinja2"), importlib.import_module("yaml")
     validate = importlib.import_module("os_net_config.validator").validate_config
     values: dict[str, Any] = dict(ANSIBLE)
@@ -99,9 +100,9 @@ def nics(folder: Path) -> list[str]:
 
 
 def built(entry: Any) -> list[str]:
-    """What os-net-config says when it makes ifcfg files of an entry: its schema lets values pass that it refuses then.
+    """Errors of os-net-config when it makes ifcfg files of an entry; it refuses values that its schema accepts.
 
-    Without changes to this host, which is taken for one of the overcloud's: with Open vSwitch and those interfaces.
+    This host isn't changed; it is presented as one of the overcloud with Open vSwitch and these interfaces.
     """
     names = ("common", "utils", "objects", "impl_ifcfg")
     common, utils, objects, impl = (importlib.import_module(f"os_net_config.{name}") for name in names)
@@ -112,7 +113,7 @@ def built(entry: Any) -> list[str]:
 
 
 def undercloud(folder: Path) -> list[str]:
-    """By oslo.config. The sections of its subnets are registered under their names when tripleoclient runs."""
+    """Checked by oslo.config. Sections of subnets are registered under their names when tripleoclient runs."""
     program = Path(sys.prefix, "bin/oslo-config-validator")
     file = folder / "undercloud.conf"
     command = [

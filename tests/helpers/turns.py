@@ -1,7 +1,7 @@
-"""One database that tests have in turn: emptied after each, replaced after one that leaves more than rows behind.
+"""One database that tests use in turn: emptied after each, replaced if a test left more than rows.
 
-A database of its own costs each test more of PostgreSQL's time than the test itself: its files, and each connection
-learns its catalogue again.
+A new database takes PostgreSQL longer than most tests: files are copied, and each connection reads the catalogue
+again.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ _number = itertools.count()
 
 @contextmanager
 def new_database(postgres: str) -> Generator[str]:
-    """A database of its own, with weft's tables in it."""
+    """A new database with weft's tables."""
     name = f"weft_{next(_number)}"
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY FILE_COPY")  # type: ignore[arg-type]
         yield postgres.replace("/postgres?", f"/{name}?")
-        # Connections that are still open weren't closed by their test; the next test must not meet them.
+        # Connections that the test left open must not be seen by the next test.
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[arg-type]
 
 
 class Turns:
-    """See the module's docstring. `with turns.one() as database`."""
+    """See the module's docstring; used as `with turns.one() as database`."""
 
     def __init__(self, postgres: str) -> None:
         self._postgres = postgres
@@ -62,7 +62,7 @@ class Turns:
 
     @contextmanager
     def one(self) -> Generator[Database]:
-        """For one test."""
+        """The database for one test."""
         if self._kept is None:
             context = new_database(self._postgres)
             database = Database(context.__enter__(), connections=20)
@@ -77,10 +77,10 @@ class Turns:
                 self.close()
 
     def _remains(self, database: Database, before: set[threading.Thread]) -> str:
-        """Why another test must not have this database, or nothing."""
+        """Why the next test can't use this database; empty if it can."""
         database.wait_until_notified()
         database.clock, database.gate = None, Ungated()
-        database.forget()  # rows are taken away behind its back
+        database.forget()  # its rows are removed by another connection
         pool = database._pool  # pyright: ignore[reportPrivateUsage]
         if pool.closed or not _all_back(pool):
             return "its pool is closed or in use"
@@ -99,7 +99,8 @@ class Turns:
 
 
 def _all_back(pool: ConnectionPool[Any], seconds: float = 10.0) -> bool:
-    """Whether no connection is in use. Those that are being opened in the background count towards its size."""
+    """Whether the pool has all its connections back. Those that are being opened in the background count as in
+    use."""
     until = time.monotonic() + seconds
     while True:
         stats = pool.get_stats()
@@ -111,7 +112,7 @@ def _all_back(pool: ConnectionPool[Any], seconds: float = 10.0) -> bool:
 
 
 def _waits(thread: threading.Thread) -> bool:
-    """Whether it only waits for work: a thread of an executor, of the pool, or of a server that tests share."""
+    """Whether the thread only waits for work: of an executor, of the pool, or of a server that tests share."""
     target = getattr(thread, "_target", None)
     return getattr(target, "__module__", "") == "concurrent.futures.thread" or thread.name.startswith(
         ("pool-", "AnyIO worker thread")
@@ -119,7 +120,7 @@ def _waits(thread: threading.Thread) -> bool:
 
 
 class Emptying:
-    """A connection of its own that puts a new database's rows back."""
+    """A connection that restores the rows of a new database."""
 
     def __init__(self, url: str) -> None:
         self._connection = psycopg.connect(url, autocommit=True, application_name=EMPTYING)
@@ -132,7 +133,7 @@ class Emptying:
         self._schema = self._connection.execute(_SCHEMA.encode()).fetchone()
 
     def empty(self) -> str:
-        """Why that is impossible, or nothing."""
+        """Empties the database; why that isn't possible, or an empty text."""
         try:
             if others := self._at_work():
                 return f"connections are at work: {others}"
@@ -144,7 +145,7 @@ class Emptying:
         return ""
 
     def _at_work(self, seconds: float = 2.0) -> list[str]:
-        """What clients still do; one that has just closed its connection is waited for. Autovacuum is no client."""
+        """What clients still run, after waiting for those that have just closed. Autovacuum isn't a client."""
         until = time.monotonic() + seconds
         while True:
             others = self._column(
@@ -158,7 +159,7 @@ class Emptying:
     def _empty(self) -> None:
         sizes = "SELECT relname FROM pg_class WHERE oid = ANY(%s::regclass[]) AND pg_relation_size(oid) > %s"
         large = self._column(sizes, self._tables, _LARGE)
-        # As a replica no trigger is called and no reference asked for.
+        # In this role PostgreSQL runs no triggers and checks no references.
         todo = ["SET session_replication_role = replica", *(f"DELETE FROM {t}" for t in self._tables)]
         todo += [f"TRUNCATE {', '.join(large)} CASCADE"] * bool(large)
         todo += [f"SELECT setval('{s}', 1, false)" for s in self._sequences]

@@ -1,4 +1,4 @@
-"""Waiting for something to come about, with one patience: far more than the slowest machine needs."""
+"""Polling with one patience: far more than the slowest machine needs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ PATIENCE = 180.0
 
 
 def wait_for(look: Callable[[], T], what: str = "", seconds: float = PATIENCE, pause: float = 0.02) -> T:
-    """What `look` gives once that is true.
+    """Polls until `look` returns something true; that value.
 
     Args:
-        what: for the failure's sentence.
-        pause: seconds between two looks: longer where a look is dear to what is looked at.
+        what: for the failure's message.
+        pause: seconds between two polls; longer for expensive ones.
     """
     end = time.monotonic() + seconds
     while not (seen := look()):

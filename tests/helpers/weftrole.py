@@ -1,4 +1,4 @@
-"""The exported role of weft, played by Ansible on this machine."""
+"""The exported Ansible role of weft, run on this machine."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ ROLE = "weft/roles/weft"
 
 
 class Ansible:
-    """Kolla Ansible's own Ansible, for a folder with an export, on this machine in place of the host.
+    """Kolla Ansible's Ansible for a folder with an export; this machine stands for the host.
 
     Args:
-        path: folder of further programs.
+        path: folder of additional programs.
     """
 
     def __init__(self, folder: Path, site: Site, path: str = "/nowhere") -> None:
@@ -50,7 +50,7 @@ class Ansible:
         return self._play(self.folder / "weft/weft.yml", *words, **more)
 
     def setting(self, name: str) -> Any:
-        """One of the role's settings, as Ansible reads it."""
+        """A setting of the role, as Ansible reads it."""
         book, answer = self.host / "setting.yml", self.host / "setting.json"
         copy = {"content": f"{{{{ {name} | to_json }}}}", "dest": str(answer), "mode": "0600"}
         tasks = [{"ansible.builtin.copy": copy}]
@@ -77,7 +77,7 @@ class Ansible:
         )
 
     def command(self) -> list[str]:
-        """What its unit starts."""
+        """The command that the unit starts."""
         text = (self.host / "weft.service").read_text().replace("\\\n", " ")
         (line,) = (line for line in text.splitlines() if line.startswith("ExecStart="))
         return shlex.split(line.removeprefix("ExecStart="))
