@@ -1,4 +1,4 @@
-"""A cloud in memory with Keystone, Glance, Neutron, Nova and weft, which answers truthfully, or lies in one way."""
+"""A cloud in memory with Keystone, Glance, Neutron, Nova and weft, which answers truthfully or lies in one way."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def now() -> str:
 
 
 class World:
-    """What the services have. Args: nodes: of how many leaves with two each."""
+    """The resources of all services. Args: leaves: their number; each has two nodes."""
 
     def __init__(self, leaves: int = 3) -> None:
         self.lie = ""
@@ -61,7 +61,7 @@ class World:
 
 
 class FakeCaller:
-    """Someone who asks the world's services."""
+    """A caller of the world's services."""
 
     def __init__(
         self, world: World, name: str, user: str, project: str, key: tuple[str, str] | None = None
@@ -118,7 +118,7 @@ class FakeCaller:
         return answer
 
     def _logged(self, answer: Answer, method: str, path: str, headers: Mapping[str, str]) -> Answer:
-        """Neutron's audit trail."""
+        """Adds the request to Neutron's audit trail."""
         request = f"req-{uuid4()}"
         host = {"address": "127.0.0.1", "agent": headers.get("User-Agent", "python")}
         event = {
@@ -154,7 +154,7 @@ class Empty(dict[str, Any]):
 
 
 class Pretended(dict[str, Any]):
-    """An answer to a change that wasn't made: whatever is looked for is in it."""
+    """An answer to a change that wasn't made: it contains whatever is looked up."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -167,7 +167,7 @@ class Pretended(dict[str, Any]):
 def crud(
     caller: FakeCaller, kind: str, one: str, key: str | None, method: str, query: Mapping[str, str], body: Any
 ) -> Answer:
-    """A plain collection."""
+    """Create, read, update and delete of a plain collection."""
     rows = caller.world.kept(kind)
     if key is None and method == "GET":
         wanted = {k: v for k, v in query.items() if k != "limit"}
@@ -263,7 +263,7 @@ def neutron(caller: FakeCaller, method: str, path: str, query: Mapping[str, str]
     _, _, kind, *rest = path.split("/")
     if caller.is_reader and method != "GET":
         return Answer(403)
-    if len(rest) == 3:  # a tag
+    if len(rest) == 3:  # a resource's tag
         world.kept("networks")[rest[0]]["tags"].append(rest[2])
         return Answer(201)
     if method == "POST":
@@ -399,7 +399,7 @@ def _relay(world: World) -> int:
 
 
 class FakeLogins:
-    """Logins to the world's servers, which don't lie: what they show is the truth."""
+    """Logins to the world's servers. They don't lie."""
 
     public_key, key_file, within = "ssh-ed25519 AAAA", Path("/nowhere/key"), ()
 
@@ -420,7 +420,7 @@ class FakeLogins:
             return ""
         if command.startswith("logger"):
             return f"Nov 30 08:00:00 host acceptance: {command.split()[3].rstrip(';')}"
-        if command.startswith("ip address add"):  # of another network: it isn't reached
+        if command.startswith("ip address add"):  # an address of another network isn't reached
             return ""
         if command == "echo here":
             return "here"
@@ -533,7 +533,7 @@ def _pods(caller: FakeCaller, body: Any, query: Mapping[str, str]) -> Answer:
 
 
 def _boot(caller: FakeCaller, pod: Json, image: str) -> None:
-    """Nova's servers of a pod, and its management subnet."""
+    """Creates the pod's servers in Nova, and its management subnet."""
     world = caller.world
     world.kept("images")["guest-1"] = {"id": "guest-1", "name": "guest", "status": "active"}
     image = next((key for key, row in world.kept("images").items() if row["name"] == image), "guest-1")

@@ -1,4 +1,4 @@
-"""What operators read of the fakes' world where it is, which lies as its services do."""
+"""What operators read inside the fakes' world; it lies as the services do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOME = "10.79.0.2:/home"
 
 
 def certificate(days: int = 60) -> tuple[bytes, bytes]:
-    """A new one, and its key. PEM."""
+    """A new certificate and its key, as PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "sm1")])
     begin = datetime.now(UTC) - timedelta(minutes=1)
@@ -44,7 +44,8 @@ def certificate(days: int = 60) -> tuple[bytes, bytes]:
 
 
 class FakeInside:
-    """Args: days: that agents' certificates live; oldest: version of TLS that the API takes; None: HTTP without it."""
+    """Args: days: lifetime of agents' certificates. oldest: lowest version of TLS that the API accepts; None:
+    plain HTTP."""
 
     def __init__(
         self, world: World, days: int = 60, oldest: ssl.TLSVersion | None = ssl.TLSVersion.TLSv1_2
@@ -131,7 +132,7 @@ class FakeInside:
 
 
 def _answer(listener: socket.socket, context: ssl.SSLContext | None) -> None:
-    """TLS, or words of another kind."""
+    """Answers by TLS, or by plain text without a context."""
     with suppress(OSError):
         while True:
             peer, _ = listener.accept()

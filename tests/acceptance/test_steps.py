@@ -1,4 +1,4 @@
-"""A step of the acceptance provider says true for what it read back after its act, and never when the services lie."""
+"""A step of the acceptance provider is true only for what it read back after its act, and never if services lie."""
 
 from __future__ import annotations
 
@@ -124,7 +124,9 @@ CASES = [
     for lie in LIES
     if not (lie in ("deaf", "undying") and (name in READS or name in OBSERVES))
     if not (lie == "undying" and (name in KEEPS or name in APART))
-    if not (lie == "empty" and name in ("serial_console", "console_rbac"))  # neither list nor find anything
+    if not (
+        lie == "empty" and name in ("serial_console", "console_rbac")
+    )  # these steps list and find nothing
     if (suite, name) not in (("security", "teardown"), ("security", "preflight"))
 ]
 
@@ -145,7 +147,7 @@ def prepared(suite: str, name: str) -> Run:
 
 
 def is_pass(answer: Json) -> bool:
-    """Whether the suite could take it for a pass: nothing in it says no."""
+    """Whether the suite could count it as passed: nothing in it says no."""
     state = "stopped" if "stop_initiated" in answer else "running"
     if answer.get("state", state) != state and "vpc_name" not in answer:
         return False
@@ -209,14 +211,14 @@ def _says_yes(found: Any) -> bool:
 
 
 @pytest.mark.parametrize(("suite", "name"), sorted({(suite, name) for suite, name, _ in CASES}))
-def test_step_passes_when_services_are_truthful(suite: str, name: str) -> None:
+def test_step_passes_if_services_are_truthful(suite: str, name: str) -> None:
     answer = take(prepared(suite, name), name)
     assert is_pass(answer), answer
 
 
 @pytest.mark.parametrize(("suite", "name", "lie"), CASES)
-def test_step_does_not_pass_when_services_lie(suite: str, name: str, lie: str) -> None:
-    """Changes that weren't made, deletions that weren't, empty lists, no answers, other shapes, errors."""
+def test_step_does_not_pass_if_services_lie(suite: str, name: str, lie: str) -> None:
+    """Changes and deletions that weren't made, empty lists, no answers, answers of other shapes, errors."""
     run = prepared(suite, name)
     assert isinstance(run.cloud, World)
     run.cloud.lie = lie
@@ -235,8 +237,8 @@ def test_host_that_is_down_is_not_healthy() -> None:
 
 
 @pytest.mark.parametrize("state", ["unknown", "old"])
-def test_host_whose_checks_say_nothing_is_not_healthy(state: str) -> None:
-    """Nor does one that never reported have them among what was read."""
+def test_host_without_results_of_checks_is_not_healthy(state: str) -> None:
+    """Checks of a host that never reported aren't among what was read."""
     run = Run(World(), "bare_metal")
     assert isinstance(run.cloud, World)
     assert take(run, "query_host_health")["hosts"][0]["probe_ids"] == ["nova-host", "weft-state"]
@@ -254,7 +256,7 @@ def test_step_fails_if_the_domain_has_a_needless_device(device: str) -> None:
 
 
 @pytest.mark.parametrize("change", ["address", "boot"])
-def test_address_that_changed_or_was_not_kept_over_a_start_is_not_stable(change: str) -> None:
+def test_changed_or_lost_address_is_not_stable(change: str) -> None:
     run = prepared("bare_metal", "query_stable_ips")
     assert isinstance(run.cloud, World)
     if change == "boot":
@@ -278,8 +280,8 @@ def test_step_fails_if_the_api_takes_an_old_protocol(oldest: ssl.TLSVersion | No
     assert not is_pass(take(run, "insecure_protocols_test"))
 
 
-def test_step_fails_if_the_change_of_the_pod_does_not_end() -> None:
-    """It is READY meanwhile, and has the new node before Nova has a server there."""
+def test_step_fails_if_a_change_of_the_pod_does_not_end() -> None:
+    """The pod is READY meanwhile and lists the new node before Nova has a server there."""
     run = Run(World(), "bare_metal")
     assert isinstance(run.cloud, World)
     assert is_pass(take(run, "topology_placement"))
@@ -288,6 +290,6 @@ def test_step_fails_if_the_change_of_the_pod_does_not_end() -> None:
     assert not is_pass(take(run, "topology_placement"))
 
 
-def test_step_that_is_not_made_is_skipped_with_a_reason() -> None:
+def test_unsupported_step_is_skipped_with_a_reason() -> None:
     answer = take(Run(World(), "vm"), "deploy_nim")
     assert (answer["skipped"], bool(answer["skip_reason"])) == (True, True)

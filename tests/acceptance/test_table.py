@@ -1,4 +1,4 @@
-"""The table of the acceptance run: what counts as a pass, what differs from the committed one, and the page."""
+"""The acceptance run's table: what counts as passed, differences from the committed one, and the page."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def row(line: str, answer: Mapping[str, object], check: Check = CHECK) -> tuple[
     return found.state, found.reason
 
 
-def test_step_is_passed_only_if_something_was_read() -> None:
-    """Also for a step that was skipped, failed or never asked, and for checks that would pass without a reading."""
+def test_check_is_passed_only_if_its_step_read_something() -> None:
+    """Not for a step that was skipped, failed or never ran, even if the check itself would pass without a reading."""
     assert row("PASSED - all", {"success": True}) == ("passed", "")
     assert row("PASSED - all", {"success": True, "skipped": True, "skip_reason": "none"})[0] == "false pass"
     assert row("PASSED - all", {"success": False, "error": "lost"})[0] == "false pass"
@@ -41,7 +41,7 @@ def test_step_is_passed_only_if_something_was_read() -> None:
     assert row("PASSED - Skipped: none", {"success": True}, known)[0] == "false pass"
 
 
-def test_table_has_the_reasons_that_the_steps_gave() -> None:
+def test_table_has_the_reasons_of_the_steps() -> None:
     skipped = {"success": True, "skipped": True, "skip_reason": "no such thing"}
     assert row("SKIPPED - runtime_skip: …", skipped) == ("skipped", "no such thing")
     assert row("FAILED - …", {"success": False, "error": "no answer"}) == ("failed", "no answer")
@@ -54,7 +54,7 @@ def test_check_gets_the_worst_state_of_its_lines() -> None:
 
 
 def test_difference_from_the_committed_table_is_named() -> None:
-    """Fewer passes, more failures, a pass that the table calls skipped, checks that came or went."""
+    """Fewer passes, more failures, a pass that the table calls skipped, new and missing checks."""
     was = [
         Row("iam", name, "", state)
         for name, state in (("A", "passed"), ("B", "skipped"), ("C", "passed"), ("D", "skipped"))
@@ -73,7 +73,7 @@ def test_difference_from_the_committed_table_is_named() -> None:
     assert table.compare([Row("iam", "E", "", "passed")], []) == ["iam E: passed, and not in the table"]
 
 
-def test_page_is_of_the_committed_table() -> None:
+def test_page_shows_the_committed_table() -> None:
     rows = table.load(TABLE)
     assert PAGE.read_text() == table.page(rows, (HERE / "page.md").read_text())
     found = table.counts(rows)
@@ -84,7 +84,7 @@ def test_page_is_of_the_committed_table() -> None:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Checkout:
-    """A checkout with one suite, of another shape than a real one only in size."""
+    """A checkout with one suite, smaller than a real one but of the same form."""
     suite = {
         "tests": {
             "validations": {
@@ -111,8 +111,9 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(tmp_path)
 
 
-def test_configuration_has_each_step_of_the_checkout(checkout: Checkout) -> None:
-    """The example's steps and those that only checks name, teardown last; logins and overrides as they are here."""
+def test_configuration_has_each_step_of_a_suite(checkout: Checkout) -> None:
+    """The example's steps and those that only checks name, teardown last; logins and overrides are this
+    provider's."""
     made = provider.configuration(checkout, "network", Path("/x/step.py"), Path("/x/socket"), launches=False)
     steps = made["commands"]["network"]["steps"]
     assert [(one["name"], one["phase"]) for one in steps] == [
@@ -131,9 +132,9 @@ def test_configuration_has_each_step_of_the_checkout(checkout: Checkout) -> None
     }
 
 
-def test_checks_expect_the_operating_system_of_the_labs_servers(tmp_path: Path) -> None:
-    """Whether the check names it, or a part of it; nothing else of them is changed. What releases the server that
-    they log in to comes after them."""
+def test_checks_expect_the_lab_servers_operating_system(tmp_path: Path) -> None:
+    """In checks that name one, whole or in part, and nothing else is changed. Steps that release the server come
+    after checks that log in to it."""
     os_check = {"OsCheck": {"expected_os": "ubuntu", "timeout": 5}}
     checks = {
         "BmHostReadyCheck": {"labels": ["ssh"], "compose": ["ConnectivityCheck", os_check]},
@@ -166,8 +167,8 @@ def test_checks_expect_the_operating_system_of_the_labs_servers(tmp_path: Path) 
     assert "BmHostReadyCheck" in provider.excluded(Checkout(tmp_path), "bare_metal", launches=False)
 
 
-def test_client_prints_what_the_helper_answers(tmp_path: Path) -> None:
-    """Over the socket, several at once; without a helper, a failure that says so."""
+def test_client_prints_the_helpers_answer(tmp_path: Path) -> None:
+    """Over the socket, several at once; without a helper it prints a failure."""
 
     def ask(step: str, path: Path = tmp_path / "socket") -> dict[str, object]:
         command = [sys.executable, HERE / "step.py", path, "iam", step]
@@ -186,7 +187,7 @@ def test_client_prints_what_the_helper_answers(tmp_path: Path) -> None:
     assert "doesn't answer" in str(ask("create_user", tmp_path / "gone")["error"])
 
 
-def test_helper_that_breaks_off_is_a_failure(tmp_path: Path) -> None:
+def test_helper_that_disconnects_is_a_failure(tmp_path: Path) -> None:
     path = tmp_path / "socket"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
@@ -208,7 +209,7 @@ def test_helper_that_breaks_off_is_a_failure(tmp_path: Path) -> None:
 
 
 def test_sweep_removes_what_a_killed_run_left() -> None:
-    """Everything that steps make, of both projects; nothing else. What stays is named, of each kind."""
+    """Everything that steps create, in both projects, and nothing else. Each kind that can't be removed is named."""
     world = World()
     tenant, operator = world.caller("team-a"), world.caller("operator")
     for made in ("wacc-key", "theirs"):
@@ -248,7 +249,7 @@ def test_sweep_removes_what_a_killed_run_left() -> None:
 
 
 @pytest.mark.parametrize("update", [False, True])
-def test_run_that_leaves_something_or_is_of_another_version_is_red(
+def test_run_with_remains_or_another_version_fails(
     update: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [Row("iam", "A", "", "passed")]

@@ -1,4 +1,4 @@
-"""What a program starts ends with it, whatever ends it (`weftlab.alone`)."""
+"""Processes that a program starts end with it, however it ends (`weftlab.alone`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ sys.exit(7)
 
 @pytest.fixture
 def start(tmp_path: Path) -> Callable[[float], subprocess.Popen[str]]:
-    """A program that starts a daemon and then sleeps for some seconds; returns once the daemon is there."""
+    """Starts a program that starts a daemon, then sleeps and exits with 7; returns when the daemon runs."""
 
     def run(seconds: float) -> subprocess.Popen[str]:
         started = tmp_path / "started"
@@ -49,7 +49,7 @@ def start(tmp_path: Path) -> Callable[[float], subprocess.Popen[str]]:
 
 
 def _descendants(pid: int) -> set[int]:
-    """Those of a process, as this namespace sees them."""
+    """Descendants of a process, by the pids of this namespace."""
     parents = {int(p.name): _parent(p) for p in Path("/proc").iterdir() if p.name.isdigit()}
     found, size = {pid}, 0
     while size != len(found):
@@ -74,10 +74,10 @@ def _wait_gone(pids: set[int]) -> None:
 def test_killed_program_leaves_no_daemon(
     number: signal.Signals, start: Callable[[float], subprocess.Popen[str]]
 ) -> None:
-    """A daemon in a session of its own, without the program's environment, ends too."""
+    """Its daemon has a session of its own and none of its environment."""
     program = start(600)
     below = _descendants(program.pid)
-    assert len(below) == 3  # the namespace's first process, the program, its daemon
+    assert len(below) == 3  # the first process of the namespace, the program, and its daemon
     program.send_signal(number)
     program.wait()
     _wait_gone(below)
@@ -91,4 +91,4 @@ def test_ended_program_leaves_no_daemon_and_keeps_its_exit_code(
     assert program.wait() == 7
     _wait_gone(below)
     assert program.stdout is not None
-    assert int(program.stdout.read()) > 1  # its own /proc: the first process is not the program itself
+    assert int(program.stdout.read()) > 1  # in its own namespace the program isn't the first process

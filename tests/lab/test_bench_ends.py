@@ -1,4 +1,4 @@
-"""Benches that are interrupted: nothing more is begun, and what runs apart ends with them."""
+"""Interrupted benches: queued work is dropped, and separate processes end with the bench."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`weft lab` as typed."""
+"""`weft lab` on the command line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from weftlab.processes import look
 
 @dataclass(frozen=True)
 class Typed:
-    """What a command gave."""
+    """Exit code and output of a command."""
 
     returncode: int
     stdout: str
@@ -31,7 +31,7 @@ Lab = Callable[..., Typed]
 
 @pytest.fixture
 def weft_lab(capsys: pytest.CaptureFixture[str]) -> Lab:
-    """`weft lab …` in this process: importing everything for each command costs more than the commands."""
+    """Runs `weft lab …` in this process, because importing everything takes longer than the commands."""
 
     def typed(*words: str) -> Typed:
         code = main(["lab", *words])
@@ -52,14 +52,14 @@ def program(*words: str, module: str = "weft.cli.main") -> subprocess.CompletedP
 
 
 @pytest.mark.parametrize("module", ["weft.cli.main", "weftlab"])
-def test_lab_is_a_program_by_two_names(tmp_path: Path, module: str) -> None:
-    """`weft lab` and `python -m weftlab`, each a process of its own."""
+def test_lab_is_started_by_two_programs(tmp_path: Path, module: str) -> None:
+    """`weft lab` and `python -m weftlab`, each as a process."""
     done = program("status", "--state", str(tmp_path / "none"), module=module)
     assert (done.returncode, done.stdout) == (1, f"no lab in {tmp_path / 'none'}\n"), done.stderr
 
 
 def test_missing_lab_is_reported(tmp_path: Path, weft_lab: Lab) -> None:
-    """Without a lab: status is 1, down is fine, env says what to do; and no folder is left behind."""
+    """status is 1, down is 0, env says what to do; no folder is created."""
     state = ["--state", str(tmp_path / "none")]
     status = weft_lab("status", *state)
     assert (status.returncode, status.stdout) == (1, f"no lab in {tmp_path / 'none'}\n")
@@ -92,7 +92,7 @@ def test_missing_lab_is_reported(tmp_path: Path, weft_lab: Lab) -> None:
 def test_wrong_option_gives_one_sentence(
     tmp_path: Path, weft_lab: Lab, words: list[str], sentence: str
 ) -> None:
-    """Exit code 2, the option, its value and what is allowed; nothing is started and nothing is left."""
+    """Exit code 2 with the option, its value and what is allowed; nothing is started or left."""
     done = weft_lab("up", "--state", str(tmp_path / "s"), *words)
     assert done.returncode == 2
     assert sentence in done.stderr
@@ -101,8 +101,8 @@ def test_wrong_option_gives_one_sentence(
 
 
 @pytest.mark.fabric
-def test_taken_port_stops_the_start(tmp_path: Path) -> None:
-    """The one who is in the way isn't disturbed; the sentence names the port and the service that wanted it."""
+def test_used_port_prevents_the_start(tmp_path: Path) -> None:
+    """The sentence names the port and the service that needs it; the program that uses it isn't disturbed."""
     base = free_ports()
     with socket.create_server(("127.0.0.1", base + 20)):
         done = program("up", "--only", "fabric", "--state", str(tmp_path / "s"), "--ports", str(base))
@@ -113,7 +113,7 @@ def test_taken_port_stops_the_start(tmp_path: Path) -> None:
 @pytest.mark.fabric
 @pytest.mark.nightly(reason="a minute; by day the whole lab and single fabrics are started and ended")
 def test_fabric_alone_starts_and_stops(tmp_path: Path) -> None:
-    """Up, a second up, status, two downs; then no process works in the folder, and the folder is gone."""
+    """Up twice, status, down twice; afterwards there is neither a process nor the folder."""
     state = tmp_path / "fabric"
     words = ["--state", str(state)]
     up = ["up", "--only", "fabric", "--nodes", "4", "--ports", str(free_ports()), *words]

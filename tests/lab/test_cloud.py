@@ -1,4 +1,4 @@
-"""The lab's cloud, with plain openstacksdk: who may do what, and whether a server gets the site's own adapters."""
+"""The lab's cloud with plain openstacksdk: permissions, and whether a server gets its node's own adapters."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ VLAN = 1998
 
 
 def connect(lab: Lab, name: str) -> Connection:
-    """As anybody would, by clouds.yaml."""
+    """A connection for a profile of the lab's clouds.yaml."""
     clouds = OpenStackConfig(config_files=[str(lab.clouds_yaml)], load_envvars=False)
     return Connection(config=clouds.get_one(cloud=name))
 
 
 @pytest.fixture
 def weft_for_team_a(lab: Lab) -> Connection:
-    """The service user with a token of the tenant's project: by its inherited roles, not by the tenant's password."""
+    """weft's service user in the tenant's project, by its inherited roles and not by the tenant's password."""
     return connect(lab, "weft").connect_as_project("team-a")
 
 
 @pytest.fixture
 def server(lab: Lab, weft_for_team_a: Connection) -> Iterator[Any]:
-    """An eight-GPU server of team-a with both HCAs of gpu03 and a management port; its ports are at `.wired`."""
+    """An eight-GPU server of team-a with both HCAs of gpu03 and a management port; `.wired` has its ports."""
     cloud = weft_for_team_a
     with ExitStack() as undo:
         networks = []
@@ -84,7 +84,7 @@ def server(lab: Lab, weft_for_team_a: Connection) -> Iterator[Any]:
 
 
 def test_all_services_are_up(lab: Lab) -> None:
-    """Each row of the status is up, each host among them, but weft itself where a lab was started without it."""
+    """Every service and host of the status, except weft if the lab was started without it."""
     states = lab.status()
     assert [s for s in states if not s.up and s.name != "weft"] == []
     rows = {s.name for s in states}
@@ -92,7 +92,7 @@ def test_all_services_are_up(lab: Lab) -> None:
 
 
 def test_weft_reads_the_labs_site(lab: Lab) -> None:
-    """The file that the lab wrote is a site that weft takes, with the cloud and the fabric that are there."""
+    """The file that the lab wrote is valid, and has the hosts that the cloud has."""
     site = load_site(lab.site_path)
     hosts = {n.nova_host for n in compute_nodes(site)}
     services = connect(lab, "weft").compute.services(binary="nova-compute")
@@ -100,7 +100,7 @@ def test_weft_reads_the_labs_site(lab: Lab) -> None:
 
 
 def test_server_lands_on_the_requested_host(lab: Lab, weft_for_team_a: Connection, server: Any) -> None:
-    """ACTIVE on gpu03 in team-a's project, with exactly that node's adapters, VLANs, and ports that are ACTIVE."""
+    """ACTIVE on gpu03 in team-a's project, with exactly that node's adapters, their VLAN, and ACTIVE ports."""
     assert server.status == "ACTIVE", server.fault
     assert server.compute_host == HOST
     network, node = weft_for_team_a.network, lab.site.node_by_name[HOST]
@@ -115,7 +115,7 @@ def test_server_lands_on_the_requested_host(lab: Lab, weft_for_team_a: Connectio
     assert {(p.binding_host_id, p.binding_vif_type) for p in rdma} == {(HOST, "hostdev_physical")}
     assert {p.binding_vif_details["vlan"] for p in rdma} == {str(SEGMENT)}
     assert {p.project_id for p in ports} == {connect(lab, "team-a").current_project_id}
-    # The tenant has it, the other tenant does not, and the audit's token sees it among all.
+    # Its project sees it, another one doesn't, and weft's user sees it among all.
     assert [s.id for s in connect(lab, "team-a").compute.servers(name="lab-test")] == [server.id]
     assert [s.id for s in connect(lab, "team-a-reader").compute.servers(name="lab-test")] == [server.id]
     assert list(connect(lab, "team-b").compute.servers(name="lab-test")) == []
@@ -125,7 +125,7 @@ def test_server_lands_on_the_requested_host(lab: Lab, weft_for_team_a: Connectio
 
 
 def test_tenant_lacks_wefts_permissions(lab: Lab) -> None:
-    """Neither a member nor a reader may choose a P_Key or a host; a reader may make nothing at all."""
+    """Neither member nor reader may choose a P_Key or a host; a reader may create nothing."""
     for name in ("team-a", "team-a-reader"):
         cloud = connect(lab, name)
         with pytest.raises(exceptions.ForbiddenException):
@@ -149,8 +149,8 @@ def test_tenant_lacks_wefts_permissions(lab: Lab) -> None:
         )
 
 
-def test_neutron_gives_no_tenant_a_segment_of_weft(lab: Lab) -> None:
-    """A tenant's own network is a VXLAN, or a VLAN outside the range of the ranges that weft gives out."""
+def test_neutron_gives_tenants_no_segment_of_weft(lab: Lab) -> None:
+    """A tenant's own network is a VXLAN, and VLANs that Neutron chooses are outside of weft's range."""
     tenant, operator = connect(lab, "team-b"), connect(lab, "operator")
     network = tenant.network.create_network(name="own")
     try:
@@ -167,7 +167,7 @@ def test_neutron_gives_no_tenant_a_segment_of_weft(lab: Lab) -> None:
 
 
 def test_wefts_user_is_not_an_admin(lab: Lab) -> None:
-    """The service user has `admin` in no project, and can't make users or touch quotas."""
+    """It has role `admin` in no project, and can't create users."""
     audit = connect(lab, "weft")
     identity: Any = audit.identity
     projects = identity.get("/auth/projects").json()["projects"]
@@ -181,7 +181,7 @@ def test_wefts_user_is_not_an_admin(lab: Lab) -> None:
 
 
 def test_external_network_gives_floating_ips(lab: Lab) -> None:
-    """A tenant gets a floating IP of the network that the site names."""
+    """From the network that the site names."""
     tenant = connect(lab, "team-a")
     external = tenant.network.find_network(lab.site.clouds["lab"].external_network)
     address = tenant.network.create_ip(floating_network_id=external.id)
@@ -194,8 +194,10 @@ def test_external_network_gives_floating_ips(lab: Lab) -> None:
 @pytest.mark.nightly(
     reason="minutes of processor; the fabric's lab of tests/lab/test_cli.py comes and goes by day"
 )
-def test_second_lab_leaves_no_trace(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Two clouds on one machine don't meet; `down`, after one process was killed, leaves no process and no port."""
+def test_second_lab_is_separate_and_leaves_nothing_behind(
+    lab: Lab, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Hosts and tokens of the two clouds are separate; after `down` there are no processes and no used ports."""
     state = tmp_path_factory.mktemp("second")
     second = Lab(state, ports=free_ports(), nodes=2, computes=1, left_out=("weft",), say=print)
     second.up()
@@ -206,7 +208,7 @@ def test_second_lab_leaves_no_trace(lab: Lab, tmp_path_factory: pytest.TempPathF
         hosts = {h.host for h in theirs.compute.services(binary="nova-compute")}
         assert hosts == {"gpu01", "generic1", "poplar1"}
         token = connect(lab, "operator").auth_token
-        with pytest.raises(Unauthorized):  # one lab's token is nothing in another
+        with pytest.raises(Unauthorized):  # a token of one lab isn't valid in the other
             theirs.session.get(
                 second.layout.url("keystone") + "/v3/auth/tokens",
                 headers={"X-Auth-Token": token, "X-Subject-Token": token},

@@ -1,4 +1,4 @@
-"""Each order of `examples/pods` has room on the lab's site; `tests/e2e/test_examples_live.py` orders them there."""
+"""The orders of `examples/pods` fit the lab's site; `tests/e2e/test_examples_live.py` orders them there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weftlab.site import make_site, settings
 
 
 @pytest.mark.parametrize("path", orders(), ids=lambda p: p.stem)
-def test_example_order_has_room_on_the_lab(path: Path) -> None:
+def test_example_order_fits_the_labs_site(path: Path) -> None:
     chosen = settings(nodes=16, storage=True)
     site = with_examples(make_site(chosen, Layout(Path("/nowhere"), Path("/nowhere"), chosen.ports)))
     order = load_order(on_lab(path), str(path))

@@ -1,4 +1,5 @@
-"""The front that is shipped for Neutron's controllers: an answer within the driver's 10 s, whatever happens to weft."""
+"""The shipped proxy ("front") for Neutron's controllers answers within the driver's 10 s, whatever state weft is
+in."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ def front(folder: Path, weft: int) -> Iterator[str]:
 
 @contextmanager
 def weft(release: threading.Event | None = None) -> Iterator[int]:
-    """Something that answers 202, at once or not before it is let go."""
+    """A server that answers 202, at once or when `release` is set."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -81,7 +82,7 @@ def test_refused_connection_to_weft_is_503(tmp_path: Path) -> None:
         assert post(url).status_code == 503
 
 
-def test_silent_weft_is_503(tmp_path: Path) -> None:
+def test_silent_weft_is_504(tmp_path: Path) -> None:
     with weft(threading.Event()) as slow, front(tmp_path, slow) as url:
         assert post(url).status_code == 504
 

@@ -1,4 +1,4 @@
-"""The lab's guests: cloud-init read as cloud-init reads it, nothing outside of the guest's folder."""
+"""The lab's guests: their user data is read as cloud-init does, and written only into the guest's folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def guest(folder: Path, said: list[str]) -> Guest:
 
 
 def test_poplar_config_files_are_written(tmp_path: Path) -> None:
-    """The files of both parts, with their modes; beside them the address on this machine."""
+    """Those of both parts, with their modes; beside them is the address that the guest has on this machine."""
     folder = tmp_path / "guest"
     guest(folder, []).boot(poplar_init("bert", "10.64.0.17", OWN))
     inside = folder / "etc/vipu/vipu-cli.hcl"
@@ -30,14 +30,14 @@ def test_poplar_config_files_are_written(tmp_path: Path) -> None:
 
 
 def test_user_data_of_another_kind_has_no_cloud_config() -> None:
-    """A script, or nothing at all, is no cloud-config; nor is it an error."""
+    """Neither a script nor missing user data is an error."""
     assert cloud_config("#!/bin/sh\necho hello\n") == {} and cloud_config("") == {}
     both = cloud_config(poplar_init("bert", "10.64.0.17", "#!/bin/sh\necho hello\n"))
     assert [f["path"] for f in both["write_files"]] == ["/etc/vipu/vipu-cli.hcl", "/etc/profile.d/vipu.sh"]
 
 
 def test_user_data_cannot_escape_its_guest(tmp_path: Path) -> None:
-    """A tenant's user data can't write elsewhere on the lab's machine, and runs no program of its own."""
+    """It can neither write elsewhere on the lab's machine nor run a program there."""
     escape = "#cloud-config\nwrite_files: [{path: /../../escaped, content: x}]\n"
     with pytest.raises(ValueError, match="leads out of the guest"):
         guest(tmp_path / "a" / "guest", []).boot(escape)

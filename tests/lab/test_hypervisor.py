@@ -1,4 +1,4 @@
-"""Guests run: the image boots under libvirtd on Open vSwitch, is who its config drive says, and ends with the lab."""
+"""The lab's guests run: under libvirtd on Open vSwitch, configured by their config drive, and end with the lab."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ VOLUME = "4b1cf0a4-1111-4222-8333-444444444444"
 
 
 class Machine:
-    """Open vSwitch and libvirtd in a folder, as in a lab, and guests as Nova would ask for them."""
+    """Open vSwitch and libvirtd in a folder, as in a lab, and guests as Nova defines them."""
 
     def __init__(self, state: Path) -> None:
         self.layout = Layout(state, default_cache(), 29000)
@@ -155,10 +155,10 @@ class Machine:
     def boot(
         self, number: int, address: str, bridge: str, vlan: int, disk: Path | None = None, data: str = STARTED
     ) -> None:
-        """A guest; what Neutron's agent does of its port is done here.
+        """Starts a guest; sets its port's VLAN, as Neutron's agent would.
 
         Args:
-            disk: of a whole guest, which has a volume and two NVMe drives besides.
+            disk: of a whole guest, which then has a volume and two NVMe drives.
             data: user data.
         """
         drive = self._drive(number, address, disk is not None, data)
@@ -180,7 +180,7 @@ class Machine:
 
     @contextmanager
     def filer(self, vlan: int, client: str) -> Generator[Path]:
-        """A folder that NFS-Ganesha exports to a client, in a VLAN of the switches between the hosts."""
+        """A folder that NFS-Ganesha exports to a client in a VLAN."""
         folder = self.layout.state / "nas"
         filer.write(folder, FILER, 2049)
         shared = folder / "exports" / "one"
@@ -197,7 +197,7 @@ class Machine:
             process.wait()
 
     def admit(self, client: str) -> None:
-        """Only this client, from now on."""
+        """From now on exports to this client only."""
         folder = self.layout.state / "nas"
         head, export = (folder / "head.conf").read_text(), folder / "exports" / "one"
         (folder / "ganesha.conf").write_text(head + EXPORT.format(path=export, client=client))
@@ -208,15 +208,18 @@ class Machine:
             wait_for(lambda: log.read_text(errors="replace").count(REREAD) > before)
 
     def _volume(self) -> str:
-        """As Nova attaches one: its serial number is the first characters of its id."""
+        """A volume as Nova attaches it: its serial number is the beginning of its id."""
         source = f"<source file='{self._empty('volume')}'/><target bus='virtio' dev='vdb'/>"
         driver = "<driver name='qemu' type='raw'/>"
         return f"<disk type='file' device='disk'>{driver}{source}<serial>{VOLUME}</serial></disk>"
 
     def _drives(self) -> str:
-        """Two empty NVMe drives, which libvirt has no words for."""
+        """Two empty NVMe drives, as arguments of QEMU; libvirt has no element for them."""
         words: list[str] = []
-        for name, slot in (("nvme-a", "0x1d"), ("nvme-b", "0x1e")):  # libvirt takes slots from below
+        for name, slot in (
+            ("nvme-a", "0x1d"),
+            ("nvme-b", "0x1e"),
+        ):  # libvirt assigns slots from the lowest on
             words += ["-drive", f"file={self._empty(name)},if=none,format=raw,id={name}"]
             words += ["-device", f"nvme,drive={name},serial={name},addr={slot}"]
         given = "".join(f"<q:arg value='{word}'/>" for word in words)
@@ -229,7 +232,7 @@ class Machine:
         return path
 
     def _drive(self, number: int, address: str, whole: bool, data: str) -> Path:
-        """A config drive as Nova makes it."""
+        """A config drive as Nova writes it."""
         folder = self.layout.state / f"drive{number}" / "openstack" / "latest"
         folder.mkdir(parents=True)
         public = self.key.with_suffix(".pub").read_text()
@@ -246,7 +249,7 @@ class Machine:
             ],
             "services": [],
         }
-        if whole:  # cloud-init takes no drive that names adapters which aren't there
+        if whole:  # cloud-init rejects a drive with adapters that the guest doesn't have
             network |= {"links": network["links"][1:], "networks": network["networks"][1:]}
         (folder / "meta_data.json").write_text(json.dumps(meta))
         (folder / "network_data.json").write_text(json.dumps(network))
@@ -298,7 +301,7 @@ def machine() -> Generator[Machine]:
 
 
 @pytest.mark.fabric
-def test_guests_of_one_vlan_reach_each_other_and_no_stranger_and_end_with_the_lab(machine: Machine) -> None:
+def test_guests_reach_only_their_vlan_and_end_with_the_lab(machine: Machine) -> None:
     machine.boot(1, "10.64.0.11", "int-gpu01", 1005)
     machine.boot(2, "10.64.0.12", "int-gpu02", 1005)
     machine.boot(3, "10.64.1.11", "int-gpu02", 1006)
@@ -312,10 +315,10 @@ def test_guests_of_one_vlan_reach_each_other_and_no_stranger_and_end_with_the_la
         assert output.split("\n")[:3] == ["guest-1", "started", "default via 10.64.0.1 dev eth0 "]
         assert (
             "10.64.0.11/24" in output and "10.128.0.1" not in output
-        )  # the adapter that isn't there has no address
+        )  # the address of an adapter that the guest lacks
         assert door.pings("10.64.0.11", ["10.64.0.12"]) == {"10.64.0.12"}
         door.awaited("10.64.0.12", "true")
-        assert door.taken("10.64.0.12", other) == set()  # also on the same host
+        assert door.taken("10.64.0.12", other) == set()  # the stranger is on the same host
     with door.into(other):
         assert door.awaited("10.64.1.11", "hostname") == "guest-3"
     assert len(machine.of_mine()) == 3
@@ -326,10 +329,9 @@ def test_guests_of_one_vlan_reach_each_other_and_no_stranger_and_end_with_the_la
 @pytest.mark.nightly(reason="its image is made in a minute, and it boots twice, in two to four")
 @pytest.mark.fabric
 def test_debian_guest_follows_its_config_drive_by_cloud_init(machine: Machine) -> None:
-    """And a pod's storage: its NVMe drives are one striped file system, its volume has one, its share is a filer's on
-    the pod's VLAN; all are mounted again when it boots again. The filer doesn't admit it then at first: what is
-    written meanwhile is refused, and not on the root disk.
-    """
+    """And mounts its storage: the NVMe drives as one striped file system, the volume, and a share of a filer on
+    the pod's VLAN, also after a reboot. While the filer doesn't admit it, writes fail instead of going to the root
+    disk."""
     environment.install_packages({**debian.PACKAGES, **filer.packages()}, print)
     disk = debian.ensure(machine.layout.cache, print)
     share = Mount("nfs", "/data", f"{FILER}:/shares/one", nfs_options(False))
@@ -359,7 +361,7 @@ def test_debian_guest_follows_its_config_drive_by_cloud_init(machine: Machine) -
         )
         machine.admit("10.64.0.99")
         lost = "(echo lost > /data/lost) 2>&1 || true; findmnt -t noautofs /data || true"
-        for _ in range(7):  # more than systemd's limit of starts
+        for _ in range(7):  # more often than systemd's limit of starts
             output = door.awaited("10.64.0.11", lost, debian.BOOT)
             assert "No such device" in output and "/shares/one" not in output, output
         machine.admit("10.64.0.11")
@@ -373,7 +375,7 @@ LOCAL = ("/scratch", "/work")
 
 
 def _mounted(door: SshClient, *places: str) -> None:
-    """All file systems are there after some time; which is which by the kernel's own tables."""
+    """Waits until all are mounted, and checks in the kernel's tables which device is where."""
     all_are = " && ".join(f"ls {where} && findmnt -t noautofs {where}" for where in places)
     asked = f"({all_are}) > /dev/null 2>&1 && echo yes || true"
     try:

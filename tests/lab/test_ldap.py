@@ -1,4 +1,5 @@
-"""Keystone's LDAP domain by the file that weft exports: a real slapd over TLS and a real Keystone, without the rest."""
+"""Keystone's LDAP domain by the exported file: a real slapd over TLS and a real Keystone, without the rest of a
+lab."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ class Identities:
 
 @pytest.fixture(scope="module")
 def customers(tmp_path_factory: pytest.TempPathFactory) -> Generator[Identities]:
-    """As the export's README says: the domain, its file, a restart."""
+    """Set up as the export's README says: the domain, its file, a restart."""
     layout = Layout(tmp_path_factory.mktemp("ldap"), default_cache(), free_ports())
     env = ensure_environment(layout.cache, print)
     ldap.ensure(layout.cache, env, print)
@@ -80,7 +81,7 @@ def customers(tmp_path_factory: pytest.TempPathFactory) -> Generator[Identities]
 
 
 def _keystone(layout: Layout, env: Path) -> Service:
-    """Keystone as in a lab, on SQLite."""
+    """Keystone as in a lab, with SQLite."""
     etc, data = layout.etc / "keystone", layout.data / "keystone"
     for folder in (etc, data / "lock", layout.run):
         folder.mkdir(parents=True, exist_ok=True)
@@ -98,8 +99,8 @@ def _keystone(layout: Layout, env: Path) -> Service:
     return cloud.api_service(layout, env, keystone, rdg(), ())
 
 
-def test_directory_is_a_keystone_domain(customers: Identities) -> None:
-    """Users and groups are the directory's, passwords are checked there, and nothing is written."""
+def test_directory_becomes_a_keystone_domain(customers: Identities) -> None:
+    """Its users and groups are the directory's, passwords are checked there, and nothing is written."""
     identity, domain = customers.identity, customers.domain
     assert {user.name for user in identity.users(domain_id=domain.id)} == set(ldap.PEOPLE)
     assert sign_in(customers.layout, "alice", ALICE).status_code == 201
@@ -109,8 +110,8 @@ def test_directory_is_a_keystone_domain(customers: Identities) -> None:
         identity.create_user(name="mallory", domain_id=domain.id, password="x")
 
 
-def test_policy_depends_on_the_domain(customers: Identities, tmp_path: Path) -> None:
-    """A rule for one domain's users, with tokens of the real Keystone; an `admin` of a customer's is no operator."""
+def test_policy_can_depend_on_the_users_domain(customers: Identities, tmp_path: Path) -> None:
+    """With tokens of the real Keystone; an `admin` in a customer's project isn't an operator."""
     file = tmp_path / "policy.yaml"
     file.write_text(f'"pods:create": "role:member and user_domain_id:{customers.domain.id}"\n')
     sessions, identity = Sessions("operator", [customers.layout.clouds_yaml]), customers.identity
@@ -144,8 +145,8 @@ WRONG = {
 
 
 @pytest.mark.nightly(reason="Keystone is started for each line, 27 s; by day the right ones are tried")
-def test_wrong_ldap_setting_shuts_customers_out(customers: Identities) -> None:
-    """The control: users of the local domain still work."""
+def test_wrong_ldap_setting_prevents_customers_from_signing_in(customers: Identities) -> None:
+    """Users of the local domain can still sign in."""
     right = customers.file.read_text()
     try:
         for what, (old, new) in WRONG.items():
@@ -161,13 +162,14 @@ def test_wrong_ldap_setting_shuts_customers_out(customers: Identities) -> None:
 
 
 @pytest.mark.nightly(reason="a dozen runs of the openstack command, twice; files and unit are tested by day")
-def test_exported_role_configures_weft_for_customers(customers: Identities, tmp_path: Path) -> None:
-    """Its user, roles and entry in the catalog, twice the same; weft, as its unit starts it, knows a customer."""
+def test_exported_role_registers_weft_in_keystone(customers: Identities, tmp_path: Path) -> None:
+    """User, roles and catalog entry; a second run changes nothing. weft, started as its unit does, accepts a
+    customer."""
     layout, identity = customers.layout, customers.identity
     identity.find_project("service") or identity.create_project(name="service", domain_id="default")
     keystone = next(s for s in identity.services() if s.type == "identity")
     kept = {"service_id": keystone.id, "region_id": config.REGION, "url": f"{layout.url('keystone')}/v3"}
-    identity.create_endpoint(interface="internal", **kept)  # as Kolla Ansible has it
+    identity.create_endpoint(interface="internal", **kept)  # Kolla Ansible creates this one
     port = free_ports()
 
     def with_customers(document: Document) -> None:
@@ -178,7 +180,10 @@ def test_exported_role_configures_weft_for_customers(customers: Identities, tmp_
     ansible = Ansible(tmp_path, changed(with_customers), str(validators() / "bin"))
     more: dict[str, Any] = {"weft_keystone": True, "weft_region": config.REGION, "weft_url": url}
     more |= {"weft_auth_url": f"{layout.url('keystone')}/v3", "weft_listen": f"127.0.0.1:{port}"}
-    more["weft_interfaces"] = ["public", "internal"]  # this machine's own address is in no catalog otherwise
+    more["weft_interfaces"] = [
+        "public",
+        "internal",
+    ]  # otherwise the catalog lacks the address of this machine
     more["weft_admin"] = {"OS_CLIENT_CONFIG_FILE": str(layout.clouds_yaml), "OS_CLOUD": "operator"}
     for changes in (True, False):
         done = ansible.play(**more)

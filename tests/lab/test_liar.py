@@ -1,4 +1,4 @@
-"""The liar in front of a tiny service of the test's own: every lie, which requests meet it, and what is counted."""
+"""The liar in front of a tiny service: each lie, the requests that it applies to, and the record of calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HTTP = httpx.Client(timeout=60, trust_env=False, verify=False)
 
 
 class Service(ThreadingHTTPServer):
-    """Rows under /things, a document with its own address at /, and a count of what arrived."""
+    """Rows under /things, a document with its own URL at /, and a log of requests."""
 
     daemon_threads = True
 
@@ -102,7 +102,7 @@ def ask(liar: Any, path: str = "/things", method: str = "GET") -> httpx.Response
 
 
 def test_liar_without_a_rule_forwards_answers_with_its_own_address(service: Service, liar: Any) -> None:
-    """Rows, status and request id are the service's; addresses in documents lead back to the liar."""
+    """Rows, status and request id are the service's; URLs in documents are rewritten to the liar's."""
     answer = ask(liar)
     assert answer.json()["things"] == ROWS and answer.headers["x-openstack-request-id"] == "req-1"
     assert answer.json()["things_links"][0]["href"] == f"{liar.nova}/things?marker=2"
@@ -156,7 +156,7 @@ def test_liar_without_a_rule_forwards_answers_with_its_own_address(service: Serv
     ],
 )
 def test_lie_has_its_status_and_body(service: Service, liar: Any, lie: str, status: int, body: str) -> None:
-    """Status and body; the service gets the request only if the table says so, and no lie has its request id."""
+    """The service gets the request only if the table says so, and no lie has the service's request id."""
     with liar.lying(lie, "nova") as rule:
         answer = ask(liar)
         assert answer.status_code == status and body in answer.text
@@ -167,7 +167,7 @@ def test_lie_has_its_status_and_body(service: Service, liar: Any, lie: str, stat
 
 
 def test_lies_change_headers(liar: Any) -> None:
-    """Where a redirect leads, Retry-After, and a true answer without its request id."""
+    """A redirect's target, Retry-After, and a true answer without its request id."""
     with liar.lying("elsewhere302"):
         landed = HTTP.get(f"{liar.nova}/things", follow_redirects=True)
     assert landed.status_code == 200 and "Sign in" in landed.text
@@ -183,7 +183,7 @@ def test_lies_change_headers(liar: Any) -> None:
 
 
 def test_liar_cuts_or_delays_a_true_answer(liar: Any) -> None:
-    """Cut, with a wrong length, late, byte by byte."""
+    """Truncated, with a wrong length, late, or byte by byte."""
     for lie in ("cut", "longer"):
         with liar.lying(lie), pytest.raises(httpx.RemoteProtocolError):
             ask(liar)
@@ -210,7 +210,7 @@ def test_liar_cuts_or_delays_a_true_answer(liar: Any) -> None:
 def test_lie_reaches_the_service_as_declared(
     service: Service, liar: Any, lie: str, deliveries: int, left: int
 ) -> None:
-    """A deletion that was never delivered, was delivered without an answer, or twice."""
+    """A deletion that is never delivered, delivered without an answer, or delivered twice."""
     with liar.lying(lie, "nova", method="DELETE", seconds=0.1):
         try:
             status = ask(liar, "/things/1", "DELETE").status_code
@@ -222,7 +222,7 @@ def test_lie_reaches_the_service_as_declared(
 
 
 def test_stale_answer_and_hidden_rows_are_served(service: Service, liar: Any) -> None:
-    """The answer from before a change comes after it, to the same request only; a listing lacks chosen rows."""
+    """The answer from before a change is repeated for the same request only; a listing lacks chosen rows."""
     ask(liar)
     ask(liar, "/things/1", "DELETE")
     with liar.lying("stale") as rule:
@@ -240,7 +240,8 @@ def test_stale_answer_and_hidden_rows_are_served(service: Service, liar: Any) ->
 
 
 def test_rules_select_requests(liar: Any) -> None:
-    """By service, method, path, number and chance; the oldest rule that has its turn; a seed repeats itself."""
+    """By service, method, path, count and chance; of several matching rules the oldest; a seed makes chance
+    repeatable."""
     liar.tell("error500", "nova", path="^/things$", skip=1, times=1)
     liar.tell("gateway502", "nova", method="DELETE")
     liar.tell("gateway502", "glance")
@@ -260,7 +261,7 @@ def test_rules_select_requests(liar: Any) -> None:
 
 
 def test_calls_are_recorded(liar: Any) -> None:
-    """Who was asked what, what was answered, and by which lie; from a number on."""
+    """With request, answer and lie; from a number on."""
     ask(liar, "/things?a=1")
     with liar.lying("error500"):
         ask(liar)
@@ -287,7 +288,7 @@ def test_calls_are_recorded(liar: Any) -> None:
     ],
 )
 def test_invalid_rule_gives_one_sentence(liar: Liar, rule: dict[str, Any], sentence: str) -> None:
-    """The field, its value and what is allowed; nothing is planted."""
+    """Field, value and what is allowed; no rule is added."""
     with pytest.raises(LiarError) as error:
         liar.tell(**rule)
     assert sentence in str(error.value)
@@ -295,7 +296,7 @@ def test_invalid_rule_gives_one_sentence(liar: Liar, rule: dict[str, Any], sente
 
 
 def test_unreachable_service_is_answered_502(service: Service, liar: Any) -> None:
-    """502 that says whom the liar couldn't reach; and a liar that is away is one sentence too."""
+    """The answer names the service; an unreachable liar is one sentence, too."""
     service.shutdown()
     service.server_close()
     answer = ask(liar)
@@ -305,7 +306,7 @@ def test_unreachable_service_is_answered_502(service: Service, liar: Any) -> Non
 
 
 def test_liar_runs_as_a_program(service: Service) -> None:
-    """As the lab starts it: a port a service and one for the control, until it is ended."""
+    """As in a lab: with a port for each service and one for control."""
     base = free_ports()
     words = ("--control", str(base), "--service", "nova", str(base + 1), service.url)
     with subprocess.Popen([sys.executable, "-m", "weftlab.liar", *words]) as process:
@@ -323,7 +324,7 @@ def test_liar_runs_as_a_program(service: Service) -> None:
 
 
 def test_lie_commands_work_as_typed(liar: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """`weft lab lie`, `lies` and `truth`: what is active, how often it was used, and that nothing is left."""
+    """`weft lab lie`, `lies` and `truth`: active lies, how often each was used, and none afterwards."""
     parser = argparse.ArgumentParser()
     for each, run in liarcli.add_commands(parser.add_subparsers(), lambda _: liar):
         each.set_defaults(run=run)

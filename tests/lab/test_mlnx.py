@@ -1,4 +1,4 @@
-"""Neutron with networking-mlnx's driver: only where it is asked for, first among the drivers, with weft's own token."""
+"""Neutron with networking-mlnx's driver: only where it is asked for, before the other drivers, with weft's token."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def layout(folder: Path) -> Layout:
     return Layout(folder / "state", folder / "cache", 21000)
 
 
-def test_the_driver_comes_first_and_has_the_token_that_weft_demands(tmp_path: Path) -> None:
+def test_driver_comes_first_and_has_wefts_token(tmp_path: Path) -> None:
     where = layout(tmp_path)
     site = make_site(settings(tenant_networks=True), where)
     mlnx.write_token(where)
@@ -33,7 +33,7 @@ def test_the_driver_comes_first_and_has_the_token_that_weft_demands(tmp_path: Pa
     assert plain["ml2"]["mechanism_drivers"] == "sriovnicswitch,openvswitch" and "sdn" not in plain
 
 
-def test_both_processes_of_neutron_have_the_driver_and_its_tables_come_before(tmp_path: Path) -> None:
+def test_both_neutron_processes_have_the_driver_after_its_tables(tmp_path: Path) -> None:
     where = layout(tmp_path)
     for served in (True, False):
         chosen = settings(tenant_networks=served, ipus=0)
@@ -49,8 +49,8 @@ def test_both_processes_of_neutron_have_the_driver_and_its_tables_come_before(tm
         assert "PYTHONPATH" not in services["nova"].env
 
 
-def test_driver_tables_are_made_again_only_after_a_failure(tmp_path: Path) -> None:
-    """A lab that is started again doesn't ask once more, which takes seconds; one whose first try failed does."""
+def test_drivers_tables_are_created_again_only_after_a_failure(tmp_path: Path) -> None:
+    """Starting a lab again skips the step, which takes seconds, unless it failed before."""
     where = layout(tmp_path)
     (where.data / "neutron").mkdir(parents=True)
     site = make_site(settings(tenant_networks=True), where)

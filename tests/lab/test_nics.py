@@ -1,4 +1,4 @@
-"""The namespaces that stand for passed-through adapters follow Nova's servers and Neutron's ports."""
+"""Namespaces stand for passed-through adapters and follow Nova's servers and Neutron's ports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weftlab.switches.nics import Adapters, ports_by
 
 
 class Commands:
-    """What was run inside which namespace."""
+    """Records commands by namespace."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
@@ -52,7 +52,7 @@ def adapters(commands: Commands, ports: dict[str, list[dict[str, Any]]]) -> Adap
     return Adapters(site, commands, lambda server: ports[server])  # type: ignore[arg-type]
 
 
-def test_a_started_server_has_its_ports_addresses_and_a_stopped_one_has_none(commands: Commands) -> None:
+def test_started_server_has_its_ports_addresses_and_stopped_one_none(commands: Commands) -> None:
     mine = adapters(
         commands, {"s1": [port("roce01", "0000:40:00.0"), {**port("roce01", ""), "binding:profile": {}}]}
     )
@@ -75,7 +75,7 @@ def test_a_started_server_has_its_ports_addresses_and_a_stopped_one_has_none(com
 
 
 def test_virtual_function_only_brings_its_adapter_up(commands: Commands) -> None:
-    """Its address is in no namespace; and another server's function stays up when one server ends."""
+    """It gets no address in a namespace, and stays up when a server with another function ends."""
     functions = {"s1": [port("roce01", "0000:40:00.2")], "s2": [port("roce01", "0000:40:00.3")]}
     mine = adapters(commands, functions)
     mine.look({"s1", "s2"})
@@ -84,7 +84,7 @@ def test_virtual_function_only_brings_its_adapter_up(commands: Commands) -> None
     assert set(commands.lines) == {("roce01-mlx5_0", "link set dev eth0 up")}
 
 
-def test_another_hosts_slot_is_another_adapter(commands: Commands) -> None:
+def test_same_slot_of_another_host_is_another_adapter(commands: Commands) -> None:
     mine = adapters(commands, {"s1": [port("roce02", "0000:41:00.0")], "s2": [port("gpu01", "0000:40:00.0")]})
     mine.look({"s1", "s2"})
     assert {name for name, _ in commands.lines} == {"roce02-mlx5_1"}

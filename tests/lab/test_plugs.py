@@ -1,4 +1,4 @@
-"""The programs that stand for the hosts' agents where guests run: DHCP servers, and ports that are plugged."""
+"""Programs that stand for the hosts' agents where guests run: DHCP servers, and plugging of ports."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ time.sleep(60)
 
 @pytest.fixture
 def space() -> Generator[str]:
-    """A network namespace with an interface that a DHCP server can serve on."""
+    """A network namespace with an interface for a DHCP server."""
     made = "ip link add d0 type veth peer name d1 && ip address add 10.9.0.2/24 dev d0 && ip link set d0 up"
     with network_space(made, 60) as path:
         yield path
@@ -51,7 +51,7 @@ def space() -> Generator[str]:
 
 @contextlib.contextmanager
 def served(space: str, interface: str, folder: Path) -> Generator[str]:
-    """A program that begins a DHCP server, as the agents do; its first line: the server's number, or why not."""
+    """A program that starts a DHCP server as the agents do; yields its first line: the server's pid, or an error."""
     argv = [sys.executable, "-c", SERVE, str(PROGRAMS), space, interface, str(folder)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as agents:
         try:
@@ -62,7 +62,7 @@ def served(space: str, interface: str, folder: Path) -> Generator[str]:
 
 
 def test_dhcp_server_ends_when_its_agents_are_killed(space: str, tmp_path: Path) -> None:
-    """It works in no folder of the lab, so no lab would find it."""
+    """It doesn't work in the lab's folder, so `down` wouldn't find it."""
     with served(space, "d0", tmp_path) as line:
         pid = int(line)
         name = Path(f"/proc/{pid}/comm").read_text().strip()
@@ -81,7 +81,7 @@ def test_dhcp_server_that_ends_at_once_is_reported(space: str, tmp_path: Path) -
 
 @pytest.fixture
 def ovs(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Generator[Ovs]:
-    """Open vSwitch with a datapath that moves no frames: what it would do with one, it can be asked."""
+    """Open vSwitch with a dummy datapath, which forwards nothing but can be traced."""
     made = Ovs(tmp_path_factory.mktemp("ovs"))
     made.make()
     for name, value in (made.environment | {"WEFT_LAB_OVSDB": f"unix:{made.socket}"}).items():
@@ -102,7 +102,7 @@ def ovs(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatc
 
 
 class Neutron:
-    """Its RPC for agents: of ports that it doesn't know it tells only their name."""
+    """Neutron's RPC for agents; of ports that it doesn't know it returns only the name."""
 
     def __init__(self) -> None:
         self.vlans: dict[str, int] = {}
@@ -121,13 +121,13 @@ class Neutron:
 
 
 def plug(ovs: Ovs, name: str, port: str) -> None:
-    """As libvirt does it."""
+    """Plugs a port as libvirt does."""
     words = ("add-port", "int-a", name, "--", "set", "interface", name, "type=dummy")
     ovs.vsctl(*words, f"external_ids:iface-id={port}")
 
 
 def heard(ovs: Ovs, name: str) -> set[str]:
-    """Who hears a broadcast of a port."""
+    """The ports that get a broadcast of this port."""
     numbers = {
         n: ovs.vsctl("get", "interface", n, "ofport").strip()
         for n in ovs.vsctl("list-ports", "int-a").split()
@@ -143,8 +143,8 @@ def heard(ovs: Ovs, name: str) -> set[str]:
 def test_plugged_ports_are_isolated_until_neutron_gives_their_vlan(
     ovs: Ovs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A tap without a tag is in every VLAN. It is shut before Neutron is asked, also from others that are shut; it is
-    tried again; and what ends while no thread listens is reported."""
+    """A tap without a tag would be in every VLAN, so it is isolated before Neutron is asked, also from other
+    isolated ones. Neutron is asked again, and ports that were unplugged meanwhile are reported."""
     monkeypatch.syspath_prepend(PROGRAMS)
     import plugs  # type: ignore[import-not-found]
 

@@ -1,4 +1,4 @@
-"""The pure parts of `make demo DEMO=seeing`: paths, rates, shortened alerts, recorded hosts, and claims that fail."""
+"""The parts of `make demo DEMO=seeing` that need no lab: paths, rates, alerts, recorded hosts, and failing claims."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def test_traced_path_gives_each_sending_port() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "ibwarn: can't resolve destination port", TRACED.splitlines()[0]])
-def test_ibtracert_output_without_a_path_is_an_error(text: str) -> None:
+def test_ibtracert_output_without_a_path_is_refused(text: str) -> None:
     with pytest.raises(LabError, match="no path"):
         hops(text)
 
 
-def test_exported_rules_wait_for_seconds_in_the_demo(tmp_path: Path) -> None:
-    """The alerts that it looks for are among them, with the exported expressions."""
+def test_demo_shortens_the_waits_of_exported_alert_rules(tmp_path: Path) -> None:
+    """All alerts that the demo looks for are exported, and their expressions stay the same."""
     site = make_site(settings(nodes=4), Layout(Path("/lab"), Path("/cache"), 21000))
     site = site.model_copy(update={"monitoring": Monitoring(api=("http://127.0.0.1:21009",), hosts={})})
     files = prometheus_files(site)
@@ -69,7 +69,7 @@ def test_exported_rules_wait_for_seconds_in_the_demo(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("sockets", "code"), [((0, 1), 0), ((1, 1), 1)])
-def test_adapter_at_the_other_socket_fails_the_check_of_the_gpu_alone(
+def test_adapter_at_the_other_socket_fails_only_its_gpus_check(
     sockets: tuple[int, int], code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     HostFolder(tmp_path / "host", "gpu03", sockets)
@@ -79,8 +79,8 @@ def test_adapter_at_the_other_socket_fails_the_check_of_the_gpu_alone(
     assert len(failed) == code and all("PCI_DISTANCE" in line and "SYS to mlx5_0" in line for line in failed)
 
 
-def test_demo_ends_when_a_planted_fault_is_not_named_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    """A fault that isn't named, one that is named besides, and a pair that did not run."""
+def test_demo_ends_if_a_planted_fault_is_not_the_only_one_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """A fault that isn't named, another one that is, and a pair that didn't run."""
     demo = cast(SeeingDemo, object.__new__(SeeingDemo))
     certificate: dict[str, Any] = {
         "result": "failed",
@@ -100,7 +100,7 @@ def test_demo_ends_when_a_planted_fault_is_not_named_alone(capsys: pytest.Captur
         demo.claim("named", _named({**certificate, "not_run": {"NO_LOGIN": 1}}), ({link}, "failed", {}))
 
 
-def test_demo_is_described_where_its_siblings_are() -> None:
+def test_demo_is_listed_in_readme_and_makefile() -> None:
     for page in ("README.md", "Makefile"):
         text = (ROOT / page).read_text()
         assert "seeing" in text and "repair" in text

@@ -1,4 +1,4 @@
-"""The hardware lists of `make demo DEMO=site` become sites that describe the same hardware as the lab's own."""
+"""The hardware lists of `make demo DEMO=site` describe the same hardware as the lab's generated site."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def imported(folder: Path, rows: str, head: dict[str, object]) -> Site:
     return found.site
 
 
-def test_gpu_demo_list_gives_the_described_nodes(described: Site, tmp_path: Path) -> None:
+def test_gpu_demo_list_gives_the_labs_nodes(described: Site, tmp_path: Path) -> None:
     site = imported(tmp_path, gpusite.hardware_list(described, ASKED), gpusite.head(described, PROJECT))
     assert [(n.name, n.rack) for n in site.nodes] == [
         *(("roce01", "roce-rack01"), ("roce02", "roce-rack01")),
@@ -53,7 +53,7 @@ def test_gpu_demo_list_gives_the_described_nodes(described: Site, tmp_path: Path
         assert node.accelerators == theirs.accelerators
     specs = [r.spec for r in site_graph(site).resources]
     assert len([s for s in specs if isinstance(s, NetworkSpec)]) == 6
-    # Two of each node, one of each switch, the filer's.
+    # Two of each node's ports, one of each switch, and the filer's.
     assert len([s for s in specs if isinstance(s, PortSpec)]) == 4 * 2 + 4 + 1
     (segment,) = (s for s in specs if isinstance(s, SegmentSpec))
     assert (segment.number, len(segment.ports)) == (gpusite.VLAN, 4)
@@ -61,7 +61,7 @@ def test_gpu_demo_list_gives_the_described_nodes(described: Site, tmp_path: Path
     assert flavor.extra_specs["pci_passthrough:alias"] == "a100:8"
 
 
-def test_ipu_demo_list_gives_the_described_machines(described: Site, tmp_path: Path) -> None:
+def test_ipu_demo_list_gives_the_labs_machines(described: Site, tmp_path: Path) -> None:
     rows = sitedemo.hardware_list(described, sitedemo.bmc_ports(ASKED))
     site = imported(tmp_path, rows, sitedemo.head(described, PROJECT))
     assert [(m.name, m.position, m.rnic_mac, m.bmc_address, m.gw_address) for m in site.ipu_machines] == [

@@ -1,4 +1,4 @@
-"""The generated site: what the cloud's hosts and the fabric are both made from."""
+"""The generated site, from which the cloud's hosts and the fabric are made."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def site_of(**asked: int) -> Site:
 
 @pytest.mark.parametrize("nodes", SIZES)
 def test_generated_site_reads_back(nodes: int, tmp_path: Path) -> None:
-    """Every size passes weft's own checks of a site file, and nothing is lost on the way through YAML and CSV."""
+    """Each size passes weft's checks of site files, and nothing is lost in YAML and CSV."""
     site = site_of(nodes=nodes)
     assert load_site(write_site(site, tmp_path)) == canonical(site)
 
 
 @pytest.mark.parametrize("nodes", SIZES)
 def test_every_port_has_one_cable_and_every_guid_one_owner(nodes: int) -> None:
-    """No port is used twice or lies outside its switch; no GUID or MAC address is given twice."""
+    """No port is used twice or outside its switch's range; no GUID or MAC address is given twice."""
     site = site_of(nodes=nodes)
     ends = Counter([(x.a, x.a_port) for x in site.links] + [(x.b, x.b_port) for x in site.links])
     assert max(ends.values()) == 1
@@ -45,7 +45,7 @@ def test_every_port_has_one_cable_and_every_guid_one_owner(nodes: int) -> None:
 
 
 def test_default_site_has_sixteen_nodes_on_four_leaves() -> None:
-    """16 nodes with 8 GPUs and 2 HCAs each, 4 leaves, 2 spines, both HCAs of a node on its leaf."""
+    """16 nodes with 8 GPUs and 2 HCAs each, both on the node's leaf; 4 leaves, 2 spines."""
     site = site_of()
     compute = [n for n in site.nodes if n.role == "compute"]
     assert [n.name for n in compute][::5] == ["gpu01", "gpu06", "gpu11", "gpu16"]
@@ -58,8 +58,8 @@ def test_default_site_has_sixteen_nodes_on_four_leaves() -> None:
 
 
 def test_site_of_800_nodes_is_the_reference_tree() -> None:
-    """40 leaves with 20 nodes each and 20 spines, of 40-port switches; 16 of the nodes are in the cloud, and the
-    IPU-POD's two hosts."""
+    """40 leaves with 20 nodes each and 20 spines, of 40-port switches; the cloud has 16 nodes and the IPU-POD's
+    two hosts."""
     site = site_of(nodes=800)
     assert Counter(s.level for s in site.switches) == {"leaf": 40, "spine": 20}
     hosts = Counter(x.a for x in site.links if x.b.startswith("gpu"))
@@ -69,7 +69,7 @@ def test_site_of_800_nodes_is_the_reference_tree() -> None:
 
 
 def test_subnet_managers_are_on_two_leaves() -> None:
-    """sm1 and sm2 exist in every size, on different leaves, and are never to be ordered."""
+    """sm1 and sm2 are on different leaves in every size, and can't be ordered."""
     for nodes in SIZES:
         site = site_of(nodes=nodes)
         leaves = {x.a for x in site.links if x.b.split("/")[0] in ("sm1", "sm2")}
@@ -78,7 +78,7 @@ def test_subnet_managers_are_on_two_leaves() -> None:
 
 
 def test_nova_host_has_the_name_of_its_node() -> None:
-    """Nova's host has exactly the node's devices at the node's PCI addresses, and gives away no others."""
+    """The host has exactly the node's devices at the node's PCI addresses."""
     site = site_of()
     node = site.node_by_name["gpu03"]
     found = {d["address"]: d for d in devices(node)}
@@ -102,7 +102,7 @@ def test_nova_host_has_the_name_of_its_node() -> None:
     ],
 )
 def test_uncablable_tree_is_refused(asked: dict[str, int], word: str) -> None:
-    """The sentence names the option, the value and what is allowed."""
+    """The sentence has the option, the value and what is allowed."""
     with pytest.raises(LabError, match=word):
         settings(**asked)
 
@@ -111,7 +111,8 @@ def test_uncablable_tree_is_refused(asked: dict[str, int], word: str) -> None:
 def test_addresses_of_the_ipu_pod_are_on_the_labs_own_loopback(
     ipus: int, topology: str, tmp_path: Path
 ) -> None:
-    """Machines in the order of their cables, gateways where this lab's agents listen; another lab's are elsewhere."""
+    """Machines in the order of their cables, gateways where this lab's agents listen; another lab has other
+    addresses."""
     first = Layout(tmp_path, tmp_path, 21000)
     make_agents_tls(first)
     site = make_site(settings(ipus=ipus), first)
@@ -125,7 +126,7 @@ def test_addresses_of_the_ipu_pod_are_on_the_labs_own_loopback(
 
 
 def test_lab_may_lack_an_ipu_pod() -> None:
-    """`--ipus 0`, and the fabric alone, have none; other sizes aren't built."""
+    """`--ipus 0` and fabric-only labs have none; sizes that IPU-PODs don't have are refused."""
     assert not site_of(ipus=0).ipu_pods and not site_of(fabric_only=True).ipu_machines
     with pytest.raises(LabError, match="--ipus 8 is not allowed: 0, 4, 16, 64"):
         settings(ipus=8)

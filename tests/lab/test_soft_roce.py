@@ -1,4 +1,4 @@
-"""weft-check's bandwidth test between two guests with soft RoCE: real verbs, real perftest, real SSH."""
+"""weft-check's bandwidth test between two guests with soft RoCE: real verbs, perftest and SSH."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ pytestmark = [
 ]
 
 
-def test_bandwidth_between_two_guests_is_measured_by_real_perftest(tmp_path: Path) -> None:
-    """Both directions have a figure; the device, its RoCE v2 GID and the peer are found; a floor far above is slow."""
+def test_bandwidth_between_two_guests_is_measured(tmp_path: Path) -> None:
+    """Both directions have a value; device, RoCE v2 GID and peer are found; a floor far above makes the pair slow."""
     environment.install_packages(softroce.PACKAGES, print)
     key, base = make_key(tmp_path), free_ports()
     with softroce.guests(tmp_path, default_cache(), key, (base, base + 1, base + 2), print) as there:

@@ -1,4 +1,4 @@
-"""The supervisor against small real processes: starting, failing, ending, crashing, being mistaken for others."""
+"""The supervisor with small real processes: starting, failing, stopping, crashes, and foreign processes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def pid_in(path: Path) -> int:
 
 
 def test_services_start_in_dependency_order(supervisor: Supervisor, tmp_path: Path) -> None:
-    """A service starts only when what it needs is ready; a step is done in between, and each is reported."""
+    """A service starts when those it needs are ready, steps run in between, and each is reported."""
     begun: list[str] = []
     ready = tmp_path / "ready"
     first = service(
@@ -59,7 +59,7 @@ def test_services_start_in_dependency_order(supervisor: Supervisor, tmp_path: Pa
 def test_service_that_dies_at_start_is_named_with_its_last_log_lines(
     supervisor: Supervisor, tmp_path: Path
 ) -> None:
-    """The error has the name, the exit code and the last lines of the log; the others wait for nothing."""
+    """The error has the name, the exit code and the end of the log."""
     dying = service(
         tmp_path, "dying", "print('the disk is full', flush=True); raise SystemExit(7)", ready=lambda: "no"
     )
@@ -77,20 +77,20 @@ def test_service_that_dies_at_start_is_named_with_its_last_log_lines(
 def test_service_that_is_never_ready_is_reported_with_its_reason(
     supervisor: Supervisor, tmp_path: Path
 ) -> None:
-    """After its time the answer of its own check is in the error."""
+    """After its time limit the error has the answer of the service's own check."""
     stuck = service(tmp_path, "stuck", SLEEP, ready=lambda: "the queue is not declared", timeout=0.2)
     with pytest.raises(JobError, match="the queue is not declared"):
         supervisor.run([stuck])
 
 
 def test_missing_program_is_reported(supervisor: Supervisor, tmp_path: Path) -> None:
-    """No traceback of the operating system's error: the service and the program are named."""
+    """The error names service and program; there is no traceback."""
     with pytest.raises(JobError, match="can't start no-such-program"):
         supervisor.run([Service("none", ("no-such-program",), tmp_path / "none.log")])
 
 
-def test_a_step_that_fails_is_named(supervisor: Supervisor) -> None:
-    """An exception of a step becomes an error with the step's name."""
+def test_failed_step_is_named(supervisor: Supervisor) -> None:
+    """Its exception becomes an error with the step's name."""
 
     def fail() -> None:
         raise RuntimeError("table exists")
@@ -100,7 +100,7 @@ def test_a_step_that_fails_is_named(supervisor: Supervisor) -> None:
 
 
 def test_running_service_is_not_started_twice(supervisor: Supervisor, tmp_path: Path) -> None:
-    """A second `run`, also by another process' supervisor, leaves running services alone."""
+    """Also by another process's supervisor."""
     one = service(tmp_path, "one", SLEEP)
     supervisor.run([one])
     before = supervisor.record("one")
@@ -109,7 +109,7 @@ def test_running_service_is_not_started_twice(supervisor: Supervisor, tmp_path: 
 
 
 def test_descendants_of_a_service_end_with_it(supervisor: Supervisor, tmp_path: Path) -> None:
-    """Children, and grandchildren that went into a session of their own, end too, from another process as well."""
+    """Children, and grandchildren in sessions of their own; also when another process stops the service."""
     pids = [tmp_path / "child", tmp_path / "away"]
     code = f"""
 import os, subprocess, sys, time
@@ -129,7 +129,7 @@ time.sleep(600)
 
 
 def test_service_that_ignores_sigterm_is_killed(supervisor: Supervisor, tmp_path: Path) -> None:
-    """After its grace a service that won't end is ended."""
+    """After its grace period."""
     ready = tmp_path / "ready"
     code = (
         "import signal, time, pathlib; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
@@ -141,7 +141,7 @@ def test_service_that_ignores_sigterm_is_killed(supervisor: Supervisor, tmp_path
 
 
 def test_remains_of_a_crashed_service_are_found(supervisor: Supervisor, tmp_path: Path) -> None:
-    """The leader is killed with -9; its child lives on in the session and is ended all the same, and only once."""
+    """Its leader was killed with SIGKILL; the child in its session is still stopped, once."""
     pid = tmp_path / "pid"
     code = f"""
 import subprocess, sys, time
@@ -166,7 +166,7 @@ time.sleep(600)
 
 
 def test_reused_pid_is_never_signalled(supervisor: Supervisor, tmp_path: Path) -> None:
-    """A record whose number belongs to another process by now (other start time, or other boot) ends nothing."""
+    """A pid that belongs to another process (other start time or boot) isn't signalled."""
     stranger = subprocess.Popen([sys.executable, "-c", SLEEP], start_new_session=True)
     try:
         supervisor.run([service(tmp_path, "one", SLEEP)])
@@ -185,7 +185,7 @@ def test_reused_pid_is_never_signalled(supervisor: Supervisor, tmp_path: Path) -
 
 
 def test_foreign_session_behind_a_dead_leader_is_left_alone(supervisor: Supervisor, tmp_path: Path) -> None:
-    """No process has the recorded number, but a session of that number works in another folder: not ours."""
+    """The recorded leader is gone, and processes of that session id work in another folder."""
     pid = tmp_path / "pid"
     code = f"""
 import os, subprocess, sys
@@ -204,8 +204,8 @@ open({str(pid)!r}, "w").write(f"{{child.pid}}\\n")
         os.kill(child, signal.SIGKILL)
 
 
-def test_a_daemon_is_found_by_its_pid_file(supervisor: Supervisor, tmp_path: Path) -> None:
-    """A process that left its parent and its session, as PostgreSQL's server does, ends with the service."""
+def test_daemon_is_found_by_its_pid_file(supervisor: Supervisor, tmp_path: Path) -> None:
+    """A process that left its parent and session, as PostgreSQL's server does, ends with the service."""
     data = tmp_path / "data"
     data.mkdir()
     code = f"""
@@ -228,7 +228,7 @@ time.sleep(600)
 
 
 def test_stdin_fifo_stays_open(supervisor: Supervisor, tmp_path: Path) -> None:
-    """A program that reads commands sees no end of file, and gets what is written to its fifo."""
+    """A program that reads commands gets what is written to its fifo, and no end of file."""
     fifo, out = tmp_path / "commands", tmp_path / "out"
     code = f"import sys; open({str(out)!r}, 'w').write(sys.stdin.readline()); import time; time.sleep(600)"
     supervisor.run([service(tmp_path, "reader", code, stdin=fifo)])
@@ -238,7 +238,8 @@ def test_stdin_fifo_stays_open(supervisor: Supervisor, tmp_path: Path) -> None:
 
 
 def test_recorded_children_are_listed_separately(supervisor: Supervisor, tmp_path: Path) -> None:
-    """What a service forks and records itself is shown, and missed when it dies, while the service lives."""
+    """Processes that a service forks and records are listed, and reported when one dies although the service
+    lives."""
     code = f"""
 import os, sys, time
 from pathlib import Path
@@ -261,7 +262,7 @@ time.sleep(600)
 
 
 def test_stop_ends_a_start_that_is_still_waiting(supervisor: Supervisor, tmp_path: Path) -> None:
-    """`stop` while a `run` waits for a service that never gets ready: the run ends with an error, soon."""
+    """`run` ends with an error, although its service never gets ready."""
     failed: list[JobError] = []
 
     def start() -> None:
@@ -279,8 +280,8 @@ def test_stop_ends_a_start_that_is_still_waiting(supervisor: Supervisor, tmp_pat
 
 
 def test_interrupt_does_not_wait_for_steps_or_start_services(tmp_path: Path) -> None:
-    """As by SIGTERM, while a step waits for minutes: what runs is stopped, and what comes after it isn't begun."""
-    # In a process of its own: a signal that comes a moment late must not end the one that runs the tests.
+    """A signal during a step of minutes stops running services, and later ones aren't started."""
+    # In another process, so that a late signal can't interrupt the test run itself.
     run = "from tests.lab.test_supervisor import interrupted; interrupted(Path(sys.argv[1]))"
     code = f"import sys; from pathlib import Path; {run}"
     words = ["env", "--default-signal=INT", sys.executable, "-c", code, str(tmp_path)]
@@ -291,7 +292,7 @@ def test_interrupt_does_not_wait_for_steps_or_start_services(tmp_path: Path) -> 
 
 
 def interrupted(tmp_path: Path) -> None:
-    """Run a graph whose step interrupts its own process."""
+    """Runs a graph whose step interrupts its own process."""
     supervisor, going_on, over = Supervisor(tmp_path / "run"), threading.Event(), threading.Event()
 
     def step() -> None:

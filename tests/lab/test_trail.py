@@ -1,4 +1,4 @@
-"""Neutron's audit trail in the lab: where its filter is put, and how its events are read."""
+"""Neutron's audit trail in the lab: the place of its filter, and how events are read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def layout(tmp_path: Path) -> Layout:
     return made
 
 
-def test_filter_is_behind_the_one_that_knows_the_caller(layout: Layout, tmp_path: Path) -> None:
+def test_audit_filter_is_placed_after_the_one_that_authenticates(layout: Layout, tmp_path: Path) -> None:
     (tmp_path / "env/etc/neutron/api-paste.ini").write_text(PASTE)
     trail.write(layout, tmp_path / "env")
     text = trail.paste_path(layout).read_text()
@@ -32,7 +32,7 @@ def test_filter_is_behind_the_one_that_knows_the_caller(layout: Layout, tmp_path
     assert f"audit_map_file = {tmp_path}/env/etc/pycadf/neutron_api_audit_map.conf" in text
 
 
-def test_pipeline_of_another_shape_is_reported(layout: Layout, tmp_path: Path) -> None:
+def test_unexpected_pipeline_is_reported(layout: Layout, tmp_path: Path) -> None:
     (tmp_path / "env/etc/neutron/api-paste.ini").write_text("keystone = cors\n")
     with pytest.raises(LabError, match="no place"):
         trail.write(layout, tmp_path / "env")

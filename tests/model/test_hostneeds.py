@@ -1,4 +1,4 @@
-"""What images and flavors need of hosts, read as Nova reads it."""
+"""What images and flavors require of hosts, read as Nova reads it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FLAVOR = {
 
 
 def test_image_properties_and_extra_specs_are_combined() -> None:
-    """Traits that an image forbids are nothing to Nova; groups with numbers are about devices."""
+    """Nova ignores traits that an image forbids; numbered groups are about devices."""
     needs = HostNeeds.of(IMAGE, FLAVOR)
     assert needs.required == {"CUSTOM_A", "CUSTOM_C"}
     assert needs.forbidden == {"CUSTOM_D"}
@@ -24,7 +24,7 @@ def test_image_properties_and_extra_specs_are_combined() -> None:
 
 
 def test_no_requirements_give_empty_needs() -> None:
-    """Hosts are not even asked about."""
+    """Hosts needn't be asked then."""
     assert not HostNeeds.of({"min_ram": 5, "os_distro": "ubuntu"}, {"pci_passthrough:alias": "h100:8"})
     assert HostNeeds.of({"architecture": "aarch64"}, {})
 
@@ -44,12 +44,12 @@ def test_no_requirements_give_empty_needs() -> None:
     ],
 )
 def test_unsuitable_host_has_one_reason(traits: set[str], architecture: str, reason: str | None) -> None:
-    """Missing traits first, then forbidden ones, then the architecture; an unknown architecture is accepted."""
+    """Missing traits come first, then forbidden ones, then the architecture; an unknown architecture is accepted."""
     assert HostNeeds.of(IMAGE, FLAVOR).lacks(traits, architecture) == reason
 
 
 def test_x86_64_host_runs_i686_images() -> None:
-    """As Nova's libvirt driver says of its hosts; not the other way."""
+    """As Nova's libvirt driver reports; not vice versa."""
     assert HostNeeds.of({"hw_architecture": "i386"}, {}).lacks((), "x86_64") is None
     assert HostNeeds.of({"hw_architecture": "x86_64"}, {}).lacks((), "i686") is not None
 
@@ -65,7 +65,7 @@ def test_x86_64_host_runs_i686_images() -> None:
     ],
 )
 def test_too_small_flavor_is_reported(image: dict[str, object], reason: str | None) -> None:
-    """Nova's own three checks; without a disk of its own a flavor says nothing of disks."""
+    """Nova's three checks; a flavor without a disk of its own isn't checked for disks."""
     assert too_small(image, "f", 2048, 10) == reason
     if "min_ram" not in (reason or ""):
         assert too_small(image, "f", 2048, 0) is None

@@ -1,4 +1,4 @@
-"""Identifiers are parsed once, in every form that people and tools write them, and printed in one."""
+"""Identifiers are read in every form that people and tools write, and printed in one."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def test_guid_is_read_back_from_every_form(guid: int) -> None:
     ],
 )
 def test_invalid_guid_is_refused(bad: object) -> None:
-    """Zero, too long, not hex, true, a MAC address, groups without their zeros: a ValueError says what a GUID is."""
+    """Zero, too long, not hex, true, a MAC address, groups without leading zeros: the ValueError describes GUIDs."""
     with pytest.raises(ValueError, match="a GUID is 16 hex digits"):
         parse_guid(bad)
 
 
 @given(st.integers(1, 0x7FFF))
 def test_pkey_is_read_with_and_without_the_membership_bit(key: int) -> None:
-    """0x8065 and 0x65 are the same key; decimal and hex are."""
+    """0x8065 and 0x65 are the same key, in hex and decimal."""
     for form in (key, key | 0x8000, hex(key), hex(key | 0x8000), str(key)):
         assert parse_pkey(form) == key
     assert int(format_pkey(key | 0x8000), 16) == key
@@ -43,7 +43,7 @@ def test_pkey_is_read_with_and_without_the_membership_bit(key: int) -> None:
 
 @pytest.mark.parametrize("bad", [0, "0x0", 0x8000, "0x10000", -1, "zz", "", None, True, False])
 def test_invalid_pkey_is_refused(bad: object) -> None:
-    """Zero with or without the membership bit, more than 16 bits, not a number."""
+    """Zero with or without the membership bit, more than 16 bits, and other texts."""
     with pytest.raises(ValueError, match="a P_Key is 0x1 to 0x7ffe"):
         parse_pkey(bad)
 
@@ -57,7 +57,7 @@ def test_invalid_pkey_is_refused(bad: object) -> None:
     ],
 )
 def test_mac_pci_and_names_are_normalized(kind: object, good: list[str], bad: list[str]) -> None:
-    """MAC and PCI addresses are written in small letters afterwards; a name fits everywhere."""
+    """MAC and PCI addresses become lower case; names are valid everywhere."""
     adapter = TypeAdapter(kind)
     for text in good:
         assert adapter.validate_python(text) == (text if kind is Name else text.lower())
@@ -67,15 +67,15 @@ def test_mac_pci_and_names_are_normalized(kind: object, good: list[str], bad: li
 
 
 def test_identifiers_are_text_in_json() -> None:
-    """GUIDs and P_Keys leave as the field's tools print them."""
+    """GUIDs and P_Keys have the form of InfiniBand's tools."""
     assert TypeAdapter(Guid).dump_json(0xB8599F0300000101) == b'"0xb8599f0300000101"'
     assert TypeAdapter(PKey).dump_json(101) == b'"0x65"'
 
 
 @pytest.mark.parametrize("short", ["0x0002c9030030001", "2c90300300001", "0x7", "0002c9030030001"])
 def test_guid_with_missing_digits_in_a_site_is_reported(short: str) -> None:
-    """GUIDs in a site need all digits: with a missing one it would be another GUID. `parse_guid` accepts programs'
-    output without leading zeros."""
+    """Without a leading zero it might be another GUID with a missing digit. `parse_guid` accepts programs' output
+    without leading zeros."""
     assert parse_guid(short) == int(short, 16)
     with pytest.raises(
         ValidationError, match=r"a GUID is 16 hex digits, leading zeros included, .* this has \d+"
@@ -83,7 +83,7 @@ def test_guid_with_missing_digits_in_a_site_is_reported(short: str) -> None:
         TypeAdapter(Guid).validate_python(short)
 
 
-def test_guid_in_groups_of_two_digits_is_whole() -> None:
-    """As some BMCs write it; an integer is accepted, too."""
+def test_guid_in_groups_of_two_digits_is_accepted() -> None:
+    """Some BMCs write it so; integers are accepted, too."""
     for form in ("00:02:c9:03:00:30:00:01", "0002:C903:0030:0001", 0x0002C90300300001):
         assert TypeAdapter(Guid).validate_python(form) == 0x0002C90300300001

@@ -27,7 +27,7 @@ def line(*words: Any, **more: Any) -> dict[str, Any]:
 
 
 def test_json_line_has_time_level_logger_and_message() -> None:
-    """In UTC; what isn't known is missing. Line ends of a message stay inside the line."""
+    """Time in UTC; unknown fields are left out; a message's line ends stay in the line."""
     assert line("100 %% of %s\nall — ok", "gpu01") == {
         "time": "2023-11-14T22:13:20.250Z",
         "level": "WARNING",
@@ -37,7 +37,7 @@ def test_json_line_has_time_level_logger_and_message() -> None:
 
 
 def test_json_line_names_request_pod_and_code() -> None:
-    """The request and pod that the thread is busy with, and the code of a message or error in it."""
+    """Request and pod of the current thread, and the code of the message or error."""
     token = REQUEST_ID.set("req-1")
     try:
         with visiting("1234"):
@@ -50,16 +50,16 @@ def test_json_line_names_request_pod_and_code() -> None:
     assert line("refused: %s", ConflictError(health.STARTING()))["code"] == health.STARTING().code
 
 
-def test_json_line_takes_credentials_out_of_urls() -> None:
-    """In the message and the traceback, whichever library wrote it."""
+def test_json_line_has_no_credentials_of_urls() -> None:
+    """In message and traceback, whichever library wrote them."""
     url = "https://weft:canary7@host/x"
     found = line("asked %s", url, error=ValueError(url), path=url)
     assert "canary7" not in json.dumps(found)
     assert found["message"] == "asked https://***@host/x" and "ValueError" in found["traceback"]
 
 
-def test_json_line_of_a_wrong_or_long_message_is_kept() -> None:
-    """A library's mistake in its own arguments loses nothing; a long text is cut, and says how long it was."""
+def test_json_line_of_an_invalid_or_long_message_is_kept() -> None:
+    """A message whose arguments don't fit is kept as it is; a long one is cut and has its length."""
     assert line("%d of %s", "x")["message"] == "%d of %s ('x',)"
     assert line({"a": 1})["message"] == "{'a': 1}"
     assert line("x" * 5_000)["message"].endswith("… (5000 characters)")

@@ -1,4 +1,4 @@
-"""Log messages have no credentials of URLs, in whatever part of a record they are."""
+"""Log messages have no credentials of URLs, in any part of a record."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from weft.model.logtext import SafeFormatter, formatter
 
 
-def test_credentials_in_a_url_are_left_out_of_messages_and_tracebacks() -> None:
-    """Also as an argument, and in the text of an exception."""
+def test_credentials_in_a_url_are_removed_from_messages_and_tracebacks() -> None:
+    """Also in arguments, and in the text of an exception."""
     url = "http://weft:s3cret@keystone.example/v3"
     try:
         raise OSError(f"no answer of {url}")
@@ -23,8 +23,8 @@ def test_credentials_in_a_url_are_left_out_of_messages_and_tracebacks() -> None:
     assert "OSError" in said and "s3cret" not in said
 
 
-def test_text_from_outside_adds_no_line_of_its_own() -> None:
-    """A cloud's answer may have a tenant's words in it, in the message and in a traceback."""
+def test_external_text_adds_no_line() -> None:
+    """A cloud's answer, in the message or in a traceback, may contain a tenant's text."""
     forged = "no\n2026-11-29 WARNING weft.api: forged\r2026-11-29 WARNING\x1b[2K\u2028\x85"
     try:
         raise OSError(forged)
@@ -36,8 +36,8 @@ def test_text_from_outside_adds_no_line_of_its_own() -> None:
     assert all(line.startswith("    ") and line.isprintable() for line in more)
 
 
-def test_password_as_a_parameter_of_a_url_is_left_out() -> None:
-    """libpq takes `password` and `sslpassword` there, and so does weft."""
+def test_password_in_a_urls_query_is_removed() -> None:
+    """libpq and weft accept `password` and `sslpassword` there."""
     url = "postgresql://db/weft?user=weft&password=s3cret&sslpassword=s3cret&sslmode=verify-full"
     record = logging.LogRecord("weft", logging.WARNING, "", 0, "can't reach '%s'", (url,), None)
     said = SafeFormatter("%(message)s").format(record)
@@ -46,7 +46,7 @@ def test_password_as_a_parameter_of_a_url_is_left_out() -> None:
 
 
 class Unwritable:
-    """A value without a text."""
+    """A value whose `str` fails."""
 
     def __str__(self) -> str:
         raise RuntimeError("http://weft:s3cret@keystone.example")
@@ -62,10 +62,10 @@ URL = "http://weft:s3cret@keystone.example"
     ("message", "values"),
     [("%d", (URL,)), ("%(a)s", ({"b": URL},)), ("%s %s", (URL,)), ("%s", (Unwritable(),)), ("", (URL,))],
 )
-def test_line_with_a_mistake_is_kept_without_its_credentials(
+def test_line_with_invalid_arguments_is_kept_without_credentials(
     form: str, message: str, values: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Python's own report of such a mistake has the values as they are."""
+    """Python's own report of such a mistake would print the values."""
     handler = logging.StreamHandler()
     handler.setFormatter(formatter(form, "%(levelname)s %(message)s"))
     handler.handle(logging.LogRecord("library", logging.WARNING, "", 0, message, values, None))

@@ -1,4 +1,4 @@
-"""Messages keep their code and values wherever they go, and show tenants nothing but the second column of the table."""
+"""Messages keep code and values wherever they are stored or sent; tenants see only the table's second column."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ NESTED = pods.STATE(
 
 
 def values(kind: Value) -> st.SearchStrategy[Any]:
-    """Values that are valid for a type."""
+    """Valid values for a type."""
     inner = st.sampled_from([queue.IN_QUEUE(), problems.MISSING(subject=f"port {NAME}"), Message(SECRET)])
     match kind:
         case Count():
@@ -78,7 +78,7 @@ def values(kind: Value) -> st.SearchStrategy[Any]:
 
 @st.composite
 def messages(draw: st.DrawFn) -> Message:
-    """A message of any code, with all its values."""
+    """Messages of any code with all their values."""
     code = CODES[draw(st.sampled_from(sorted(CODES)))]
     return code(**{name: draw(values(kind)) for name, kind in code.types.items()})
 
@@ -90,7 +90,7 @@ def through_json(value: Any) -> Any:
 @settings(max_examples=amounts.examples(60), deadline=None)
 @given(messages())
 def test_message_survives_the_database(said: Message) -> None:
-    """Text, code, values, and what a tenant reads."""
+    """With text, code, values, and the tenants' sentence."""
     back = Message.read(through_json(said.stored()))
     assert (back, back.code, back.fields()) == (said, said.code, said.fields())
     assert for_tenant(back) == for_tenant(said)
@@ -104,7 +104,7 @@ def test_message_survives_the_api(said: Message) -> None:
 
 
 def test_document_keeps_its_message_through_the_api() -> None:
-    """As a client reads it: the sentence as the server wrote it, with code and nested messages."""
+    """A client gets the server's sentence with its code and nested messages."""
     event = EventView(sequence=1, at=AT, type="state", message=NESTED)
     back = EventView.model_validate(through_json(event.model_dump(mode="json")))
     assert isinstance(back.message, Message)
@@ -131,14 +131,14 @@ def test_copies_keep_code_and_values(said: Message) -> None:
     ],
 )
 def test_plain_text_is_never_shown(text: str) -> None:
-    """Not even if it looks like a message, or was formatted from one."""
+    """Not even one that looks like a message or was formatted from one."""
     assert for_tenant(text) is None
 
 
 @settings(max_examples=amounts.examples(60), deadline=None)
 @given(messages())
 def test_stored_message_equals_a_new_one_but_plain_text_does_not(said: Message) -> None:
-    """Else rows would be written again at each visit, or what an earlier version wrote would stay."""
+    """Otherwise every visit would write rows again, or texts of earlier versions would stay."""
     assert same(Message.read(through_json(said.stored())), said)
     assert same(Message.read(through_json(whole(said))), said)
     assert not same(str(said), said)
@@ -146,13 +146,13 @@ def test_stored_message_equals_a_new_one_but_plain_text_does_not(said: Message) 
 
 
 def wrong(kind: Value) -> object:
-    """A value that isn't valid for its type, or is for operators only; any text may be published to tenants."""
+    """A value that isn't valid for its type or is for operators only; any text may be published to tenants."""
     return [SECRET] if isinstance(kind, Words | Several) or kind is PUBLISHED else SECRET
 
 
 @pytest.mark.parametrize("name", sorted(set(CODES) - {"ALLOWED"}))
 def test_value_that_is_not_of_its_type_is_hidden(name: str) -> None:
-    """The sentence, or its optional part, is omitted; weft composes the text of `ALLOWED` from checked values."""
+    """The sentence, or its optional part, is left out; `ALLOWED` is composed from checked values."""
     code = CODES[name]
     shown = code(**{value: wrong(kind) for value, kind in code.types.items()}).for_tenant()
     assert shown is None or "secret" not in json.dumps(whole(shown))
@@ -184,7 +184,7 @@ def test_value_that_is_not_of_its_type_is_hidden(name: str) -> None:
     ],
 )
 def test_tenant_sentence_omits_hidden_values(said: Message, shown: str | None) -> None:
-    """Optional parts are omitted, and values that aren't in the tenant's sentence aren't in its message."""
+    """Optional parts are left out, and so are values that aren't in the tenants' sentence."""
     seen = said.for_tenant()
     assert seen == shown
     assert seen is None or "secret" not in json.dumps(whole(seen))
@@ -235,7 +235,7 @@ def required(code: Code) -> frozenset[str]:
 
 
 def imported(tree: ast.AST, module: str) -> Mapping[str, object]:
-    """Names in a module that refer to entries of the table of messages."""
+    """Names in a module that stand for entries of the table of messages."""
     names: dict[str, object] = {}
     if module.startswith("weft.model.messages."):
         names.update(vars(importlib.import_module(module)))
@@ -247,7 +247,7 @@ def imported(tree: ast.AST, module: str) -> Mapping[str, object]:
 
 
 def calls() -> Iterator[tuple[str, Code, ast.Call]]:
-    """Each call of a code in the source, with its place."""
+    """(place, code, call) for each call of a code in the source."""
     for path in sorted((ROOT / "src" / "weft").rglob("*.py")):
         text = path.read_text()
         if "messages" in text:
@@ -272,13 +272,13 @@ def _calls(path: Path, tree: ast.AST) -> Iterator[tuple[str, Code, ast.Call]]:
 
 
 def test_every_call_uses_values_of_its_code() -> None:
-    """No unknown values, and all required ones."""
+    """Only its own values, and all required ones."""
     wrong: list[str] = []
     found = list(calls())
     for place, code, call in found:
         given = {keyword.arg for keyword in call.keywords}
         unknown, missing = given - {None} - set(code.types), required(code) - given
-        if call.args or unknown or (missing and None not in given):  # None: `**values`
+        if call.args or unknown or (missing and None not in given):  # None stands for `**values`
             wrong.append(
                 f"{place}: {code.name}: unknown {sorted(map(str, unknown))}, missing {sorted(missing)}"
             )
@@ -287,7 +287,7 @@ def test_every_call_uses_values_of_its_code() -> None:
 
 
 def test_every_code_is_used() -> None:
-    """A row that nothing refers to is explained to people in vain."""
+    """An unused code would be documented in vain."""
     used: set[str] = set()
     for path in sorted((ROOT / "src" / "weft").rglob("*.py")):
         used |= set(re.findall(r"\b_?[A-Z][A-Z_]+(?=[(.,)\]\s]|$)(?! = )", path.read_text()))
@@ -308,7 +308,7 @@ SAID_OF_PODS = re.compile(
 
 
 def test_requests_for_pod_resources_are_messages() -> None:
-    """A tenant whose server, network or share can't be made reads which."""
+    """A tenant whose server, network or share can't be created reads which one."""
     plain = [
         f"{path.name}: {found.group()}"
         for path in sorted((ROOT / "src" / "weft" / "drivers" / "openstack").glob("*.py"))
@@ -318,7 +318,7 @@ def test_requests_for_pod_resources_are_messages() -> None:
 
 
 def test_truncated_list_is_shown_to_tenants() -> None:
-    """The first nodes of a pod with more than 40, and a sign that there are others."""
+    """For a pod with more than 40 nodes: the first ones, and a sign that there are more."""
     names = first_names([f"gpu{n:02}" for n in range(50)], 40)
     shown = for_tenant(instead("nodes of the pod: {nodes}", nodes=names))
     assert shown is not None and shown.endswith("gpu39 …")

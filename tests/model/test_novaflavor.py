@@ -1,4 +1,4 @@
-"""Nova's flavors beside the site's, where servers share nodes."""
+"""Nova's flavors compared with the site's, where servers share nodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def found(
     ("site", "specs"),
     [
         ({}, {}),
-        ({}, {"hw:pci_numa_affinity_policy": "required"}),  # without NUMA nodes Nova doesn't look at it
+        ({}, {"hw:pci_numa_affinity_policy": "required"}),  # without NUMA nodes Nova ignores it
         ({"cores": 0, "memory_mib": 0}, {}),
         ({"numa_nodes": 2}, {"hw:numa_nodes": "2"}),
         ({"numa_nodes": 1}, {"hw:mem_page_size": "large"}),
@@ -40,7 +40,7 @@ def found(
     ],
 )
 def test_matching_flavors_have_no_difference(site: dict[str, Any], specs: dict[str, Any]) -> None:
-    """What Nova implies counts as if it were set; legacy equals required where a device's NUMA node is known."""
+    """What Nova implies counts as set; `legacy` equals `required` where a device's NUMA node is known."""
     assert found(site, specs) is None
 
 
@@ -83,12 +83,12 @@ def test_matching_flavors_have_no_difference(site: dict[str, Any], specs: dict[s
 def test_flavor_that_differs_from_nova_is_reported(
     site: dict[str, Any], specs: dict[str, Any], why: str
 ) -> None:
-    """One sentence: what Nova's flavor has, and what the site says."""
+    """One sentence with what Nova's flavor has and what the site says."""
     assert why in (found(site, specs) or "")
 
 
 def test_image_properties_count_like_extra_specs() -> None:
-    """Its requirements on NUMA nodes and CPUs change what a server takes, like the flavor's own."""
+    """The image's requirements of NUMA nodes and CPUs change what a server uses, like the flavor's."""
     assert "Nova's has 2 NUMA nodes" in (found({}, {}, {"hw_numa_nodes": 2}) or "")
     assert "hw:cpu_policy dedicated" in (found({}, {}, {"hw_cpu_policy": "dedicated"}) or "")
     assert "hw:numa_mem.1" in (found({}, {}, {"hw_numa_mem.1": "512"}) or "")
@@ -96,7 +96,7 @@ def test_image_properties_count_like_extra_specs() -> None:
 
 
 def test_cores_and_memory_are_compared_where_they_are_counted() -> None:
-    """Zero in the site: not counted, so not compared."""
+    """Zero in the site means not counted, and so not compared."""
     assert "9 vcpus" in (found({}, {}, vcpus=9) or "")
     assert "2048 MiB" in (found({}, {}, ram=2048) or "")
     assert found({"cores": 0, "memory_mib": 0}, {}, vcpus=99, ram=99) is None
@@ -128,8 +128,8 @@ def test_derived_extra_specs_match_nova(
     assert miscounted(site, NovaFlavor(site.cores, site.memory_mib, specs, {})) is None
     for key in specs:
         if key == "hw:pci_numa_affinity_policy" and site.affinity in ("required", "legacy"):
-            continue  # of devices whose NUMA node is known, the same
+            continue  # the same for devices whose NUMA node is known
         if key == "hw:numa_nodes" and specs[key] == "1" and dedicated:
-            continue  # dedicated cores imply one
+            continue  # dedicated cores imply one NUMA node
         without = {k: v for k, v in specs.items() if k != key}
         assert miscounted(site, NovaFlavor(site.cores, site.memory_mib, without, {})), f"{key} is of no use"

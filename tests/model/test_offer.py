@@ -1,4 +1,4 @@
-"""Offers are values: read from an answer, and applied to an order by code."""
+"""Offers are values: read from an answer and applied to an order."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def order(**more: Any) -> Order:
 
 
 def test_offer_is_applied_to_one_field() -> None:
-    """Everything else is as it was."""
+    """The rest of the order stays."""
     before = order(locality={"required": "node"})
     after = applied(before, offered("locality.required", "node", "leaf"))
     assert after.locality.required == "leaf"
     assert after.model_copy(update={"locality": before.locality}) == before
 
 
-def test_fields_are_changed_together() -> None:
-    """Shared adapters and shared nodes: either change alone is no valid order of machines."""
+def test_offer_changes_several_fields_together() -> None:
+    """From shared nodes and adapters to bare metal: with one of the changes alone the order would be invalid."""
     shared = order(nodes={**NODES, "sharing": "shared"}, fabric={"hcas": "shared"})
     changes = (
         OfferedChange(field="nodes.kind", was="virtual", becomes="bare_metal"),
@@ -68,7 +68,7 @@ def test_omitted_fields_and_lists_are_applied() -> None:
 
 
 def test_offered_end_replaces_a_duration() -> None:
-    """An order has either."""
+    """An order has one or the other."""
     ends = LeaseOffer(changes=(OfferedTime(field="lease.end", was=None, becomes=END),))
     after = applied(order(lease={"duration": "3d"}), ends)
     assert (after.lease.end, after.lease.duration) == (END, None)
@@ -90,13 +90,13 @@ def test_offered_end_replaces_a_duration() -> None:
     ],
 )
 def test_offer_for_another_order_is_refused(offer: Offer, says: str) -> None:
-    """One sentence, and the order isn't changed."""
+    """One sentence; the order doesn't change."""
     with pytest.raises(ValueError, match=says):
         applied(order(), offer)
 
 
 def test_offer_is_read_from_an_answer() -> None:
-    """As a client does: the message beside the values is only for people."""
+    """As a client reads it: the message is only for people."""
     offer = offered("nodes.count", 8, 4)
     sent = offer.model_dump(mode="json")
     assert sent == {

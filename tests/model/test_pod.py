@@ -1,4 +1,4 @@
-"""Phases, conditions, and the state that sums them up."""
+"""Phases and conditions of pods, and the state that sums them up."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def condition(aspect: Aspect, status: Truth, message: str = "", since: datetime 
 
 @pytest.mark.parametrize(("old", "new"), list(itertools.product(Phase, Phase)))
 def test_only_listed_transitions_are_possible(old: Phase, new: Phase) -> None:
-    """Every pair of phases: staying and the table's steps are allowed, everything else is a conflict."""
+    """For every pair of phases: staying and the table's transitions are allowed, anything else is a conflict."""
     if new is old or new in TRANSITIONS[old]:
         check_transition(old, new)
     else:
@@ -46,7 +46,7 @@ def test_only_listed_transitions_are_possible(old: Phase, new: Phase) -> None:
 
 
 def test_phases_only_go_forward() -> None:
-    """No step leads back, each phase is reached, and each but the last can be left for a release."""
+    """No transition leads back, each phase is reachable, and all but the last lead to a release."""
     order = list(Phase)
     for phase, following in TRANSITIONS.items():
         assert all(order.index(new) > order.index(phase) for new in following)
@@ -60,7 +60,7 @@ def test_phases_only_go_forward() -> None:
 
 @pytest.mark.parametrize("state", PodState)
 def test_every_state_is_reachable_by_summary(state: PodState) -> None:
-    """And has a meaning, and a condition that explains it."""
+    """Each has a meaning, and a condition that explains it."""
     assert summary(*examples.how(state, NOW)) is state
     assert MEANS[state] and DECIDES[state]
 
@@ -73,7 +73,7 @@ _some = st.lists(
 
 @given(st.sampled_from(Phase), _some)
 def test_summary_claims_only_what_conditions_show(phase: Phase, conditions: tuple[Condition, ...]) -> None:
-    """READY only if Ready is true and nothing failed; FAILED hides no release; unknown is not fine."""
+    """READY only if Ready is true and nothing failed; FAILED doesn't hide a release; unknown isn't fine."""
     state = summary(phase, conditions)
     ready, failed = find(conditions, Aspect.READY), find(conditions, Aspect.FAILED)
     if state is PodState.READY:
@@ -86,7 +86,7 @@ def test_summary_claims_only_what_conditions_show(phase: Phase, conditions: tupl
 
 
 def test_condition_keeps_its_time_while_status_is_unchanged() -> None:
-    """Its message may change; its time doesn't."""
+    """A new message keeps the time."""
     first = changed((), condition(Aspect.READY, "false", "a port is not there"))
     later = NOW + timedelta(minutes=5)
     second = changed(first, condition(Aspect.READY, "false", "a server is not there", later))

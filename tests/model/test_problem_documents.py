@@ -1,4 +1,4 @@
-"""Problem documents carry the code and values of an error's sentence, and make the same error again."""
+"""Problem documents carry the code and values of an error, from which a client makes the same error."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NOVA = outside.service("compute", "http://10.0.0.1:8774")
 
 
 def sent(error: WeftError) -> dict[str, Any]:
-    """The document as a client gets it."""
+    """The error's document as a client receives it."""
     return json.loads(json.dumps(to_problem(error)))
 
 
@@ -64,7 +64,7 @@ PLAIN = [
 
 @pytest.mark.parametrize(("error", "code"), PLAIN, ids=lambda v: type(v).__name__)
 def test_error_without_code_has_its_class_code(error: WeftError, code: str) -> None:
-    """The reader gets plain text, so that it stays hidden from tenants."""
+    """Its text is plain text for the receiver, so it stays hidden from tenants."""
     problem = sent(error)
     assert (problem["code"], bool(problem["params"])) == (code, code == "OUTSIDE_FAILED")
     back = from_problem(problem["status"], problem)
@@ -84,7 +84,7 @@ def test_error_without_code_has_its_class_code(error: WeftError, code: str) -> N
     ids=lambda error: type(error).__name__,
 )
 def test_error_message_survives_the_api(error: WeftError) -> None:
-    """Code, values, and what tenants read of it."""
+    """With code, values, and the tenants' sentence."""
     problem = sent(error)
     assert (problem["code"], problem["detail"]) == (error.message.code, str(error))
     back = from_problem(problem["status"], problem)
@@ -110,7 +110,7 @@ def test_invalid_value_has_the_code_of_its_allowed_sentence() -> None:
 
 
 def test_tenant_gets_only_values_in_its_sentence() -> None:
-    """The values of a document are those of the sentence that the caller reads."""
+    """A document has the values of the sentence that its caller reads."""
     for error in (
         PermanentError(BOOT, NOVA, QUOTA, outside.RAISE_QUOTA()),
         InputError("node", "gpu1", ALLOWED),

@@ -1,4 +1,4 @@
-"""Names of servers: a pattern gives host names that are valid, different in a pod, and stable."""
+"""Names of servers: a pattern gives valid host names, unique within a pod, and stable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _order(names: str | None, pod: str = "train") -> Order:
     ],
 )
 def test_pattern_expands_to_server_names(names: str | None, index: int, name: str) -> None:
-    """By default the pod's name and the server's number from 0."""
+    """The default is the pod's name and the server's number from 0."""
     assert server_name(_order(names).nodes.names, "train", index) == name
 
 

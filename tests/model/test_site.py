@@ -8,7 +8,7 @@ from weft.model.ranges import Range
 
 
 def test_copy_drops_cached_lookups() -> None:
-    """The look-up tables of a changed copy are made of its own rows."""
+    """Lookup tables of a changed copy are made from its own rows."""
     site = load_site(SMALL / "site.yaml")
     assert "gpu16" in site.node_by_name
     assert len(site.hca_by_port_guid) == 66
@@ -20,8 +20,7 @@ def test_copy_drops_cached_lookups() -> None:
     assert len(site.node_by_name) == 18
 
 
-def test_cached_lookups_do_not_affect_equality() -> None:
-    """What is cached is no part of the value."""
+def test_cached_lookups_are_not_part_of_equality() -> None:
     one, other = load_site(SMALL / "site.yaml"), load_site(SMALL / "site.yaml")
     assert one.node_by_name
     assert one == other
@@ -29,7 +28,7 @@ def test_cached_lookups_do_not_affect_equality() -> None:
 
 
 def test_range_of_numbers_includes_both_ends() -> None:
-    """Decimal or hex, both ends included; other things are not in it."""
+    """In decimal or hex; other numbers aren't in it."""
     numbers = Range.model_validate({"first": "0x65", "last": "103"})
     assert list(numbers.numbers()) == [101, 102, 103]
     assert 101 in numbers

@@ -1,4 +1,4 @@
-"""SSH public keys: what is whole is taken, what is cut off anywhere is not."""
+"""SSH public keys: complete ones are accepted, truncated ones are refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_complete_key_is_accepted(name: str) -> None:
 
 @pytest.mark.parametrize("name", KEYS)
 def test_truncated_key_is_refused(name: str) -> None:
-    """Also where what is left is valid base64."""
+    """Also where the rest is valid base64."""
     kind, encoded = text_of(name).split()
     for length in range(4, len(encoded.rstrip("=")), 4):
         assert "cut off" in (wrong_ssh_key(f"{kind} {encoded[:length]}") or "")
@@ -48,14 +48,14 @@ def test_short_rsa_key_is_refused() -> None:
     assert "1024 bits" in (wrong_ssh_key(f"ssh-rsa {base64.b64encode(data).decode()}") or "")
 
 
-def test_more_padding_than_belongs_there_is_refused() -> None:
-    """Python's and Nova's base64 accept it, sshd doesn't: the servers would have a key that nothing matches."""
+def test_key_with_excess_padding_is_refused() -> None:
+    """Python's and Nova's base64 accept it but sshd doesn't: logins with the key would fail."""
     assert wrong_ssh_key(text_of("ed25519") + "=") is not None
 
 
 @pytest.mark.parametrize("name", ["p256", "p384", "p521"])
-def test_key_with_a_wrong_letter_is_refused(name: str) -> None:
-    """In an ECDSA key: Nova refuses points beside the curve, after the nodes were taken."""
+def test_key_with_a_changed_letter_is_refused(name: str) -> None:
+    """An ECDSA point that isn't on the curve: Nova would refuse it after nodes were assigned."""
     kind, encoded = text_of(name).split()
     data = bytearray(base64.b64decode(encoded))
     data[-1] ^= 1

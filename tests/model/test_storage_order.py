@@ -1,4 +1,4 @@
-"""Entries of an order's storage: what is wrong with one is one sentence with the field in it."""
+"""Entries of an order's storage: each error is one sentence with its field."""
 
 from __future__ import annotations
 

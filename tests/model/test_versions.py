@@ -1,4 +1,4 @@
-"""Versions of stored documents: older ones are read in today's shape, newer ones are refused."""
+"""Versions of stored documents: older ones are read in the current shape, newer ones are refused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def longer(leg: dict[str, Any]) -> dict[str, Any]:
 
 
 def split(chair: dict[str, Any]) -> dict[str, Any]:
-    """An upcaster that removes items from its argument."""
+    """An upcaster that removes items from the document it gets."""
     legs = chair.pop("leg_names")
     return {**chair, "legs": [{"name": name} for name in legs]}
 
@@ -48,7 +48,7 @@ STEPS = (
 
 
 def test_document_passes_all_later_steps() -> None:
-    """In order, nested documents too; a document without version is of the first."""
+    """In order, nested documents too; a document without version has version 1."""
     assert upcast(Leg, {"name": "a"}, STEPS, PARTS) == {"name": "A!"}
     assert upcast(Leg, {"name": "a", "version": 3}, STEPS, PARTS) == {"name": "a!"}
     assert upcast(Leg, {"name": "a", "version": 4}, STEPS, PARTS) == {"name": "a"}
@@ -58,7 +58,7 @@ def test_document_passes_all_later_steps() -> None:
 
 
 def test_stored_document_is_not_changed() -> None:
-    """The same dictionary gives the same document twice."""
+    """Reading the same dictionary twice gives the same document."""
     stored = {"chair": {"legs": [{"name": "a"}], "seat": None}, "version": 2}
     once = upcast(Room, stored, STEPS, PARTS)
     assert stored == {"chair": {"legs": [{"name": "a"}], "seat": None}, "version": 2}
@@ -69,13 +69,13 @@ def test_stored_document_is_not_changed() -> None:
 
 
 def test_missing_part_is_skipped() -> None:
-    """What has a default is read as the default."""
+    """A part with a default gets the default."""
     assert upcast(Chair, {"legs": [], "version": 2}, STEPS, PARTS) == {"legs": []}
     assert upcast(Room, {"version": 2}, STEPS, PARTS) == {}
 
 
 def test_newer_version_is_refused() -> None:
-    """Nor is an invalid version accepted."""
+    """So is an invalid version."""
     assert newest(STEPS) == 4
     with pytest.raises(
         NewerVersionError, match="version 5 was written by a newer weft, this one reads up to 4"
@@ -87,7 +87,7 @@ def test_newer_version_is_refused() -> None:
 
 
 def joined(chair: dict[str, Any]) -> dict[str, Any]:
-    """The way back of `split`."""
+    """The downcaster for `split`."""
     return {**chair, "leg_names": [leg["name"] for leg in chair.pop("legs")]}
 
 
@@ -96,7 +96,7 @@ def softer(leg: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_document_is_written_for_an_earlier_version_and_read_again() -> None:
-    """Nested documents too, the outer ones first, since their inside is where the new version has it."""
+    """Nested documents too, outer ones first, because the newer version defines where inner ones are."""
     steps = (Step("split", {Chair: split}, {Chair: joined}), Step("loud", {Leg: louder}, {Leg: softer}))
     now = {"chair": {"legs": [{"name": "A"}, {"name": "B"}], "seat": {"name": "C"}}}
     for version, names in ((3, None), (2, ["a", "b"]), (1, ["a", "b"])):
@@ -107,8 +107,8 @@ def test_document_is_written_for_an_earlier_version_and_read_again() -> None:
     assert now["chair"]["legs"][0]["name"] == "A", "the given document isn't changed"
 
 
-def test_document_stops_at_the_version_that_has_no_way_back() -> None:
-    """The document is written in that version, which the previous one leaves alone."""
+def test_document_is_written_down_to_the_version_without_a_downcaster() -> None:
+    """The previous version of weft leaves such a document alone."""
     steps = (Step("loud", {Leg: louder}, {Leg: softer}), Step("long", {Leg: longer}))
     assert downcast(Leg, {"name": "A!"}, steps, PARTS, 1) == ({"name": "A!"}, 3)
 

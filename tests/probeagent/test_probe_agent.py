@@ -1,4 +1,4 @@
-"""The agent as a process: its door, its settings, and a round over the loopback interface."""
+"""The probe agent as a process: authentication, settings, and a round over the loopback interface."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def settings(folder: Path, **more: Any) -> Path:
 
 @pytest.fixture
 def served(tmp_path: Path) -> Generator[HttpProbeAgent]:
-    """The program itself, and weft's client of it."""
+    """weft's client of a running agent."""
     file = settings(tmp_path)
     process = subprocess.Popen([sys.executable, "-m", "weft.probeagent", "--config", str(file)])
     client = of(tmp_path, yaml.safe_load(file.read_text())["listen"]["port"])
@@ -80,7 +80,8 @@ def end(adapter: str, mark: str, **more: Any) -> RoundEnd:
 
 
 def test_round_works_over_https(served: HttpProbeAgent) -> None:
-    """Both hear each other and not themselves; what isn't there is unknown, and keeps no other from being tried."""
+    """Both ends hear each other and not themselves; an interface that doesn't exist is unknown and doesn't stop
+    the others."""
     ends = (
         end("gpu01/x", MARKS[0]),
         end("gpu01/y", MARKS[1]),
@@ -98,7 +99,7 @@ def test_round_works_over_https(served: HttpProbeAgent) -> None:
 
 
 def test_client_other_than_weft_is_refused(served: HttpProbeAgent, tmp_path: Path) -> None:
-    """A certificate of the same authority with another name, and an agent that is another one than the site says."""
+    """A certificate of the same authority with another name; the client refuses an agent with another name, too."""
     port = int(served._agent.url.rpartition(":")[2])  # pyright: ignore[reportPrivateUsage]
     make_certificates(tmp_path, {"a": ["127.0.0.1"]}, client="mallory")
     site = ProbeAgent(name="a", url=f"https://127.0.0.1:{port}", nodes=("gpu01",))
@@ -128,7 +129,7 @@ def test_answer_about_other_adapters_is_unknown(
         ({"nodes": []}, "nodes"),
     ],
 )
-def test_wrong_settings_are_reported_in_one_sentence(
+def test_invalid_settings_are_reported_in_one_sentence(
     tmp_path: Path, wrong: dict[str, Any], said: str
 ) -> None:
     file = settings(tmp_path, **wrong)
@@ -146,7 +147,7 @@ ADDRESS, ASKED = IPv4Address("10.128.0.1"), IPv4Address("10.128.0.2")
 
 
 @pytest.mark.parametrize("tags", [(), (257,), (0, 257)])
-def test_broadcast_is_parsed_behind_any_tags(tags: tuple[int, ...]) -> None:
+def test_broadcast_is_parsed_after_any_tags(tags: tuple[int, ...]) -> None:
     number, mark = bytes.fromhex(NUMBER), bytes.fromhex(MARKS[0])
     sent = broadcast(OWN, number, mark, tags)
     assert len(sent) >= 60 and sent[:6] == b"\xff" * 6 and sent[6:12] == OWN
@@ -183,10 +184,10 @@ def test_junk_frame_is_ignored(junk: bytes) -> None:
     assert read(junk, bytes.fromhex(NUMBER), 7) is None
 
 
-def test_adapters_interface_is_distinguished_from_its_functions(
+def test_adapters_interface_is_not_taken_for_one_of_its_functions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In switchdev mode the interfaces that stand for virtual functions are in the same folder of sysfs."""
+    """In switchdev mode, interfaces for its virtual functions are in the same directory of sysfs."""
     for name, port in (("eth0", "pf0vf0"), ("eth1", "c1pf0sf3"), ("ens1f0np0", "p0"), ("eth9", "")):
         folder = tmp_path / "0000:c1:00.0" / "net" / name
         folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The agent on real interfaces, in a network namespace: floods, cut links, refused tags, no address."""
+"""The probe agent on real interfaces in a network namespace: floods, lost links, refused tags, missing addresses."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def ip(space: str, *words: str) -> str:
 
 @pytest.fixture
 def space() -> Generator[str]:
-    """A namespace with the two ends `va` and `vb` of one cable."""
+    """A namespace with `va` and `vb`, the two ends of a cable."""
     cable = "ip link add va type veth peer name vb && ip link set va up && ip link set vb up"
     with network_space(cable, 120) as made:
-        # The kernel says of many new links once a second that they are up.
+        # The kernel logs new links at most once a second, so a link may come up late.
         wait_for(lambda: ip(made, "-o", "link").count("state UP") == 2)
         yield made
 
@@ -65,7 +65,7 @@ def on(space: str, name: str) -> socket.socket:
 
 
 def meanwhile(do: Callable[[], object], query: RoundQuery, one: ProbeAgent, after: float = 0.2) -> EndResult:
-    """The only end of a round, in which that is done."""
+    """Result of a round with one end, during which `do` is called."""
     timer = threading.Timer(after, do)
     timer.start()
     [result] = one.round(query).ends
@@ -82,7 +82,7 @@ def test_both_ends_hear_each_other_with_every_tag(space: str) -> None:
 
 
 def test_round_without_a_link_is_unknown(space: str) -> None:
-    """The cable is out from the beginning, or for a moment in the middle: what was sent has gone nowhere."""
+    """The link is down from the beginning, or during the round: frames were sent to nowhere."""
     ip(space, "link", "set", "vb", "down")
     [result] = agent(space).round(asked(end("va", A))).ends
     assert result.unknown == "its interface had no link"
@@ -123,7 +123,7 @@ def test_unsent_tags_are_not_reported_as_sent(space: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("outer", [0x8100, 0x88A8, 0x9100])
-def test_frame_behind_a_provider_tag_is_heard(space: str, outer: int) -> None:
+def test_frame_with_a_provider_tag_is_heard(space: str, outer: int) -> None:
     other = on(space, "vb")
     plain = broadcast(bytes(6), NUMBER, bytes.fromhex(B), (257,))
     frame = plain[:12] + outer.to_bytes(2) + (100).to_bytes(2) + plain[12:]
@@ -133,7 +133,7 @@ def test_frame_behind_a_provider_tag_is_heard(space: str, outer: int) -> None:
 
 
 def test_flood_hides_no_frame(space: str) -> None:
-    """Frames of a tenant that aren't the round's are left in the kernel; one leaked frame among them is heard."""
+    """A tenant's other frames are filtered in the kernel; one leaked frame among them is heard."""
     other, stop = on(space, "vb"), threading.Event()
     junk = b"\xff" * 6 + bytes(6) + b"\x08\0" + bytes(1400)
 
@@ -170,7 +170,7 @@ def test_lost_frames_make_silence_unknown(space: str, monkeypatch: pytest.Monkey
 
 
 def test_full_socket_counts_lost_frames(space: str) -> None:
-    """The kernel's own count, by a reader that doesn't read."""
+    """The kernel counts them, while the socket isn't read."""
     opened = RawInterface("va", space, agents.program(NUMBER, answers=False))
     other = on(space, "vb")
     frame = broadcast(bytes(6), NUMBER, bytes.fromhex(B), ())
@@ -187,7 +187,7 @@ def test_full_socket_counts_lost_frames(space: str) -> None:
 
 
 def test_many_foreign_marks_end_the_round(space: str) -> None:
-    """A host that knows the round's number can invent marks: neither memory nor answer grows without a limit."""
+    """A host that knows the round's number can invent marks; memory and answer stay bounded."""
     other = on(space, "vb")
 
     def strange() -> None:
@@ -201,7 +201,7 @@ def test_many_foreign_marks_end_the_round(space: str) -> None:
 
 
 def test_interface_without_address_sends_no_arp(space: str) -> None:
-    """A host that probes for a free address would give it up at a request without a sender address, RFC 5227."""
+    """A host that probes whether an address is free (RFC 5227) gives it up at a request without sender address."""
     other = _inside(space, lambda: _raw("vb", _everything()))
     [result] = agent(space).round(asked(end("va", A, asked=("10.0.0.9",)))).ends
     seen = list(_received(other))
@@ -214,7 +214,7 @@ def test_interface_without_address_sends_no_arp(space: str) -> None:
 
 
 def _everything() -> bytes:
-    """A program that takes every frame."""
+    """A filter program that accepts every frame."""
     return b"\x06\0\0\0\xff\xff\xff\xff"
 
 
@@ -227,7 +227,7 @@ def _received(opened: socket.socket) -> Generator[bytes]:
 
 
 def test_concurrent_round_beyond_the_limit_is_refused_at_once(space: str) -> None:
-    """It would begin when others have ended."""
+    """Otherwise it would begin after its time."""
     one = agent(space)
     busy = [
         threading.Thread(target=one.round, args=(asked(end("va", A), seconds=1.5),))
@@ -245,8 +245,9 @@ def test_concurrent_round_beyond_the_limit_is_refused_at_once(space: str) -> Non
     assert one.round(asked(end("vb", B))).ends[0].sent, "places are free again"
 
 
-def test_another_hosts_adapter_is_not_touched(space: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hosts of one model have the same PCI addresses; their MAC addresses tell them apart, and settings can."""
+def test_adapter_of_another_host_is_left_alone(space: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hosts of one model have the same PCI addresses; MAC addresses, or the agent's list of nodes, tell them
+    apart."""
     ip(space, "link", "set", "va", "down")
     monkeypatch.setattr(agents, "by_pci", lambda pci: "va")
     monkeypatch.setattr(interfaces, "_inside", lambda _, call: _inside(space, call))
@@ -259,7 +260,7 @@ def test_another_hosts_adapter_is_not_touched(space: str, monkeypatch: pytest.Mo
     assert result.unknown == "n/va is of none of the agent's nodes (gpu07)"
 
 
-def test_interface_that_is_brought_up_gets_no_ipv6_address(space: str) -> None:
+def test_interface_brought_up_by_a_round_gets_no_ipv6_address(space: str) -> None:
     ip(space, "link", "set", "va", "down")
     agent(space).round(asked(end("va", A)))
     time.sleep(0.3)
