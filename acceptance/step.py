@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A step's command: `step.py SOCKET SUITE STEP` asks the helper, and prints what it answers. Standard library alone."""
+"""Command of a step: `step.py SOCKET SUITE STEP` asks the helper and prints its answer. Uses the standard library
+only."""
 
 import json
 import socket

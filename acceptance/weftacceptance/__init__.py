@@ -1,1 +1,1 @@
-"""A provider of NVIDIA's ai-cloud-validation for a cloud with weft: see README.md."""
+"""A provider for NVIDIA's ai-cloud-validation on a cloud with weft: see README.md."""

@@ -1,4 +1,5 @@
-"""`make acceptance AI_CLOUD_VALIDATION=CHECKOUT [LAB=STATE]`: run the suites, and compare with the committed table."""
+"""`make acceptance AI_CLOUD_VALIDATION=CHECKOUT [LAB=STATE]`: runs the suites and compares the result with the
+committed table."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ _OPTIONS = ("--guests", "--metal", "2", "--storage")
 
 
 def main() -> int:
-    """The exit code: 0 if everything is as in the table; 1 if not; 2 if nothing could be run."""
+    """The exit code: 0 if everything is as in the table, 1 if not, 2 if nothing could be run."""
     parser = argparse.ArgumentParser(prog="weftacceptance", description=__doc__)
     parser.add_argument("checkout", type=Path, help="folder with NVIDIA's ai-cloud-validation")
     parser.add_argument(
@@ -72,7 +73,7 @@ def main() -> int:
 def run(
     checkout: provider.Checkout, isvctl: Path, state: Path, suites: list[str], folder: Path
 ) -> tuple[list[table.Row], list[str]]:
-    """Run suites; their rows, and what is left afterwards. Raises `LostError` if the cloud can't be swept."""
+    """Runs suites; their rows, and what is left afterwards. Raises `LostError` if the cloud can't be swept."""
     cloud = KeystoneCloud(state / "clouds.yaml")
     sweep(cloud)
     rows: list[table.Row] = []
@@ -84,7 +85,7 @@ def run(
             document = provider.configuration(checkout, suite, HERE / "step.py", folder / "socket", launches)
             file = folder / f"{suite}.yaml"
             file.write_text(yaml.safe_dump(document))
-            # `isvctl` runs in the pod's network, so that checks can log in to servers; steps only need the socket.
+            # `isvctl` runs in the pod's network, so that checks can log in to servers; steps need only the socket.
             within = logins.within if logins is not None else ()
             output = _ask((*within, str(isvctl)), provider.arguments(suite, file), folder)
             answers = {step: found for (of, step), found in helper.answers.items() if of == suite}
@@ -114,7 +115,7 @@ def _ask(isvctl: tuple[str, ...], arguments: list[str], folder: Path) -> str:
             timeout=_LIMIT,
         )
     except subprocess.TimeoutExpired:
-        return ""  # no line of any check: all of them count as not run
+        return ""  # without output all checks count as not run
     if not table.results_of(done.stdout):
         said = (done.stderr or done.stdout).strip().splitlines()[-1:]
         sys.stdout.write(f"isvctl ended with {done.returncode} and no result of a check: {''.join(said)}\n")
@@ -143,13 +144,13 @@ def _end(rows: list[table.Row], left: list[str], version: str, suites: list[str]
 
 
 def write_page(rows: list[table.Row]) -> None:
-    """Write docs/acceptance.md."""
+    """Writes docs/acceptance.md."""
     PAGE.write_text(table.page(rows, (HERE / "page.md").read_text()))
 
 
 @contextmanager
 def _lab(state: Path | None, ports: int) -> Generator[Path]:
-    """The state of a lab: the one given, or one of its own, removed at the end."""
+    """State folder of a lab: the given one, or that of a new lab, which is removed at the end."""
     if state is not None:
         yield state
         return

@@ -1,4 +1,5 @@
-"""Steps about Neutron's audit trail and weft's audit log: a tenant's act is in it, with who, when and from where."""
+"""Steps about Neutron's audit trail and weft's audit log: a tenant's act is in them, with who, when and from
+where."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ _ACTIONS = {"POST": "create", "PUT": "update", "DELETE": "delete"}
 
 
 class _Acts:
-    """Requests to Neutron, with what the trail has of each."""
+    """Requests to Neutron, and the trail's events for each."""
 
     def __init__(self, run: Run) -> None:
         self._run, self.began = run, datetime.now(UTC)
@@ -27,7 +28,7 @@ class _Acts:
         return answer, str(sent.get(_REQUEST, ""))
 
     def events(self, request: str) -> list[Json]:
-        """A request's events: what was asked, and how it ended; empty if it isn't in the trail."""
+        """A request's events: its beginning and its outcome; empty if it isn't in the trail."""
         found: list[Json] = []
 
         def are_there() -> bool:
@@ -49,7 +50,7 @@ class _Acts:
 
 @step("sdn_filter_audit_trail", "network")
 def sdn_filter_audit_trail(run: Run) -> Json:
-    """A rule of a security group is made, replaced (Neutron's rules can't be changed) and deleted: each is logged."""
+    """A security group's rule is created, replaced (Neutron can't change rules) and deleted: each is logged."""
     acts, tests, path = _Acts(run), Tests(), "/v2.0/security-group-rules"
     group = groups(run.tenant).make(name=PREFIX + "trail")
     try:
@@ -87,9 +88,8 @@ def sdn_filter_audit_trail(run: Run) -> Json:
 
 @step("audit_logging_test", "security")
 def audit_logging(run: Run) -> Json:
-    """Acts of the tenant are in Neutron's trail, with who, when, from where, by what and in which region, and in weft's
-    log, which is kept for as long as the site says.
-    """
+    """A tenant's acts are in Neutron's trail (who, when, from where, with what, in which region) and in weft's
+    log, which is kept for as long as the site says."""
     tests = Tests()
     _entry(run, tests)
     _kept(run, tests)

@@ -1,4 +1,4 @@
-"""Steps of the suite bare_metal about repair: reports, drains, replacements, and what tenants read of them."""
+"""Steps of the suite bare_metal about repair: reports, drains, replacements, and what tenants read about them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _node(run: Run, name: str) -> Json:
 
 
 def _events(run: Run, pod: Json, code: str) -> list[Json]:
-    """A pod's events of one code, as its project reads them."""
+    """A pod's events with this code, as its project reads them."""
     return [
         one for one in weft(run.tenant, f"/v1/pods/{pod['name']}/events")["events"] if one["code"] == code
     ]
@@ -34,7 +34,7 @@ def _undrain(run: Run, target: str) -> None:
 
 @step("query_maintenance_events", "bare_metal")
 def query_maintenance_events(run: Run) -> Json:
-    """A node is drained for maintenance: the list of drains has it while it lasts, and not afterwards."""
+    """A node is drained for maintenance: it is in the list of drains until the drain ends."""
     name = free_nodes(run)[-1]
     _drain(run, f"node:{name}")
     try:
@@ -49,7 +49,7 @@ def query_maintenance_events(run: Run) -> Json:
 
 @step("query_repair_history", "bare_metal")
 def query_repair_history(run: Run) -> Json:
-    """A node is taken into quarantine and cleared: its history has both."""
+    """A node is quarantined and cleared: its history has both."""
     name, path = free_nodes(run)[-1], f"{POD_SERVICE}"
     run.operator.ask(path, "PUT", f"/v1/nodes/{name}/quarantine", {"reason": f"{PREFIX}acceptance"})
     out = _node(run, name)["state"] == "quarantined"
@@ -65,7 +65,8 @@ def query_repair_history(run: Run) -> Json:
 
 @step("return_node_maintenance", "bare_metal")
 def return_node_maintenance(run: Run) -> Json:
-    """The tenant reports a node of its pod: operators have the report, and the project's next plans do without it."""
+    """The tenant reports a node of its pod: operators read the report, and the project's next plans avoid the
+    node."""
     pod = pod_of(run, run.tenant, "pod", 2)
     name = pod["placed"][0]["node"]
     asked = {"node": name, "reason": f"{PREFIX}acceptance"}
@@ -87,7 +88,7 @@ def return_node_maintenance(run: Run) -> Json:
 
 @step("return_rack_maintenance", "bare_metal")
 def return_rack_maintenance(run: Run) -> Json:
-    """A rack without pods is drained: each of its nodes is, and gets no orders."""
+    """A rack without pods is drained: every node of it is, and gets no orders."""
     rows = weft(run.operator, "/v1/nodes")["nodes"]
     racks: dict[str, list[Json]] = {}
     for row in rows:
@@ -114,8 +115,7 @@ def return_rack_maintenance(run: Run) -> Json:
 
 @step("request_host_replacement", "bare_metal")
 def request_host_replacement(run: Run) -> Json:
-    """The tenant replaces a node of its pod: the pod has another one, and the old one is held, so that no order gets
-    it."""
+    """The tenant replaces a node of its pod: the pod has another one, and the old one is held and gets no orders."""
     pod = pod_of(run, run.tenant, "pod", 2)
     old = pod["placed"][0]["node"]
     run.tenant.ask(POD_SERVICE, "POST", f"/v1/pods/{pod['name']}/replace", {"node": old})
@@ -146,7 +146,7 @@ def query_planned_notifications(run: Run) -> Json:
 
 @step("query_failure_notifications", "bare_metal")
 def query_failure_notifications(run: Run) -> Json:
-    """A failure is planted at a node of the tenant's pod, as its own check reports one: the pod's events have it."""
+    """A node of the tenant's pod reports a failed check: the pod's events have it."""
     pod = pod_of(run, run.tenant, "pod", 2)
     name, code = pod["placed"][0]["node"], "NODE_CHECKS_FAILED"
     before = len(_events(run, pod, code))
@@ -173,7 +173,7 @@ def query_failure_notifications(run: Run) -> Json:
 
 
 def _notified(run: Run, node: str, kind: str, events: list[Json], text: str) -> Json:
-    """What the tenant was notified of: events that name the node and have the text."""
+    """What the tenant was notified of: events that name the node and contain the text."""
     found = [one for one in events if node in one["message"] and text in one["message"]]
     shown = [
         {"machine_id": node, "type": kind, "message": one["message"], "notified_at": one["at"]}

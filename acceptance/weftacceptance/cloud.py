@@ -1,4 +1,4 @@
-"""Callers of the cloud's APIs. Everything that a step reports was read through these, after the act."""
+"""Callers of the cloud's APIs. Everything that a step reports is read through them after its act."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ POD_SERVICE = "accelerator-pod"
 
 
 class LostError(Exception):
-    """A service gave no answer, or none that can be read: nothing is known."""
+    """A service gave no answer, or one that can't be read: nothing is known."""
 
 
 class SkipError(Exception):
-    """The step isn't possible here, for the reason given."""
+    """The step isn't possible here, for the given reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,12 @@ class Caller(Protocol):
 
     @property
     def user_id(self) -> str:
-        """Keystone's id of the caller."""
+        """Keystone's id of the user."""
         ...
 
     @property
     def project_id(self) -> str:
-        """Keystone's id of the project that the caller is signed in to."""
+        """Keystone's id of the token's project."""
         ...
 
     def ask(
@@ -81,7 +81,7 @@ class Cloud(Protocol):
         ...
 
     def key(self, key_id: str, secret: str) -> Caller:
-        """The bearer of an application credential; it gets its token with the first request."""
+        """The bearer of an application credential; its token is issued with the first request."""
         ...
 
     def login(self, user_id: str, password: str, project_id: str) -> Caller:
@@ -118,7 +118,10 @@ class KeystoneCaller:
             )
         except EndpointNotFound as error:
             return Answer(NO_SERVICE, {"error": str(error)})
-        except (NotFound, Unauthorized) as error:  # of the token: Keystone has no such key, or refuses it
+        except (
+            NotFound,
+            Unauthorized,
+        ) as error:  # for the token: Keystone doesn't know the credential, or refuses it
             return Answer(401, {"error": str(error)})
         except ClientException as error:
             raise LostError(f"{method} {path}: {error}") from error
@@ -195,7 +198,7 @@ class KeystoneCloud:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A collection of a REST API, whose answers to writes are no evidence: `find` and `rows` are."""
+    """A collection of a REST API. Answers to writes are no evidence; what `find` and `rows` read is."""
 
     caller: Caller
     service: str
@@ -204,11 +207,11 @@ class Collection:
     many: str
 
     def make(self, **values: Any) -> str:
-        """The id of the new one. Raises `LostError`."""
+        """Creates one; its id. Raises `LostError`."""
         return str(self.caller.ask(self.service, "POST", self.path, {self.one: values}).get(self.one)["id"])
 
     def find(self, key: str) -> Json | None:
-        """What is there now; None: it isn't there. Raises `LostError` for any other answer."""
+        """The resource as it is now, or None if it doesn't exist. Raises `LostError` for any other answer."""
         got = self.caller.ask(self.service, "GET", f"{self.path}/{key}")
         if got.status == 404:
             return None
@@ -225,7 +228,7 @@ class Collection:
         return found
 
     def change(self, key: str, method: str = "PUT", **values: Any) -> Answer:
-        """Change values of one by its id, by PUT or `method`; returns the answer, whatever its status."""
+        """Changes values of one by its id, with PUT or `method`; the answer, whatever its status."""
         return self.caller.ask(self.service, method, f"{self.path}/{key}", {self.one: values})
 
     def delete(self, key: str) -> Answer:
@@ -237,12 +240,12 @@ PATIENCE = 600.0
 
 
 def pause(seconds: float) -> None:
-    """Sleep, for at most `PATIENCE` seconds."""
+    """Sleeps, for at most `PATIENCE` seconds."""
     time.sleep(min(seconds, PATIENCE))
 
 
 def soon(is_so: Callable[[], bool], seconds: float = 20.0) -> bool:
-    """Poll until the condition holds, for at most `seconds`; whether it does."""
+    """Polls until the condition holds, for at most `seconds`; whether it does."""
     end = time.monotonic() + min(seconds, PATIENCE)
     while not is_so():
         if time.monotonic() >= end:

@@ -48,7 +48,7 @@ def _rule(caller: Caller, group: str, number: int, **more: Any) -> str:
 
 
 def _group(caller: Caller, name: str) -> str:
-    """A security group without any rule."""
+    """A security group without rules."""
     key = groups(caller).make(name=PREFIX + name)
     for rule in (groups(caller).find(key) or {}).get("security_group_rules", ()):
         rules(caller).delete(rule["id"])
@@ -56,7 +56,7 @@ def _group(caller: Caller, name: str) -> str:
 
 
 def _port(caller: Caller, network: Json, name: str, group: str, subnet: int = 0) -> tuple[str, str]:
-    """A port in a subnet of a network: its id and address."""
+    """A port in a subnet of the network: its id and address."""
     fixed = [{"subnet_id": network["subnets"][subnet]["id"]}]
     key = ports(caller).make(
         name=PREFIX + name, network_id=network["id"], fixed_ips=fixed, security_groups=[group]
@@ -75,7 +75,7 @@ def _clean(caller: Caller, tests: Tests, network: str, *keys: str) -> None:
 
 @step("sg_crud", "network")
 def sg_crud(run: Run) -> Json:
-    """Neutron's rules can't be changed: a changed one is another rule in its place."""
+    """Neutron can't change rules: a changed rule is another one in its place."""
     caller, tests = run.tenant, Tests()
 
     def numbers(key: str) -> list[int]:
@@ -106,7 +106,7 @@ def sg_crud(run: Run) -> Json:
 
 @step("sg_workload_scoping", "network")
 def sg_workload_scoping(run: Run) -> Json:
-    """A group applies to the port of the workload that has it, and to no other in the same subnet."""
+    """A group applies to the port that has it, and to no other in the same subnet."""
     caller, tests = run.tenant, Tests()
     network = make_network(caller, "workload", "10.207.0.0/24")
     group, empty = _group(caller, "workload"), _group(caller, "workload-none")
@@ -140,7 +140,7 @@ def sg_subnet_scoping(run: Run) -> Json:
 
 
 def _by_source(run: Run, name: str, applied: str, allowed: str, blocked: str, prefix: Any) -> Json:
-    """A port that lets in one source of two, each in a subnet of its own."""
+    """A port that lets in one of two sources, each in a subnet of its own."""
     caller, tests = run.tenant, Tests()
     network = make_network(caller, name, "10.208.0.0/24", "10.208.1.0/24", "10.208.2.0/24")
     group, empty = _group(caller, name), _group(caller, f"{name}-none")
@@ -160,7 +160,7 @@ def _by_source(run: Run, name: str, applied: str, allowed: str, blocked: str, pr
 
 @step("sg_service_scoping", "network")
 def sg_service_scoping(run: Run) -> Json:
-    """A rule for the way to one service: its address and port."""
+    """A rule for one service: its address and port."""
     caller, tests = run.tenant, Tests()
     network, group = make_network(caller, "service", "10.209.0.0/24"), _group(caller, "service")
     tests.add("create_sg", groups(caller).find(group) is not None, "Neutron has the group")
@@ -182,7 +182,7 @@ def sg_service_scoping(run: Run) -> Json:
 
 @step("sg_port_security_policy", "network")
 def sg_port_security_policy(run: Run) -> Json:
-    """A group at one virtual interface lets in one TCP port."""
+    """A group of one virtual interface lets in one TCP port."""
     caller, tests = run.tenant, Tests()
     network = make_network(caller, "vif", "10.210.0.0/24")
     group, empty = _group(caller, "vif"), _group(caller, "vif-none")

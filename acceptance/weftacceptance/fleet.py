@@ -1,4 +1,4 @@
-"""Steps of the suite bare_metal about fleet, governance and health: weft's rows of nodes, with Nova's hosts beside."""
+"""Steps of the suite bare_metal about fleet, governance and health: weft's nodes beside Nova's hosts."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ _BAD = frozenset({"quarantined", "failed", "maintenance"})
 
 
 def fleet(run: Run) -> list[Json]:
-    """The site's compute nodes: weft's row, `gpus` and `type` of the site, and `host`, Nova's row of its hypervisor.
-
-    Raises `LostError` if weft and Nova don't have the same.
+    """The site's compute nodes: weft's row with the site's `gpus` and `type`, and `host`, Nova's row of its
+    hypervisor. Raises `LostError` if weft and Nova have different nodes.
     """
     document = weft(run.operator, "/v1/site")["document"]
     described = {
@@ -38,8 +37,7 @@ def fleet(run: Run) -> list[Json]:
 
 
 def is_healthy(node: Json) -> bool:
-    """Whether weft may give orders to it, its own checks are in order if it has any, and Nova says that its host is
-    up."""
+    """Whether orders may get the node, its own checks, if any, are ok, and Nova reports its host as up."""
     host = node["host"] or {}
     return node["state"] not in _BAD and node["checks"] in ("ok", "never") and host.get("state") == "up"
 
@@ -50,7 +48,7 @@ def _counts(nodes: list[Json]) -> dict[str, int]:
 
 @step("query_governance_metrics", "bare_metal")
 def query_governance_metrics(run: Run) -> Json:
-    """Delivered: in the site and in Nova. Reserved: a pod holds it. Active: Nova has an active server there."""
+    """Delivered: in the site and in Nova. Reserved: a pod has it. Active: Nova has an active server there."""
     pod = pod_of(run, run.tenant, "pod", 2)
     mine = {one["node"] for one in pod["placed"]}
     running: set[str] = set()
@@ -75,7 +73,7 @@ def query_governance_metrics(run: Run) -> Json:
 
 @step("query_fleet_inventory", "bare_metal")
 def query_fleet_inventory(run: Run) -> Json:
-    """Each node's record. `created_at` is when the site with it was activated: weft has no earlier time of a node."""
+    """Each node's record. `created_at` is when the site with it was activated; weft has no earlier time."""
     pod = pod_of(run, run.tenant, "pod", 2)
     site = weft(run.operator, "/v1/site")
     servers = {one["node"]: one["name"] for one in pod["servers"]}
@@ -114,7 +112,7 @@ def query_resource_discovery(run: Run) -> Json:
 
 @step("verify_ingestion", "bare_metal")
 def verify_ingestion(run: Run) -> Json:
-    """Nodes that the site expects, against the hosts that Nova has."""
+    """Nodes of the site against hosts of Nova."""
     nodes = fleet(run)
     missing = [{"expected_machine_id": one["name"]} for one in nodes if one["host"] is None]
     machines = [
@@ -140,7 +138,7 @@ def verify_ingestion(run: Run) -> Json:
 
 @step("query_host_health", "bare_metal")
 def query_host_health(run: Run) -> Json:
-    """Each host's state by Nova, and by weft: quarantine, own checks. A host without Nova's state has no report."""
+    """Each host's state in Nova and in weft: quarantine, own checks. A host without a state in Nova has no report."""
     shown = []
     for one in fleet(run):
         host, alerts = one["host"] or {}, []

@@ -1,4 +1,4 @@
-"""Steps that look inside the servers of pods: by logins, and at their consoles."""
+"""Steps that look into the servers of pods, by logins and at their consoles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RECENT = 60.0
 
 @step("host_status_log", "bare_metal")
 def host_status_log(run: Run) -> Json:
-    """The kernel's log of the machine has what was written into it now. The lab's machines have no journal."""
+    """The machine's kernel log has what was just written to it. The lab's machines have no journal."""
     word, tests = f"{PREFIX}{time.time_ns()}", Tests()
     shown = login(run, f"echo {word} > /dev/kmsg; cat /proc/uptime; dmesg | tail -n 20").splitlines()
     up = float(shown[0].split()[0])
@@ -31,9 +31,8 @@ def host_status_log(run: Run) -> Json:
 
 @step("query_stable_ips", "bare_metal")
 def query_stable_ips(run: Run) -> Json:
-    """The machine's address, if it is still the one that it was handed over with: in Nova, and in a login, which shows
-    that it was switched off and on since. Other machines aren't checked.
-    """
+    """The machine's address, if it is the one with which it was handed over: in Nova, and in a login, which shows
+    that it was switched off and on since. Other machines aren't checked."""
     kept, before = launched(run), run.need("boot")
     address = address_of(run)
     same = address == kept["address"] and login(run, BOOT_ID) != before
@@ -44,7 +43,7 @@ def query_stable_ips(run: Run) -> Json:
 
 @step("connectivity_test", "network")
 def connectivity(run: Run) -> Json:
-    """Two servers of a pod: each answers pings of the other one."""
+    """Two servers of a pod answer each other's pings."""
     tests = Tests()
     launch(run, count=2)
     try:
@@ -68,7 +67,7 @@ def connectivity(run: Run) -> Json:
 
 @step("launch_instance", "image-registry")
 def launch_from_image(run: Run) -> Json:
-    """A server of the image that was uploaded: Nova says so, and its disk begins with the image's bytes."""
+    """A server of the uploaded image: Nova says so, and its disk begins with the image's bytes."""
     key, digest = run.need("image"), run.need("digest")
     shown = launch(run, PREFIX + "image")
     found = servers(run).find(shown["instance_id"])
@@ -90,7 +89,7 @@ def teardown_instance(run: Run) -> Json:
 
 @step("serial_console", "bare_metal")
 def serial_console(run: Run) -> Json:
-    """Ironic's console of the machine has what the server writes there now. Only operators of Ironic see it."""
+    """Ironic's console of the machine shows what the server writes. Only Ironic's operators may read it."""
     kept, word = launched(run), f"{PREFIX}{time.time_ns()}"
     (node,) = [one["node"] for one in kept["pod"]["placed"]]
     machine = f"/v1/nodes/{node}"
@@ -117,7 +116,7 @@ def serial_console(run: Run) -> Json:
 
 
 def _heard(run: Run, url: str, word: str) -> tuple[bool, int]:
-    """Whether a word that the server writes to its console is heard there, and how much was."""
+    """Whether a word that the server writes to its console is read there, and how many bytes were read."""
     where = urlsplit(url)
     with socket.create_connection((where.hostname, where.port or 0), 10) as peer:
         peer.settimeout(2)

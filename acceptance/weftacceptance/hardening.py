@@ -1,4 +1,4 @@
-"""The step about virtual devices: those of a server's domain, as libvirt describes it."""
+"""The step about virtual devices of a server, from its domain in libvirt."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NEEDLESS = (
 
 @step("virtual_device_hardening", "vm")
 def virtual_device_hardening(run: Run) -> Json:
-    """The domain as it runs has no USB, no screen with a clipboard, and no device that a server doesn't need."""
+    """The running domain has no USB, no graphics with a clipboard, and no device that a server doesn't need."""
     kept, tests = launched(run), Tests()
     if servers(run).find(kept["id"]) is None:
         raise LostError("Nova doesn't have the server")

@@ -1,4 +1,4 @@
-"""Steps of the suites iam and control-plane, and of security about identities: Keystone's own."""
+"""Steps about identities, for the suites iam, control-plane and security: Keystone's own API."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def make_key(run: Run, user: Json, name: str, **more: object) -> Json:
 
 
 def who_is(caller: Caller) -> Json:
-    """The user and project of a caller's own token, as Keystone reads it back. Raises `LostError`."""
+    """User and project of a caller's token, as Keystone reports them. Raises `LostError`."""
     token = caller.ask("identity", "GET", "/auth/projects")
     if token.status in (401, 403, 404):
         raise LostError(f"the credentials are refused: {token.status}")
@@ -58,7 +58,7 @@ def is_refused(caller: Caller) -> bool:
 
 
 def key_of(run: Run, user: Json, key: str) -> Json | None:
-    """An application credential as an administrator reads it; None: there is none."""
+    """An application credential as an administrator reads it; None if it doesn't exist."""
     got = run.operator.ask("identity", "GET", f"/users/{user['id']}/application_credentials/{key}")
     return None if got.status == 404 else got.get("application_credential")
 
@@ -70,7 +70,7 @@ def _delete_user(run: Run, user: Json) -> bool:
 
 @step("create_user", "iam")
 def create_user(run: Run) -> Json:
-    """Create a user with an application credential; both are read back. Raises `LostError` if one isn't there."""
+    """Creates a user with an application credential; both are read back. Raises `LostError` if one doesn't exist."""
     user = make_user(run, "user")
     key = make_key(run, user, "key")
     found, credential = users(run.operator).find(user["id"]), key_of(run, user, key["id"])
@@ -82,7 +82,7 @@ def create_user(run: Run) -> Json:
 
 @step("test_credentials", "iam")
 def test_credentials(run: Run) -> Json:
-    """Sign in with the new credential, and read as its user."""
+    """Signs in with the new credential, and reads as its user."""
     user, key, tests = run.need("user"), run.need("key"), Tests()
     caller = run.cloud.key(key["id"], key["secret"])
     who = who_is(caller)
@@ -96,7 +96,7 @@ def test_credentials(run: Run) -> Json:
 
 @step("teardown", "iam")
 def delete_user(run: Run) -> Json:
-    """Delete the user; passes if Keystone has neither it nor its credential any more."""
+    """Deletes the user; passes if Keystone has neither it nor its credential afterwards."""
     user, key, tests = run.need("user"), run.need("key"), Tests()
     tests.add("user_gone", _delete_user(run, user), "Keystone no longer has the user")
     tests.add("key_refused", is_refused(run.cloud.key(key["id"], key["secret"])), "its credential is refused")
@@ -105,7 +105,7 @@ def delete_user(run: Run) -> Json:
 
 @step("check_api", "control-plane")
 def check_api(run: Run) -> Json:
-    """Ask Keystone who the caller is, and each API of the cloud for a listing."""
+    """Asks Keystone who the caller is, and each API of the cloud for a list."""
     tests, tenant = Tests(), run.tenant
     who = who_is(tenant)
     tests.add("identity", tenant.project_id in who["projects"], "the token is of the project")
@@ -122,7 +122,7 @@ def check_api(run: Run) -> Json:
 
 @step("create_access_key", "control-plane")
 def create_access_key(run: Run) -> Json:
-    """Create a service account with an application credential, read back. Raises `LostError`."""
+    """Creates a service account with an application credential, read back. Raises `LostError`."""
     user = make_user(run, "service")
     key = make_key(run, user, "key")
     found = key_of(run, user, key["id"])
@@ -134,7 +134,7 @@ def create_access_key(run: Run) -> Json:
 
 @step("test_access_key", "control-plane")
 def test_access_key(run: Run) -> Json:
-    """Sign in with the service account's credential: the user and project of its token."""
+    """Signs in with the service account's credential; user and project of the token."""
     user, key, project = run.need("user"), run.need("key"), run.tenant.project_id
     who = who_is(run.cloud.key(key["id"], key["secret"]))
     same = who["user"] == user["id"] and project in who["projects"]
@@ -143,7 +143,7 @@ def test_access_key(run: Run) -> Json:
 
 @step("disable_access_key", "control-plane")
 def disable_access_key(run: Run) -> Json:
-    """Keystone disables a key with its service account."""
+    """Disables the service account, and so its credential."""
     user = run.need("user")
     users(run.operator).change(user["id"], "PATCH", enabled=False)
     found = users(run.operator).find(user["id"])
@@ -153,14 +153,14 @@ def disable_access_key(run: Run) -> Json:
 
 @step("verify_key_rejected", "control-plane")
 def verify_key_rejected(run: Run) -> Json:
-    """Sign in with the deleted credential; passes if Keystone answers 401."""
+    """Signs in with the deleted credential; passes if Keystone answers 401."""
     key = run.need("key")
     return {"rejected": is_refused(run.cloud.key(key["id"], key["secret"])), "error_code": "401"}
 
 
 @step("delete_access_key", "control-plane")
 def delete_access_key(run: Run) -> Json:
-    """Delete the credential and its user; passes if Keystone has neither any more."""
+    """Deletes the credential and its user; passes if Keystone has neither afterwards."""
     user, key, tests = run.need("user"), run.need("key"), Tests()
     tests.add("key_there", key_of(run, user, key["id"]) is not None, "Keystone has the credential")
     run.operator.ask("identity", "DELETE", f"/users/{user['id']}/application_credentials/{key['id']}")
@@ -171,7 +171,7 @@ def delete_access_key(run: Run) -> Json:
 
 @step("create_tenant", "control-plane")
 def create_tenant(run: Run) -> Json:
-    """Create a project, read back. Raises `LostError` if it isn't there."""
+    """Creates a project, read back. Raises `LostError` if it doesn't exist."""
     key = projects(run.operator).make(name=PREFIX + "tenant", domain_id="default", description="acceptance")
     found = projects(run.operator).find(key)
     if found is None:
@@ -182,7 +182,7 @@ def create_tenant(run: Run) -> Json:
 
 @step("list_tenants", "control-plane")
 def list_tenants(run: Run) -> Json:
-    """List projects; says whether the new one is among them."""
+    """Lists projects; whether the new one is among them."""
     key, rows = run.need("project"), projects(run.operator).rows()
     there = any(one["id"] == key for one in rows)
     return {"found_target": there, "target_tenant": PREFIX + "tenant", "count": len(rows)}
@@ -190,7 +190,7 @@ def list_tenants(run: Run) -> Json:
 
 @step("get_tenant", "control-plane")
 def get_tenant(run: Run) -> Json:
-    """Read the project by its id. Raises `LostError`."""
+    """Reads the project by its id. Raises `LostError`."""
     found = projects(run.operator).find(run.need("project"))
     if found is None:
         raise LostError("Keystone doesn't have the project")
@@ -203,7 +203,7 @@ def get_tenant(run: Run) -> Json:
 
 @step("delete_tenant", "control-plane")
 def delete_tenant(run: Run) -> Json:
-    """Delete the project; passes if it was there and is gone."""
+    """Deletes the project; passes if it existed and doesn't any more."""
     key, tests = run.need("project"), Tests()
     tests.add("project_there", projects(run.operator).find(key) is not None, "Keystone has the project")
     projects(run.operator).delete(key)
@@ -262,7 +262,7 @@ def _seconds(text: object) -> int | None:
 
 
 def _ends(run: Run, user: Json) -> bool:
-    """Whether a credential is taken before its end, and refused after it."""
+    """Whether a credential is accepted before its end and refused after it."""
     ends = datetime.now(UTC) + _BRIEF
     key = make_key(run, user, "brief", expires_at=ends.strftime("%Y-%m-%dT%H:%M:%S.%f"))
     if is_refused(run.cloud.key(key["id"], key["secret"])):
@@ -286,7 +286,7 @@ def _node_token_ttl(run: Run) -> int | None:
 
 @step("least_privilege_test", "security")
 def least_privilege(run: Run) -> Json:
-    """A reader of a project: reads there, changes nothing, and sees nothing of another project."""
+    """A reader of a project reads there, changes nothing, and sees nothing of another project."""
     tests, reader = Tests(), run.reader
     mine = networks(run.tenant).make(name=PREFIX + "least")
     theirs = networks(run.other).make(name=PREFIX + "least")
@@ -307,7 +307,7 @@ def least_privilege(run: Run) -> Json:
 
 
 def _out_of_scope(run: Run, tests: Tests) -> None:
-    """Ask as a reader for what a reader may not make; the project's member then checks that it isn't there."""
+    """As a reader, tries to create what a reader may not; the project's member checks that it doesn't exist."""
     reader, name, pod = run.reader, PREFIX + "denied", "accelerator-pod"
     order = {"name": name, "nodes": {"count": 1, "flavor": "gpu8", "image": "tiny"}}
     answer = reader.ask(pod, "POST", "/v1/pods", order).status

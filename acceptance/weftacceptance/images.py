@@ -21,7 +21,7 @@ _BOOTS = (
 
 
 class _Images(Collection):
-    """Glance's images, whose documents have no envelope."""
+    """Glance's images; their documents have no envelope."""
 
     def find(self, key: str) -> Json | None:
         got = self.caller.ask("image", "GET", f"/v2/images/{key}")
@@ -38,7 +38,7 @@ def images(caller: Caller) -> Collection:
 
 
 def _upload(caller: Caller, name: str, **more: str) -> tuple[str, str]:
-    """A new image of random bytes: its id, and their SHA-512. Args: more: of its properties."""
+    """Uploads random bytes as a new image: its id, and their SHA-512. Args: more: its properties."""
     data = urandom(IMAGE_BYTES)
     body = {"name": PREFIX + name, "disk_format": "raw", "container_format": "bare", **more}
     key = str(caller.ask("image", "POST", "/v2/images", body).get("id"))
@@ -55,7 +55,7 @@ def _is_active(caller: Caller, key: str, digest: str) -> bool:
 
 @step("upload_image", "image-registry")
 def upload_image(run: Run) -> Json:
-    """Upload an image with the boot properties of the lab's; waits until it is active with the sent bytes."""
+    """Uploads an image with the lab image's boot properties; waits until it is active with these bytes."""
     caller = run.tenant
     rows = caller.ask("image", "GET", "/v2/images?name=guest").get("images")
     key, digest = _upload(caller, "image", **{n: row[n] for row in rows for n in _BOOTS if n in row})
@@ -69,7 +69,7 @@ def upload_image(run: Run) -> Json:
 
 @step("crud_image", "image-registry")
 def crud_image(run: Run) -> Json:
-    """Create, read, change and delete an image, each read back."""
+    """Creates, reads, changes and deletes an image, each read back."""
     caller, done = run.tenant, Tests()
     key, digest = _upload(caller, "crud")
     done.add("create", soon(lambda: _is_active(caller, key, digest)), "active, with the bytes that were sent")
@@ -84,7 +84,7 @@ def crud_image(run: Run) -> Json:
 
 @step("teardown_image", "image-registry")
 def teardown_image(run: Run) -> Json:
-    """Delete the uploaded image; passes if it was there and is gone."""
+    """Deletes the uploaded image; passes if it existed and doesn't any more."""
     key, tests = run.need("image"), Tests()
     tests.add("image_there", images(run.tenant).find(key) is not None, "Glance has the image")
     images(run.tenant).delete(key)

@@ -1,4 +1,4 @@
-"""What operators read on the hosts, since no API of the cloud has it: agents' metrics, managers' logs, domains."""
+"""What operators read on the hosts because no API of the cloud has it: agents' metrics, managers' logs, domains."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _DUMP = (
 
 
 class Inside(Protocol):
-    """Reads and acts inside of a site; all methods raise `LostError`."""
+    """Reads and acts inside a site; all methods raise `LostError`."""
 
     def metrics(self, url: str) -> str:
-        """Text for Prometheus of the fabric agent at this URL."""
+        """Metrics, in Prometheus' text format, of the fabric agent at this URL."""
         ...
 
     def manager_log(self, agent: str) -> list[str]:
-        """Lines of the log of the subnet manager next to this agent."""
+        """Lines of the log of this agent's subnet manager."""
         ...
 
     def domain(self, server: str) -> str:
-        """libvirt's description of the domain of a server, by Nova's id, as it runs. XML."""
+        """libvirt's XML of the running domain of a server (Nova's id)."""
         ...
 
     def trail(self) -> list[Json]:
@@ -47,11 +47,11 @@ class Inside(Protocol):
         ...
 
     def cable(self, adapter: str, plugged: bool) -> None:
-        """Pull an adapter's cable in the InfiniBand fabric, or plug it in again. Args: adapter: NODE/NAME."""
+        """Pulls an adapter's cable in the InfiniBand fabric, or plugs it in again. Args: adapter: NODE/NAME."""
         ...
 
     def certificate(self, url: str) -> bytes:
-        """The certificate that the fabric agent at this URL shows. DER."""
+        """The certificate of the fabric agent at this URL. DER."""
         ...
 
     def rotate(self, agents: Mapping[str, Sequence[str]]) -> None:
@@ -67,19 +67,19 @@ class Inside(Protocol):
         ...
 
     def api(self) -> AbstractContextManager[tuple[str, int]]:
-        """A further process of weft's API with a certificate: host and port."""
+        """Another process of weft's API, with a certificate: host and port."""
         ...
 
 
 class Files(Protocol):
-    """NFSv4, as a host with an address of its own sees it. Args: location: HOST:/PATH."""
+    """NFSv4 as a host with its own address sees it. Args: location: HOST:/PATH."""
 
     def files(self, location: str) -> list[str] | None:
-        """Names in an export, or None: it isn't there for this host."""
+        """Names in an export, or None if it doesn't exist for this host."""
         ...
 
     def write(self, location: str, name: str, file: Path) -> bool:
-        """Copy a file there; False: it is refused."""
+        """Copies a file there; False if that is refused."""
         ...
 
     def read(self, location: str, name: str) -> str:
@@ -112,7 +112,7 @@ class LabInside:
         from weftlab.hypervisor.config import socket
 
         where = f"qemu+unix:///system?socket={socket(self._layout)}"
-        # Debian's module is for Debian's Python.
+        # Debian's module works with Debian's Python only.
         argv = ["/usr/bin/python3", "-c", _DUMP, where, server]
         try:
             done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=_SECONDS)
@@ -196,7 +196,7 @@ class LabInside:
         try:
             with filer.client(folder, f"{address}/24") as host:
                 yield host
-            for file in (folder / "home").glob("wacc-*"):  # libnfs has no command that removes one
+            for file in (folder / "home").glob("wacc-*"):  # libnfs has no command to remove files
                 file.unlink(missing_ok=True)
         except (LabError, OSError, subprocess.SubprocessError) as error:
             raise LostError(f"the storage network: {error}") from error

@@ -1,4 +1,4 @@
-"""Logins to the lab's guests, from inside a pod's management network; on other sites there are none."""
+"""Logins to the lab's guests, from a pod's management network; other sites have none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weftacceptance.cloud import Json, LostError
 
 
 class Logins(Protocol):
-    """How to log in to servers of pods."""
+    """Logins to servers of pods."""
 
     @property
     def public_key(self) -> str:
@@ -28,11 +28,11 @@ class Logins(Protocol):
 
     @property
     def within(self) -> tuple[str, ...]:
-        """Prefix with which a command reaches the servers of the pod that was entered last."""
+        """Command prefix that reaches the servers of the pod that was entered last."""
         ...
 
     def enter(self, pod: Json, cidr: str) -> None:
-        """Be in a pod's management network, until another one's is entered. Raises `LostError`.
+        """Enters a pod's management network, until another one is entered. Raises `LostError`.
 
         Args:
             pod: as weft shows it.

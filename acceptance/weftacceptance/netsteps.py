@@ -24,7 +24,7 @@ def make_network(caller: Caller, name: str, *cidrs: str, **more: Any) -> Json:
 
 
 def drop_network(caller: Caller, key: str) -> bool:
-    """Delete a network with its ports; whether Neutron no longer has it."""
+    """Deletes a network with its ports; whether Neutron has it no longer."""
     for port in ports(caller).rows(f"?network_id={key}"):
         ports(caller).delete(port["id"])
     networks(caller).delete(key)
@@ -33,7 +33,7 @@ def drop_network(caller: Caller, key: str) -> bool:
 
 @step("create_network", "network")
 def create_network(run: Run) -> Json:
-    """Create a network with two subnets, and a security group, which later steps use."""
+    """Creates a network with two subnets, and a security group, which later steps use."""
     made = make_network(
         run.tenant, "shared", "10.201.0.0/24", "10.201.1.0/24", dns_nameservers=["10.201.0.2"]
     )
@@ -45,7 +45,7 @@ def create_network(run: Run) -> Json:
 
 @step("list_vpcs", "network")
 def list_vpcs(run: Run) -> Json:
-    """List networks; says whether the created one is among them."""
+    """Lists networks; whether the created one is among them."""
     made, rows = run.need("network"), networks(run.tenant).rows()
     there = [one for one in rows if one["id"] == made["id"]]
     vpcs = [{"vpc_id": one["id"], "name": one["name"]} for one in rows]
@@ -54,7 +54,7 @@ def list_vpcs(run: Run) -> Json:
 
 @step("get_vpc", "network")
 def get_vpc(run: Run) -> Json:
-    """Read the network by its id. Raises `LostError`."""
+    """Reads the network by its id. Raises `LostError`."""
     found = networks(run.tenant).find(run.need("network")["id"])
     if found is None:
         raise LostError("Neutron doesn't have the network")
@@ -73,7 +73,7 @@ def subnet_assignment(run: Run) -> Json:
 
 @step("vpc_crud", "network")
 def vpc_crud(run: Run) -> Json:
-    """Create, read, rename and delete a network, each read back."""
+    """Creates, reads, renames and deletes a network, each read back."""
     caller, tests = run.tenant, Tests()
     key = networks(caller).make(name=PREFIX + "crud")
     found = networks(caller).find(key)
@@ -93,8 +93,8 @@ def vpc_crud(run: Run) -> Json:
 
 @step("subnet_config", "network")
 def subnet_config(run: Run) -> Json:
-    """Four disjoint subnets. Neutron's networks have no availability zones without agents, and the configuration asks
-    for none: `require_multi_az: false`."""
+    """Four disjoint subnets. Without agents, Neutron's networks have no availability zones, and the configuration
+    requires none: `require_multi_az: false`."""
     cidrs, tests = [f"10.203.{n}.0/24" for n in range(4)], Tests()
     made = make_network(run.tenant, "subnets", *cidrs)
     try:
@@ -108,7 +108,7 @@ def subnet_config(run: Run) -> Json:
 
 
 def _paths_of(caller: Caller, key: str) -> list[str]:
-    """What connects a network with others: routers' ports, and routes of its subnets."""
+    """Connections of a network to others: routers' ports, and routes of its subnets."""
     found = [
         p["device_id"] for p in ports(caller).rows(f"?network_id={key}") if "router" in p["device_owner"]
     ]
@@ -119,7 +119,7 @@ def _paths_of(caller: Caller, key: str) -> list[str]:
 
 @step("vpc_isolation", "network")
 def vpc_isolation(run: Run) -> Json:
-    """Two networks of one project: no router, no route, and security groups that let nothing in from the other."""
+    """Two networks of a project have no router, no route, and security groups that let nothing in from the other."""
     caller, tests = run.tenant, Tests()
     a, b = (make_network(caller, f"apart-{n}", f"10.204.{i}.0/24") for i, n in enumerate("ab"))
     try:
@@ -173,7 +173,7 @@ def _overlap(one: str, other: str) -> bool:
 
 @step("byoip_test", "network")
 def byoip(run: Run) -> Json:
-    """A subnet of the tenant's own addresses beside one of private ones."""
+    """A subnet with the tenant's own addresses beside one with private ones."""
     caller, tests, own = run.tenant, Tests(), "198.51.100.0/24"
     key = networks(caller).make(name=PREFIX + "byoip")
     try:
@@ -201,7 +201,7 @@ def byoip(run: Run) -> Json:
 
 @step("teardown", "network")
 def teardown(run: Run) -> Json:
-    """Delete the network and its security groups; passes if Neutron has none of them any more."""
+    """Deletes the network and its security groups; passes if Neutron has none of them afterwards."""
     made, tests = run.need("network"), Tests()
     tests.add("network_gone", drop_network(run.tenant, made["id"]), "Neutron no longer has the network")
     for group in groups(run.tenant).rows():

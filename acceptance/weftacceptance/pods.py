@@ -1,4 +1,4 @@
-"""Steps about capacity and placement: pods and reservations, ordered by a project's member."""
+"""Steps about capacity and placement: a project's member orders pods; operators reserve nodes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _WAIT = 200
 
 
 def order(name: str, count: int, **more: object) -> Json:
-    """An order of `count` nodes of the lab on one leaf, with further sections."""
+    """An order of `count` of the lab's nodes on one leaf, with further sections."""
     nodes = {"count": count, "flavor": "gpu8", "image": "tiny"}
     return {"name": PREFIX + name, "nodes": nodes, "locality": {"required": "leaf"}, **more}
 
 
 def pod_of(run: Run, caller: Caller, name: str, count: int, asked: Json | None = None) -> Json:
-    """The suite's pod of this name, as it is now; ordered if there is none. Raises `LostError` unless it is READY, and
-    no change is in progress: until then a replaced node's server isn't there."""
+    """The suite's pod of this name, ordered if it doesn't exist. Raises `LostError` unless it is READY without a
+    change in progress; during a change, a replaced node has no server yet."""
     path = f"/v1/pods/{PREFIX}{name}"
     got = caller.ask(POD_SERVICE, "GET", path)
     if got.status == 404 or (got.is_done and got.get("state") == "RELEASED"):
@@ -36,7 +36,7 @@ def pod_of(run: Run, caller: Caller, name: str, count: int, asked: Json | None =
 
 
 def release(caller: Caller, name: str) -> bool:
-    """Release a pod; whether its signed receipt says that everything is gone."""
+    """Releases a pod; whether its signed receipt says that everything is gone."""
     path = f"/v1/pods/{PREFIX}{name}"
     ended = f"{path}/release?until=RELEASED&wait={_WAIT // 4}"
     if not caller.ask(POD_SERVICE, "POST", ended).is_done:
@@ -50,7 +50,8 @@ def release(caller: Caller, name: str) -> bool:
 
 
 def members_of(run: Run, pod: Json) -> list[Json]:
-    """A pod's ports, as weft reads the fabric's tables now. Raises `LostError` if it can't, or some aren't in."""
+    """A pod's ports, as weft reads the fabric's tables now. Raises `LostError` if they can't be read, or some
+    ports aren't in them."""
     ports: list[Json] = []
 
     def are_in() -> bool:
@@ -65,7 +66,7 @@ def members_of(run: Run, pod: Json) -> list[Json]:
 
 
 def has_room(caller: Caller, count: int) -> bool:
-    """Whether a plan, which changes nothing, finds so many nodes on any leaves. Raises `LostError`."""
+    """Whether a plan, which changes nothing, finds `count` nodes on any leaves. Raises `LostError`."""
     asked = order("room", count) | {"locality": {"required": "site"}}
     got = caller.ask(POD_SERVICE, "POST", "/v1/pods/plan", asked)
     if got.status not in (200, 422):
@@ -87,7 +88,7 @@ def free_nodes(run: Run) -> list[str]:
 
 @step("capacity_reservation_grouping", "security")
 def capacity_reservation_grouping(run: Run) -> Json:
-    """A reservation of all but one of the free nodes: its project finds room on them, another one doesn't."""
+    """A reservation of all free nodes but one: its project finds room there, another one doesn't."""
     name, project, free = PREFIX + "reserved", run.tenant.project_id, free_nodes(run)
     nodes = free[1:]
     asked = {"name": name, "project_id": project, "nodes": nodes, "reason": "acceptance"}
@@ -115,7 +116,8 @@ def capacity_reservation_grouping(run: Run) -> Json:
 
 @step("topology_block_atomic_allocation", "security")
 def topology_block_atomic_allocation(run: Run) -> Json:
-    """A pod of two nodes below one leaf with its partition, and an order that doesn't fit, of which nothing is made."""
+    """A pod of two nodes below one leaf with its partition, and an order that doesn't fit, for which nothing is
+    made."""
     pod = pod_of(run, run.tenant, "block", 2)
     try:
         ports, project = members_of(run, pod), pod["project_id"]
@@ -150,7 +152,8 @@ def topology_block_atomic_allocation(run: Run) -> Json:
 
 @step("topology_placement", "bare_metal")
 def topology_placement(run: Run) -> Json:
-    """Placement by the fabric's topology: a pod's nodes below one leaf, and an order that no leaf has room for."""
+    """Placement by the fabric's topology: a pod's nodes are below one leaf, and an order larger than any leaf is
+    refused."""
     pod, done = pod_of(run, run.tenant, "pod", 2), Tests()
     leaves = {one["leaf"] for one in pod["placed"]}
     done.add("placed_below_one_leaf", len(leaves) == 1, f"nodes below {', '.join(sorted(leaves))}")

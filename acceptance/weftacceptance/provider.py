@@ -1,4 +1,4 @@
-"""The provider's files, made from a checkout's own lists of steps and checks; nothing of the suite is kept here."""
+"""The provider's files, made from a checkout's own lists of steps and checks; no file of the suite is copied here."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Checkout:
 
     @property
     def version(self) -> str:
-        """The suite's version; empty: the checkout doesn't say."""
+        """The suite's version; empty if the checkout doesn't say."""
         file = self.folder / "isvtest" / "pyproject.toml"
         found = tomllib.loads(file.read_text()) if file.exists() else {}
         return str(found.get("project", {}).get("version", ""))
@@ -120,7 +120,8 @@ class Checkout:
         return {name: group.get("checks") or {} for name, group in groups.items()}
 
     def steps(self, suite: str) -> tuple[str, list[dict[str, str]]]:
-        """The suite's key of commands, and its steps with their phases: of the example provider, and of the checks."""
+        """The suite's key for commands, and its steps with their phases: those of the example provider, and those
+        of checks."""
         file = self.configs / "providers" / "my-isv" / "config" / f"{suite}.yaml"
         ((key, commands),) = yaml.safe_load(file.read_text())["commands"].items()
         found = [{"name": one["name"], "phase": one["phase"]} for one in commands["steps"]]
@@ -157,7 +158,7 @@ def excluded(checkout: Checkout, suite: str, launches: bool) -> dict[str, str]:
 
 
 def _expecting(given: dict[str, Any]) -> dict[str, Any]:
-    """A check's parameters with the operating system of the lab's servers, if it expects one; empty: it doesn't."""
+    """A check's parameters with the operating system of the lab's servers; empty if it doesn't expect one."""
     if "expected_os" in given:
         return {"expected_os": OS}
     parts = given.get("compose") or []
@@ -175,7 +176,7 @@ def _expecting(given: dict[str, Any]) -> dict[str, Any]:
 def configuration(
     checkout: Checkout, suite: str, command: Path, socket: Path, launches: bool
 ) -> dict[str, Any]:
-    """A provider's file for a suite: each step is the helper's client."""
+    """A provider's file for a suite, in which each step is the helper's client."""
     key, steps = checkout.steps(suite)
     more = {"command": str(command), "timeout": 290, "continue_on_failure": True, "output_schema": "generic"}
     listed = [{**one, **more, "args": [str(socket), suite, one["name"]]} for one in steps]

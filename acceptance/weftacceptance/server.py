@@ -21,10 +21,10 @@ from weftacceptance.steps import Run, take
 
 
 class Helper:
-    """Use as a context.
+    """Answers steps while it is used as a context.
 
     Attributes:
-        answers: (suite, step) -> what the step answered last.
+        answers: (suite, step) -> the step's last answer.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Helper:
             def handle(self) -> None:
                 line = self.rfile.readline(64 * 1024)
                 answer = helper.answer(json.loads(line))
-                with suppress(BrokenPipeError):  # the suite ended the step before
+                with suppress(BrokenPipeError):  # the suite has ended the step already
                     self.wfile.write(json.dumps(answer, default=str).encode() + b"\n")
 
         class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
@@ -48,7 +48,7 @@ class Helper:
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Run one step; the object that the suite reads."""
+        """Runs one step; the object that the suite reads."""
         suite = str(asked["suite"])
         run = self._runs.setdefault(suite, Run(self._cloud, suite, self._logins, self._inside))
         found = take(run, str(asked["step"]))

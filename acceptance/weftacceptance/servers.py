@@ -1,6 +1,7 @@
-"""Steps about servers: a pod of one, on a virtual machine or on bare metal, that a login shows to run.
+"""Steps about servers: a pod of one server, virtual or on bare metal, which a login shows to run.
 
-A server runs if Nova says so and a login shows it; it is stopped if Nova says so and its machine has lost its boot id.
+A server runs if Nova says so and a login shows it; it is stopped if Nova says so and its machine has lost its boot
+id.
 """
 
 from __future__ import annotations
@@ -56,13 +57,13 @@ def login(run: Run, command: str, address: str = "") -> str:
 
 
 def _state(run: Run) -> str:
-    """The server's state, as Nova says."""
+    """The server's state in Nova."""
     found = servers(run).find(launched(run)["id"])
     return str(_STATES.get(found["status"], found["status"])) if found else "terminated"
 
 
 def _shown(run: Run) -> Json:
-    """The server as it is now. Its state is running only if a login shows it."""
+    """The server as it is now. Its state is running only if a login works."""
     kept = launched(run)
     found = servers(run).find(kept["id"])
     if found is None:
@@ -84,7 +85,7 @@ def _shown(run: Run) -> Json:
 
 
 def launch(run: Run, image: str = _IMAGE, count: int = 1) -> Json:
-    """Order a pod of servers with a key of this run, and log in to the first one."""
+    """Orders a pod of servers with a key of this run, and logs in to the first one."""
     logins, flavor, name = _logins(run), _flavor(run), _NAME.get(run.suite, "server")
     key = PREFIX + "key"
     run.tenant.ask("compute", "DELETE", f"/os-keypairs/{key}")
@@ -104,26 +105,26 @@ def launch(run: Run, image: str = _IMAGE, count: int = 1) -> Json:
     run.kept["server"] = kept | {"network": subnet["network_id"]}
     copy = next((one["name"] for one in pod["resources"] if one["key"] == "key_pair"), "")
     shown = _shown(run)
-    # weft gives Nova a copy of the key under a name of its own; that it is this key, the login has shown.
+    # weft gives Nova a copy of the key under another name; the login has shown that it is this key.
     name = key if shown["key_name"] == copy else shown["key_name"]
     return {**shown, "requested_key_name": key, "key_name": name}
 
 
 @step("launch_instance", "vm", "bare_metal", "storage")
 def launch_instance(run: Run) -> Json:
-    """Order a pod of one server, and wait until a login works."""
+    """Orders a pod of one server, and waits until a login works."""
     return launch(run)
 
 
 @step("describe_instance", "vm", "bare_metal")
 def describe_instance(run: Run) -> Json:
-    """The server as Nova shows it: state, addresses, flavor."""
+    """The server in Nova: state, addresses, flavor."""
     return _shown(run)
 
 
 @step("list_instances", "vm", "bare_metal")
 def list_instances(run: Run) -> Json:
-    """List servers; the launched one must be among them, and take a login."""
+    """Lists servers; the launched one must be among them and accept a login."""
     kept = launched(run)
     login(run, "true")
     rows = run.tenant.ask("compute", "GET", "/servers/detail").get("servers")
@@ -153,7 +154,7 @@ def verify_tags(run: Run) -> Json:
 
 
 def _output(run: Run, caller: object = None) -> tuple[int, str]:
-    """Status, and the console's output as this caller gets it; by default the tenant."""
+    """Status of the request for the console's output, and the output; by default as the tenant."""
     key = launched(run)["id"]
     asked = {"os-getConsoleOutput": {"length": 200}}
     got = (caller or run.tenant).ask("compute", "POST", f"/servers/{key}/action", asked)  # type: ignore[attr-defined]
@@ -162,7 +163,7 @@ def _output(run: Run, caller: object = None) -> tuple[int, str]:
 
 @step("serial_console", "vm")
 def serial_console(run: Run) -> Json:
-    """The console has what the server wrote there now."""
+    """The console shows what the server just wrote to it."""
     word = f"{PREFIX}{time.time_ns()}"
     login(run, f"echo {word} > /dev/console")
     there = soon(lambda: word in _output(run)[1])
@@ -172,7 +173,7 @@ def serial_console(run: Run) -> Json:
 
 @step("console_rbac", "vm")
 def console_rbac(run: Run) -> Json:
-    """The project's member reads the console; a reader, and a member of another project, don't."""
+    """The project's member may read the console; a reader, and a member of another project, may not."""
     tests = Tests()
     refused = [_output(run, caller)[0] for caller in (run.reader, run.other)]
     allowed, output = _output(run)
@@ -195,7 +196,7 @@ def _act(run: Run, action: Json) -> bool:
 
 @step("stop_instance", "vm", "bare_metal")
 def stop_instance(run: Run) -> Json:
-    """Stop the server; waits up to 150 s until Nova shows it stopped."""
+    """Stops the server; waits up to 150 s until Nova shows it stopped."""
     run.kept["boot"] = login(run, BOOT_ID)
     begun = _act(run, {"os-stop": None})
     soon(lambda: _state(run) == "stopped", 150)
@@ -204,7 +205,7 @@ def stop_instance(run: Run) -> Json:
 
 @step("start_instance", "vm", "bare_metal")
 def start_instance(run: Run) -> Json:
-    """Start the server; passes if it has another boot id than before it was stopped."""
+    """Starts the server; passes if its boot id differs from that before it was stopped."""
     before = run.need("boot")
     begun = _act(run, {"os-start": None})
     soon(lambda: _state(run) == "running", 150)
@@ -214,7 +215,7 @@ def start_instance(run: Run) -> Json:
 
 @step("reboot_instance", "vm", "bare_metal")
 def reboot_instance(run: Run) -> Json:
-    """Reboot the server by weft's action; passes with another boot id, and the kernel's uptime since then."""
+    """Reboots the server by weft's action; passes with another boot id, and an uptime since then."""
     kept, before = launched(run), login(run, BOOT_ID)
     path = f"/v1/pods/{kept['pod']['name']}/servers/{kept['pod']['servers'][0]['name']}/action"
     begun = run.tenant.ask(POD_SERVICE, "POST", path, {"action": "reboot"}).is_done
@@ -234,7 +235,7 @@ def _booted(run: Run) -> str:
 
 @step("power_cycle_instance", "bare_metal")
 def power_cycle_instance(run: Run) -> Json:
-    """Stop and start the server; passes if a login shows another boot."""
+    """Stops and starts the server; passes if a login shows another boot."""
     before, began = login(run, BOOT_ID), time.monotonic()
     begun = _act(run, {"os-stop": None})
     off = soon(lambda: _state(run) == "stopped", 150)
@@ -247,7 +248,7 @@ def power_cycle_instance(run: Run) -> Json:
 
 @step("verify_image", "bare_metal")
 def verify_image(run: Run) -> Json:
-    """The image that Nova says the server has is the one that was ordered."""
+    """The server's image in Nova is the one that was ordered."""
     shown = _shown(run)
     found = servers(run).find(shown["instance_id"])
     image = run.tenant.ask("image", "GET", f"/v2/images/{(found or {})['image']['id']}")
@@ -259,7 +260,7 @@ def verify_image(run: Run) -> Json:
 @step("teardown", "vm", "bare_metal")
 @step("teardown", "storage")
 def teardown(run: Run) -> Json:
-    """Release the pod; passes if its receipt says that all of it is gone and Nova no longer has the server."""
+    """Releases the pod; passes if its receipt says that all of it is gone and Nova has no server."""
     kept, tests = launched(run), Tests()
     clean = release(run.tenant, _NAME.get(run.suite, "server"))
     tests.add("pod_released", clean, "its receipt is clean")
@@ -270,7 +271,7 @@ def teardown(run: Run) -> Json:
 
 @step("verify_teardown", "bare_metal")
 def verify_teardown(run: Run) -> Json:
-    """Nova no longer has the server, and weft no longer lists the node as the pod's."""
+    """Nova has no server, and weft doesn't list the node as the pod's."""
     kept, tests = launched(run), Tests()
     tests.add("server_gone", servers(run).find(kept["id"]) is None, "Nova no longer has the server")
     (node,) = [one["node"] for one in kept["pod"]["placed"]]
@@ -282,7 +283,7 @@ def verify_teardown(run: Run) -> Json:
 
 @step("stable_ip_test", "network")
 def stable_ip(run: Run) -> Json:
-    """A server's address before it is stopped and after it was started, as Neutron has it and as it answers there."""
+    """A server's address before it is stopped and after it was started, in Neutron and by a login."""
     tests = Tests()
     launch(run)
     try:
@@ -305,7 +306,7 @@ def stable_ip(run: Run) -> Json:
 
 
 def address_of(run: Run) -> str:
-    """The server's address on its management network, as Nova lists it."""
+    """The server's address on its management network, in Nova."""
     found = servers(run).find(launched(run)["id"]) or {}
     there = [one["addr"] for some in found["addresses"].values() for one in some]
     return next((one for one in there if one == launched(run)["address"]), "")
@@ -313,8 +314,8 @@ def address_of(run: Run) -> str:
 
 @step("query_sanitization", "bare_metal")
 def query_sanitization(run: Run) -> Json:
-    """What the receipt of the suite's machine says: its disks were erased after a tenant had it, before it was free
-    again. Memory and firmware aren't read: their checks are left out."""
+    """From the receipt of the suite's machine: its disks were erased after a tenant had it, before it was free
+    again. Memory and firmware aren't read, and their checks are left out."""
     kept = launched(run)
     pod = kept["pod"]
     if not release(run.tenant, _NAME["bare_metal"]):

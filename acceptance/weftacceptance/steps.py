@@ -1,4 +1,4 @@
-"""Steps of the suites: a function for each name, what it answers, and what it may keep for later steps."""
+"""The registry of steps, and what their functions share."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ PREFIX = "wacc-"
 
 @dataclass
 class Run:
-    """What steps of one suite share.
+    """What the steps of one suite share.
 
     Attributes:
         suite: its name.
-        logins: None: servers aren't booted.
-        inside: None: only the cloud's APIs are read.
-        kept: by name, what a step leaves to later ones.
+        logins: None if servers aren't booted.
+        inside: None if only the cloud's APIs are read.
+        kept: what a step leaves to later ones, by name.
     """
 
     cloud: Cloud
@@ -48,7 +48,7 @@ class Run:
 
     @property
     def operator(self) -> Caller:
-        """An administrator, only where a suite wants one."""
+        """An administrator, only where a suite requires one."""
         return self.cloud.caller("operator")
 
     @property
@@ -59,17 +59,17 @@ class Run:
         return self.inside
 
     def need(self, name: str) -> Any:
-        """What an earlier step kept. Raises `SkipError` if it didn't get so far."""
+        """What an earlier step kept. Raises `SkipError` if it didn't get that far."""
         if name not in self.kept:
             raise SkipError(f"an earlier step left no {name}")
         return self.kept[name]
 
 
 class Tests(dict[str, Json]):
-    """The parts of a step, by name; one that isn't true is a failure of the check."""
+    """The parts of a step by name; each must pass."""
 
     def add(self, name: str, passed: bool, message: str = "", **more: Any) -> bool:
-        """Note a check with its result, and further values; returns whether it passed."""
+        """Notes a part with its result and further values; whether it passed."""
         self[name] = {"passed": bool(passed), "message": message, **more}
         if not passed:
             self[name]["error"] = message or "not as it should be"
@@ -77,7 +77,7 @@ class Tests(dict[str, Json]):
 
     @property
     def all_passed(self) -> bool:
-        """Whether there are checks, and none failed."""
+        """Whether there are parts, and none failed."""
         return bool(self) and all(one["passed"] for one in self.values())
 
 
@@ -89,7 +89,7 @@ SKIPPED: dict[tuple[str, str], str] = {}
 
 
 def step(name: str, *suites: str) -> Callable[[Step], Step]:
-    """Register a function for the step of this name, of these suites or all."""
+    """Registers a function for the step of this name, in these suites or all."""
 
     def keep(function: Step) -> Step:
         for suite in suites or ("",):
@@ -101,12 +101,12 @@ def step(name: str, *suites: str) -> Callable[[Step], Step]:
 
 
 def skip(reason: str, *names: str, suite: str = "") -> None:
-    """Steps that this provider can't do, for one reason."""
+    """Registers steps that this provider can't do, for one reason."""
     SKIPPED.update(((suite, name), reason) for name in names)
 
 
 def take(run: Run, name: str) -> Json:
-    """Run a step; the JSON object that the suite reads. What isn't known is an error, never a success."""
+    """Runs a step; the JSON object that the suite reads. What isn't known is an error, never a success."""
     function = STEPS.get((run.suite, name)) or STEPS.get(("", name))
     try:
         if function is None:

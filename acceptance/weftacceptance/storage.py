@@ -1,4 +1,4 @@
-"""Steps about storage: shares of Manila and an export of the site, used by hosts of the storage network."""
+"""Steps about storage: Manila's shares and an export of the site, used by hosts of the storage network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SMALLEST = 50 << 10
 
 
 def manila(caller: Caller, method: str, path: str, body: Json | None = None) -> Answer:
-    """Ask Manila. Raises `SkipError` if the cloud has none."""
+    """Sends a request to Manila. Raises `SkipError` if the cloud has none."""
     got = caller.ask(SHARES, method, path, body, _VERSION)
     if got.status == NO_SERVICE:
         raise SkipError("the lab has no storage: start it with --storage")
@@ -29,14 +29,14 @@ def manila(caller: Caller, method: str, path: str, body: Json | None = None) -> 
 
 
 def find_share(caller: Caller, key: str) -> Json | None:
-    """A share by its id; None if Manila answers 404."""
+    """A share by its id, or None if Manila answers 404."""
     got = manila(caller, "GET", f"/shares/{key}")
     return None if got.status == 404 else got.get("share")
 
 
 @contextmanager
 def share(caller: Caller, name: str, to: str) -> Generator[tuple[str, str]]:
-    """A share of 1 GiB during the block, which one address may write to: its id and export."""
+    """A share of 1 GiB for the block, which one address may write to: its id and export."""
     asked = {"name": PREFIX + name, "size": 1, "share_proto": "NFS", "share_type": "nas"}
     key = str(manila(caller, "POST", "/shares", {"share": asked}).get("share")["id"])
     try:
@@ -59,7 +59,7 @@ def share(caller: Caller, name: str, to: str) -> Generator[tuple[str, str]]:
 
 
 def keeps(host: Files, location: str, other: Files | None = None) -> bool:
-    """Whether a host writes a file there, and it, or another one, reads the same."""
+    """Whether a host can write a file there, and it, or another one, reads the same."""
     word = f"{PREFIX}{time.time_ns()}"
     with tempfile.NamedTemporaryFile("w") as file:
         file.write(word)
@@ -70,7 +70,7 @@ def keeps(host: Files, location: str, other: Files | None = None) -> bool:
 
 @step("provision_storage", "storage")
 def provision_storage(run: Run) -> Json:
-    """A share of Manila: as large as was asked for, and written to and read by a host that may."""
+    """A share of Manila has the requested size, and a host that may can write to it and read it."""
     tests, mine = Tests(), _HOSTS[0]
     with share(run.tenant, "share", mine) as (key, location), run.lab.files(mine) as host:
         rows = manila(run.tenant, "GET", "/shares").get("shares")
@@ -83,7 +83,7 @@ def provision_storage(run: Run) -> Json:
 
 @step("multiple_filesystems", "storage")
 def multiple_filesystems(run: Run) -> Json:
-    """Two shares at a time, neither of which has the other's files."""
+    """Two shares at the same time, neither of which has the other's files."""
     tests, mine = Tests(), _HOSTS[0]
     with (
         share(run.tenant, "one", mine) as (first, one),
@@ -103,7 +103,7 @@ def multiple_filesystems(run: Run) -> Json:
 
 @step("home_directory_storage", "storage")
 def home_directory_storage(run: Run) -> Json:
-    """The site's export for homes: what one host writes over NFSv4, another one reads. Quotas aren't looked at."""
+    """The site's export for homes: one host reads what another one wrote over NFSv4. Quotas aren't checked."""
     tests, clouds = Tests(), weft(run.operator, "/v1/site")["document"]["clouds"]
     found = [c["storage"]["exports"] for c in clouds.values() if (c.get("storage") or {}).get("exports")]
     if not found:

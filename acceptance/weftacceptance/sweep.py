@@ -1,4 +1,4 @@
-"""Removes whatever a run made, before one and after it: a run that was killed leaves things."""
+"""Removes everything that a run made, before a run and after it: a killed run leaves things behind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TENANTS = ("team-a", "team-b")
 
 
 class _Thing(NamedTuple):
-    """A remain of a run. `remove` asks for its removal; only another look shows whether it is gone."""
+    """Something that a run left. `remove` requests its removal; only another look shows whether it is gone."""
 
     kind: str
     key: str
@@ -24,7 +24,7 @@ class _Thing(NamedTuple):
 
 
 def sweep(cloud: Cloud) -> list[str]:
-    """What is left after removing everything with the prefix; empty if nothing is. Raises `LostError`."""
+    """What is left after removing everything with the prefix. Raises `LostError`."""
     for look in _looks(cloud):
         for thing in look():
             thing.remove()
@@ -33,13 +33,13 @@ def sweep(cloud: Cloud) -> list[str]:
 
 
 def pods(caller: Caller) -> list[str]:
-    """Names of pods of the run that aren't released."""
+    """Names of the run's pods that aren't released."""
     rows = caller.ask(POD_SERVICE, "GET", "/v1/pods").get("pods")
     return [one["name"] for one in rows if one["name"].startswith(PREFIX) and one["state"] != "RELEASED"]
 
 
 def _looks(cloud: Cloud) -> Iterator[Callable[[], Iterator[_Thing]]]:
-    """How each kind is looked for, in the order in which they can be removed."""
+    """For each kind, a function that lists what is left, in the order in which it can be removed."""
     for name in _TENANTS:
         yield partial(_of_project, cloud.caller(name))
     yield partial(_of_operators, cloud.caller("operator"))
@@ -80,7 +80,7 @@ def _of_operators(caller: Caller) -> Iterator[_Thing]:
         if row["name"].startswith(PREFIX):
             yield thing("reservation", row["name"], f"/v1/reservations/{row['name']}")
     for row in rows("holds"):
-        # A replaced node of a pod of the run is held for repair.
+        # A node that was replaced in one of the run's pods is held for repair.
         if row["what"].startswith(PREFIX) or PREFIX in row["why"]:
             path = f"/v1/nodes/{row['node']}/hold?what={row['what']}&without_test=acceptance"
             yield thing("hold", row["node"], path)
@@ -98,7 +98,7 @@ def _of_operators(caller: Caller) -> Iterator[_Thing]:
 
 
 def _planted(caller: Caller, node: str) -> bool:
-    """Whether a node's last report of its checks is the run's own."""
+    """Whether a node's last report of checks was made by the run."""
     document = caller.ask(POD_SERVICE, "GET", f"/v1/nodes/{node}/checks").get("document") or {}
     return document.get("program") == PREFIX + "check"
 

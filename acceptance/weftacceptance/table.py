@@ -1,4 +1,4 @@
-"""The table of all checks with their states: of a run, as committed, and what differs."""
+"""The table of all checks with their states: of a run, as committed, and the differences."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ NOT_RUN = "the suite doesn't run it without Kubernetes, or without output of its
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A check, and how it ended.
+    """A check and its result.
 
     Attributes:
-        reason: why it didn't pass; empty for one that did.
+        reason: why it didn't pass; empty if it did.
     """
 
     suite: str
@@ -41,7 +41,8 @@ class Row:
 
 
 def results_of(output: str) -> dict[str, str]:
-    """Check -> PASSED, SKIPPED, FAILED or ERROR, from what `isvctl` prints; the worst, if it is there several times."""
+    """Check -> PASSED, SKIPPED, FAILED or ERROR, from the output of `isvctl`; the worst, if it occurs several
+    times."""
     found: dict[str, str] = {}
     for line in output.splitlines():
         if (match := _LINE.match(line)) and _RANKS[match[2]] >= _RANKS.get(found.get(match[1], "SKIPPED"), 0):
@@ -91,7 +92,7 @@ def _part_skipped(check: Check, answer: Mapping[str, Any]) -> str:
 
 
 def compare(rows: Iterable[Row], committed: Iterable[Row]) -> list[str]:
-    """What is worse than the committed table, or better than it says, one line each; empty: nothing."""
+    """What is worse than in the committed table, or better, one line each."""
     was = {(one.suite, one.check): one for one in committed}
     now = {(one.suite, one.check): one for one in rows}
     said: list[str] = []

@@ -1,4 +1,4 @@
-"""Steps about telemetry and audit logs: what weft reads of the fabric's counters, and its log of who did what."""
+"""Steps about telemetry and logs: the fabric's counters as weft reads them, and the subnet manager's log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RECENT = 120
 
 
 def _counters(run: Run) -> tuple[Json, Json]:
-    """weft's answer about a link of a pod, and the link's row; raises `LostError` if the counters weren't read."""
+    """weft's answer about a link of a pod, and the link's row. Raises `LostError` if its counters weren't read."""
     pod = pod_of(run, run.tenant, "link", 2)
     try:
         mine = weft(run.operator, f"/v1/pods/{pod['id']}/links")["links"]
@@ -29,7 +29,7 @@ def _counters(run: Run) -> tuple[Json, Json]:
 
 
 def _age(reading: Json) -> int:
-    """Seconds since the newest counters. Raises `LostError` if they can't be read."""
+    """Age of the newest counters in seconds. Raises `LostError` if they can't be read."""
     if reading["rates_unread"] or reading["rates_age"] is None or len(reading["rates_seconds"]) < 1:
         raise LostError(f"the counters weren't read: {reading['rates_unread']}")
     return round(reading["rates_age"])
@@ -37,7 +37,7 @@ def _age(reading: Json) -> int:
 
 @step("east_west_network_telemetry", "observability")
 def east_west_network_telemetry(run: Run) -> Json:
-    """The rate and the congestion of a link of the InfiniBand fabric, from its ports' counters."""
+    """Rate and congestion of a link of the InfiniBand fabric, from its ports' counters."""
     reading, row = _counters(run)
     age, tests = _age(reading), Tests()
     probes = {
@@ -56,7 +56,7 @@ def east_west_network_telemetry(run: Run) -> Json:
 
 @step("telemetry_delivery_latency", "observability")
 def telemetry_delivery_latency(run: Run) -> Json:
-    """How old the newest counters are when weft's API answers with them."""
+    """Age of the newest counters when weft's API answers with them."""
     age, tests = _age(_counters(run)[0]), Tests()
     probes = {
         "telemetry_source": "weft: /v1/links",
@@ -76,7 +76,7 @@ _PORT = "infiniband_hca_port_"
 
 
 def _agents(run: Run, fabric: str) -> list[Json]:
-    """Name and URL of each agent of a fabric."""
+    """Name and URL of each fabric agent."""
     found = weft(run.operator, "/v1/site")["document"]["fabrics"][fabric]["manager"]["agents"]
     if not found:
         raise LostError(f"the site has no agents of {fabric}")
@@ -84,8 +84,8 @@ def _agents(run: Run, fabric: str) -> list[Json]:
 
 
 def _measured(run: Run) -> tuple[list[str], float, list[str]]:
-    """Counters that each adapter of a pod has, their age, and the adapters. Raises `LostError`
-    unless each is counted."""
+    """Counters that every adapter of a pod has, their age, and the adapters. Raises `LostError` unless each is
+    counted."""
     pod = pod_of(run, run.tenant, "link", 2)
     try:
         wanted = {f"{one['node']} {one['adapter']}" for one in members_of(run, pod)}
@@ -107,7 +107,7 @@ def _measured(run: Run) -> tuple[list[str], float, list[str]]:
 
 @step("sdn_latency_perf_logging", "network")
 def sdn_latency_perf_logging(run: Run) -> Json:
-    """Waits and packets of the adapters of a pod, in the metrics that the fabric's agent has for Prometheus."""
+    """Waits and packets of a pod's adapters, from the fabric agent's metrics for Prometheus."""
     names, age, adapters = _measured(run)
     tests = Tests()
     tests.add("metrics_endpoint_reachable", True, "the agent answers")
@@ -121,7 +121,7 @@ def sdn_latency_perf_logging(run: Run) -> Json:
 
 @step("host_nic_network_telemetry", "observability")
 def host_nic_network_telemetry(run: Run) -> Json:
-    """The counters of each adapter of a pod's hosts, which the fabric's agent reads from the adapters themselves."""
+    """Counters of each adapter of a pod's hosts, which the fabric's agent reads from the adapters themselves."""
     names, age, adapters = _measured(run)
     tests = Tests()
     probes = {
@@ -139,7 +139,7 @@ def host_nic_network_telemetry(run: Run) -> Json:
 
 @step("subnet_manager_logs", "observability")
 def subnet_manager_logs(run: Run) -> Json:
-    """The master's log, on its host, has entries about the partitions that a pod's order has just changed."""
+    """The master's log on its host has entries about the partitions that a pod's order has just changed."""
     tests = Tests()
     fabric = str(next(iter(weft(run.operator, "/v1/site")["document"]["fabrics"])))
     names = [str(one["name"]) for one in _agents(run, fabric)]

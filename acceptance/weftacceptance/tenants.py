@@ -1,4 +1,4 @@
-"""The step about two tenants, each with a running server, an image, a share and a volume: none has the other's."""
+"""The step about two tenants, each with a running server, an image, a share and a volume: neither has the other's."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _callers(run: Run) -> tuple[Caller, Caller]:
 
 
 def _running(run: Run, caller: Caller, name: str) -> Json:
-    """A pod of one server that boots, with its management subnet's addresses as `cidr`."""
+    """A booted pod of one server, with its management subnet's addresses as `cidr`."""
     assert run.logins is not None
     nodes = {"count": 1, "flavor": "gpu8", "image": "guest"}
     asked = {"name": PREFIX + name, "nodes": nodes, "access": {"ssh_key": run.logins.public_key}}
@@ -55,9 +55,8 @@ def _running(run: Run, caller: Caller, name: str) -> Json:
 
 
 def _networks(run: Run, pods: list[Json]) -> bool:
-    """Whether no port is in both partitions, the other server doesn't reach the first one, not even with an address of
-    its network, and the first one answers within its own network.
-    """
+    """Whether no port is in both partitions, the other server doesn't reach the first one, not even with an
+    address of its network, and the first one answers within its own network."""
     assert run.logins is not None
     mine, theirs = pods
     first, second = ({one["port"] for one in members_of(run, pod)} for pod in pods)

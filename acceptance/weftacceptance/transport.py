@@ -20,7 +20,8 @@ _CIPHERS = (0xC02F, 0xC02B, 0xC013, 0xC014, 0xC009, 0xC00A, 0x009C, 0x002F, 0x00
 
 @step("cert_rotation_test", "security")
 def cert_rotation(run: Run) -> Json:
-    """Certificates of the fabric agents, as each shows it: none lives longer, and after a rotation it shows another."""
+    """Certificates of the fabric agents: none is valid for too long, and after a rotation each agent shows another
+    one."""
     tests, fabrics = Tests(), weft(run.operator, "/v1/site")["document"]["fabrics"]
     agents = {a["name"]: str(a["url"]) for f in fabrics.values() for a in f["manager"]["agents"]}
     known = {
@@ -53,7 +54,7 @@ def cert_rotation(run: Run) -> Json:
 
 @step("insecure_protocols_test", "security")
 def insecure_protocols(run: Run) -> Json:
-    """A process of weft's API with a certificate takes TLS 1.2, and neither older protocols nor HTTP without TLS."""
+    """A process of weft's API with a certificate accepts TLS 1.2, but neither older protocols nor plain HTTP."""
     tests = Tests()
     with run.lab.api() as where:
         if not soon(lambda: _listens(where), 60) or not _hello(where, _NEW):
@@ -84,10 +85,10 @@ def _said(where: tuple[str, int], words: bytes) -> bytes:
 
 
 def _hello(where: tuple[str, int], version: int) -> bool:
-    """Whether a ClientHello of this version and no newer one (RFC 5246, 7.4.1.2) is answered with a ServerHello of it.
+    """Whether a ClientHello of exactly this version (RFC 5246, 7.4.1.2) is answered with a ServerHello of it.
     Raises `LostError` if nothing listens."""
     ciphers = b"".join(struct.pack(">H", one) for one in _CIPHERS)
-    # Extensions, which SSL 3.0 lacks: groups, their form, signatures.
+    # Extensions, which SSL 3.0 doesn't have: groups, their format, signatures.
     more = bytes.fromhex("000a00060004001d0017000b00020100000d000a00080403040108040201")
     body = struct.pack(">H", version) + bytes(range(32)) + b"\0" + struct.pack(">H", len(ciphers)) + ciphers
     body += b"\1\0" + (struct.pack(">H", len(more)) + more if version > 0x0300 else b"")
@@ -98,5 +99,5 @@ def _hello(where: tuple[str, int], version: int) -> bool:
 
 
 def _plain(where: tuple[str, int]) -> bool:
-    """Whether HTTP without TLS is answered."""
+    """Whether plain HTTP is answered."""
     return _said(where, b"GET / HTTP/1.1\r\nHost: weft\r\n\r\n").startswith(b"HTTP/")

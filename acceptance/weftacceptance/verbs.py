@@ -1,4 +1,4 @@
-"""All steps: importing this registers them."""
+"""All steps: importing this module registers them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Steps about faults, the management network's switch and servers' logs: each is made to record something, and read."""
+"""Steps that cause an event and read its record: faults, counters of the management network's switch, servers'
+logs."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _COUNTED = ("rx_bytes", "rx_packets", "rx_errors", "tx_bytes", "tx_packets", "tx
 
 @step("sdn_hardware_fault_logging", "network")
 def sdn_hardware_fault_logging(run: Run) -> Json:
-    """A cable of a pod's node is pulled: the pod's events say that it is degraded, and READY again once it is back."""
+    """A cable of a pod's node is pulled: the pod's events say that it is DEGRADED, and READY once the cable is
+    back."""
     tests, pod = Tests(), pod_of(run, run.tenant, "link", 2)
     path, adapter = f"/v1/pods/{pod['id']}/events", f"{pod['placed'][0]['node']}/mlx5_0"
     before = len(weft(run.tenant, path)["events"])
@@ -47,7 +49,7 @@ def sdn_hardware_fault_logging(run: Run) -> Json:
 
 @step("management_network_telemetry", "observability")
 def management_network_telemetry(run: Run) -> Json:
-    """The counters of the switch that hosts' management adapters are cabled to: they count what a login sends."""
+    """Counters of the switch of the hosts' management adapters: they count the packets of a login."""
     launch(run)
     try:
         (node,) = [one["node"] for one in launched(run)["pod"]["placed"]]
@@ -85,7 +87,7 @@ def management_network_telemetry(run: Run) -> Json:
 
 @step("host_syslogs", "observability")
 def host_syslogs(run: Run) -> Json:
-    """A server's own syslog has what was logged there now."""
+    """A server's own syslog has what was just logged there."""
     launch(run)
     word = f"{PREFIX}{time.time_ns()}"
     try:

@@ -17,7 +17,7 @@ __all__ = ["doors"]
 def still_console(
     shared_database: Database, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Console, DoorsHouse]]:
-    """One server for all tests; those of pods put a house of their own behind it."""
+    """One server for all tests; tests with pods put a house of their own behind it."""
     house = DoorsHouse(shared_database, shared_database.url)
     with console_of(house, tmp_path_factory.mktemp("console")) as made:
         yield made, house
@@ -26,7 +26,7 @@ def still_console(
 
 @pytest.fixture
 def console(still_console: tuple[Console, DoorsHouse]) -> Console:
-    """Without pods: for tests of sessions, which begin without one."""
+    """A console without pods and sessions."""
     made, house = still_console
     made.stand_before(house)
     return made
@@ -34,7 +34,7 @@ def console(still_console: tuple[Console, DoorsHouse]) -> Console:
 
 @pytest.fixture
 def pods_console(still_console: tuple[Console, DoorsHouse], doors: DoorsHouse) -> Console:
-    """Over a weft of its own, for tests that order pods."""
+    """A console over a weft of its own, for tests that order pods."""
     made, _ = still_console
     made.stand_before(doors)
     return made
@@ -42,6 +42,6 @@ def pods_console(still_console: tuple[Console, DoorsHouse], doors: DoorsHouse) -
 
 @pytest.fixture
 def browser(still_console: tuple[Console, DoorsHouse]) -> Iterator[Browser]:
-    """Not signed in yet."""
+    """A browser that isn't signed in."""
     with Browser(still_console[0].url) as made:
         yield made

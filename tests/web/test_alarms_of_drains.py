@@ -1,4 +1,4 @@
-"""The alarm of a drain whose time has come while pods are still on the node."""
+"""The alarm for a drain whose time has come while pods are still on the node."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHARED = {"count": 1, "accelerators": {"type": "h100", "count": 1}, "image": "ti
 def test_overdue_drain_is_an_alarm(
     pods_console: Console, browser: Browser, changes: dict[str, object], expected: str
 ) -> None:
-    """Also if pods have only parts of the node; an empty one is none."""
+    """Also if pods have only parts of the node; a node without pods gives no alarm."""
     pod = pods_console.order(fabric="none", **changes)
     used = {pod.placed[0].node, "gpu16"}
     with pods_console.house.database.transaction() as tx:

@@ -1,4 +1,4 @@
-"""Networks of tenants on the page of alarms."""
+"""Tenants' networks on the alarms page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.web.alarms import Group
 
 
 def test_failed_network_beyond_the_first_page_is_an_alarm() -> None:
-    """Networks are listed in every state, by id: those with an alarm may come after any number of others."""
+    """Networks are listed by id in every state, so any number of others may come before one with an alarm."""
     states = ["IN_FORCE"] * (2 * alarms.PAGE + 7) + ["FAILED"]
     rows = [
         SimpleNamespace(id=f"{n:05}", name="n", project_id="p", state=state, reason="", since=None, code="")
@@ -29,7 +29,7 @@ def test_failed_network_beyond_the_first_page_is_an_alarm() -> None:
     assert [one.what for one in found] == ["FAILED"] and len(asked) == 3
 
 
-def test_group_with_as_many_as_are_read_says_at_least() -> None:
+def test_count_of_further_alarms_is_a_minimum_if_reading_stopped() -> None:
     one = alarms.Alarm("n", "FAILED")
     assert Group("t", (one,) * 50, further=200).more == "At least 200 further ones."
     assert Group("t", (one,) * 50, further=3).more == "3 further ones."

@@ -1,4 +1,4 @@
-"""Operators' pages of what nodes report: the tokens that they report with, and their parts by serial number."""
+"""Operators' pages for checks that nodes report: tokens for reporting, and parts by serial number."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from weft.model.errors import UnauthenticatedError
 TOKENS = "/ui/site/check-tokens"
 
 
-def test_token_is_made_shown_once_and_revoked(pods_console: Console, browser: Browser) -> None:
-    """As by the command line; a node reports with it until it is revoked."""
+def test_token_is_created_shown_once_and_revoked(pods_console: Console, browser: Browser) -> None:
+    """Like `weft node check-token`; a node can report with it until it is revoked."""
     service = pods_console.house.service
     browser.sign_in("olga")
     assert "There is none." in browser.get(TOKENS).text
@@ -52,7 +52,7 @@ def test_token_is_made_shown_once_and_revoked(pods_console: Console, browser: Br
         ({"node": "gpu01", "until": "2040-01-01T00:00Z"}, 400, "at most in three years"),
     ],
 )
-def test_wrong_token_is_refused_with_what_was_typed(
+def test_invalid_token_form_is_refused_with_its_input(
     pods_console: Console, browser: Browser, given: dict[str, str], status: int, said: str
 ) -> None:
     browser.sign_in("olga")
@@ -64,7 +64,7 @@ def test_wrong_token_is_refused_with_what_was_typed(
 
 
 def test_part_is_found_by_its_serial_number(pods_console: Console, browser: Browser) -> None:
-    """On its page and by the search, wherever it was."""
+    """On its own page and by the search, wherever it was."""
     house = pods_console.house
     for node in ("gpu01", "gpu02"):
         token = house.service.checks.make_token(house.operator, node).token

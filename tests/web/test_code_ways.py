@@ -1,4 +1,4 @@
-"""Ways out by code: what docs/problems names as a command has a page, or a reason why it has none."""
+"""Ways out by code: each command named in docs/problems has a page in the console, or a reason why not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAMED = {code: verbs_of(code) for code in codes() if verbs_of(code)}
 
 
 def test_every_command_of_a_code_has_a_page_or_a_reason() -> None:
-    """And no command is in a list that no code names."""
+    """And every command in those lists is named for some code."""
     named = {verb for verbs in NAMED.values() for verb in verbs}
     assert len(NAMED) > 90
     assert named - WAYS.keys() - ELSEWHERE.keys() == set()
@@ -20,7 +20,7 @@ def test_every_command_of_a_code_has_a_page_or_a_reason() -> None:
 
 
 def test_ways_out_are_pages_of_the_console(console: Console, browser: Browser) -> None:
-    """Each path is routed: an unknown pod or node is reported as such, and nothing fails."""
+    """Their routes exist: an unknown pod or node is reported as such, and nothing fails."""
     browser.sign_in("olga")
     unknown = "00000000-0000-0000-0000-000000000000"
     for path in {way.path.format(pod=unknown, node="gpu01").partition("#")[0] for way in WAYS.values()}:
@@ -29,8 +29,8 @@ def test_ways_out_are_pages_of_the_console(console: Console, browser: Browser) -
         assert "No such page" not in browser.text, path
 
 
-def test_only_ways_out_that_the_caller_may_go_are_shown() -> None:
-    """A code may name several; each is there once, and none of the page that is looked at."""
+def test_only_ways_out_that_the_caller_may_use_are_shown() -> None:
+    """Several codes may have the same one, which is shown once; one that isn't a page isn't shown."""
     assert ways_of_pod("p", ["QUOTA_EXCEEDED", "FAILED_TIMES"], ["pods:retry"]) == [
         ("Retry…", "/pods/p/retry", WAYS["pod retry"].effect)
     ]
@@ -41,8 +41,8 @@ def test_only_ways_out_that_the_caller_may_go_are_shown() -> None:
     ]
 
 
-def test_node_of_a_pod_is_reported(pods_console: Console, browser: Browser) -> None:
-    """By the project; with a reason of one line; readers have no button."""
+def test_tenant_reports_a_node_of_its_pod(pods_console: Console, browser: Browser) -> None:
+    """With a reason of one line; readers have no button."""
     pod = pods_console.order()
     pods_console.house.finish("train")
     path = f"/ui/pods/{pod.id}/report"
@@ -64,8 +64,8 @@ def test_node_of_a_pod_is_reported(pods_console: Console, browser: Browser) -> N
     assert "ECC" in browser.get(f"/ui/site/nodes/{pod.placed[0].node}").text
 
 
-def test_server_of_a_pod_is_rebooted(pods_console: Console, browser: Browser) -> None:
-    """A rescue system's password is on the answer alone; unknown servers and actions are refused."""
+def test_tenant_reboots_a_server_of_its_pod(pods_console: Console, browser: Browser) -> None:
+    """A rescue system's password is only in the answer; unknown servers and actions are refused."""
     pod = pods_console.order()
     pods_console.house.finish("train")
     path = f"/ui/pods/{pod.id}/servers/act"
@@ -84,8 +84,8 @@ def test_server_of_a_pod_is_rebooted(pods_console: Console, browser: Browser) ->
     assert browser.page.status_code == 200
 
 
-def test_failed_pod_shows_ways_out_once(pods_console: Console, browser: Browser) -> None:
-    """Those of its state and those of its code."""
+def test_failed_pod_shows_each_way_out_once(pods_console: Console, browser: Browser) -> None:
+    """Those for its state and those for its code."""
     pod = failed(pods_console)
     browser.sign_in("alice")
     text = browser.get(f"/ui/pods/{pod.id}").text

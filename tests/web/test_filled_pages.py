@@ -1,4 +1,4 @@
-"""Every page of the menu with something on it: accessible in Chromium, and the same without JavaScript."""
+"""Every page of the menu with contents: accessible in Chromium, and usable without JavaScript."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FURTHER = (
 
 
 def fill(console: Console) -> None:
-    """A pod, a quarantine, a node that failed with a part, a reservation, and a token that is used."""
+    """Makes a pod, a quarantine, a node with a failed part, a reservation, and a token that was used."""
     house = console.house
     console.order()
     house.finish("train")
@@ -53,7 +53,7 @@ def fill(console: Console) -> None:
 def test_filled_pages_are_accessible_and_need_no_javascript(
     pods_console: Console, tab: tuple[Page, list[str]], axe: str
 ) -> None:
-    """Axe's rules hold on each; without JavaScript each has the same heading, and nothing that only waits for it."""
+    """axe's rules hold on each; without JavaScript it has the same heading, and nothing that waits for scripts."""
     fill(pods_console)
     page, messages = tab
     signed_in(page, pods_console.url, "olga")

@@ -1,5 +1,5 @@
-"""What someone meets who has read nothing: the way from an order to its release has no dead end, and says what is
-missing before it is ordered."""
+"""The console for a user who has read nothing: the way from an order to its release has no dead end, and what is
+missing is reported before ordering."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def test_menu_of_the_order_page_equals_that_of_other_pages(
     assert menu(browser) == everywhere
 
 
-def test_plan_says_what_keeps_the_tenant_from_logging_in(pods_console: Console, browser: Browser) -> None:
-    """As `weft pod plan` does; with a key, an address and a rule nothing is missing."""
+def test_plan_says_what_prevents_the_tenant_from_logging_in(pods_console: Console, browser: Browser) -> None:
+    """Like `weft pod plan`; with a key, an address and a rule nothing is missing."""
     browser.sign_in("alice")
     browser.get("/ui/order")
     browser.post("/ui/order", {"do": "plan", "yaml": yaml_of(browser.page), **FIELDS})
@@ -60,8 +60,8 @@ def test_plan_says_what_keeps_the_tenant_from_logging_in(pods_console: Console, 
     assert "It fits now" in browser.text and "log in" not in browser.text.partition("Plan ")[2]
 
 
-def test_field_that_the_form_cannot_show_is_left_as_it_is(pods_console: Console, browser: Browser) -> None:
-    """A mapping where a text belongs is refused by the order's check, not removed by the form."""
+def test_field_that_the_form_cannot_show_is_kept(pods_console: Console, browser: Browser) -> None:
+    """A mapping in place of a text is refused by the order's check, not removed by the form."""
     browser.sign_in("alice")
     browser.get("/ui/order")
     text = "name: train\nnodes: {count: 2, flavor: gpu8, image: tiny}\naccess:\n  key_pair: {name: mine}\n"
@@ -69,7 +69,7 @@ def test_field_that_the_form_cannot_show_is_left_as_it_is(pods_console: Console,
     assert "name: mine" in yaml_of(browser.page) and "It fits now" not in browser.text
 
 
-def test_wrong_name_of_a_release_asks_again(pods_console: Console, browser: Browser) -> None:
+def test_wrong_name_does_not_release_the_pod(pods_console: Console, browser: Browser) -> None:
     pod = pods_console.order()
     browser.sign_in("alice")
     browser.get(f"/ui/pods/{pod.id}/release")
@@ -80,7 +80,7 @@ def test_wrong_name_of_a_release_asks_again(pods_console: Console, browser: Brow
     assert "release requested" in browser.text
 
 
-def test_notes_that_all_servers_share_are_shown_once(pods_console: Console, browser: Browser) -> None:
+def test_notes_common_to_all_servers_are_shown_once(pods_console: Console, browser: Browser) -> None:
     pod = pods_console.order()
     pods_console.house.finish("train")
     browser.sign_in("alice")
@@ -89,7 +89,7 @@ def test_notes_that_all_servers_share_are_shown_once(pods_console: Console, brow
     assert "ssh USER@" in browser.text
 
 
-def test_further_numbers_of_capacity_are_readable(pods_console: Console, browser: Browser) -> None:
+def test_capacity_rows_are_readable(pods_console: Console, browser: Browser) -> None:
     browser.sign_in("olga")
     browser.get("/ui/capacity")
     assert "nodes: 16" in browser.text and "nodes of 16" not in browser.text
@@ -97,14 +97,14 @@ def test_further_numbers_of_capacity_are_readable(pods_console: Console, browser
     assert "within one block -" not in browser.text and "within one site site" not in browser.text
 
 
-def test_address_without_a_page_says_so(console: Console, browser: Browser) -> None:
+def test_address_without_a_page_is_404_and_says_so(console: Console, browser: Browser) -> None:
     browser.sign_in("alice")
     assert browser.get("/ui/nowhere").status_code == 404
     assert "The console has no page at this address" in browser.text
 
 
 def test_sign_out_is_possible_before_a_project_is_chosen(console: Console, browser: Browser) -> None:
-    """Who signed in as someone else by mistake needn't choose a project of theirs first."""
+    """A user who signed in with the wrong account needn't choose one of its projects first."""
     given = {"method": "password", "user": "alice", "domain": "Default", "password": "correct horse"}
     browser.post("/ui/sign-in", {**given, "next": "/"})
     assert "Choose a project" in browser.text and "Sign out alice" in browser.text
@@ -112,8 +112,8 @@ def test_sign_out_is_possible_before_a_project_is_chosen(console: Console, brows
     assert "Sign in" in browser.text and not browser.cookie
 
 
-def test_page_of_a_stage_that_is_over_keeps_the_session(console: Console, browser: Browser) -> None:
-    """An old tab of the passcode, or of the project, leads on; it signs no one out."""
+def test_page_of_a_finished_sign_in_step_keeps_the_session(console: Console, browser: Browser) -> None:
+    """An old tab with the form for a passcode or a project leads on and doesn't sign out."""
     browser.sign_in("alice")
     for path in ("/ui/passcode", "/ui/passcode?next=/order"):
         browser.get(path)
@@ -124,7 +124,7 @@ def test_page_of_a_stage_that_is_over_keeps_the_session(console: Console, browse
 
 
 def test_actions_of_a_pod_follow_its_state(pods_console: Console, tab: tuple[Page, list[str]]) -> None:
-    """A page that was opened before the pod was READY has its consoles; once it is released, nothing more."""
+    """A page opened before the pod was READY shows its consoles then, and no action once it is released."""
     page, messages = tab
     pod = pods_console.order()
     signed_in(page, pods_console.url, "alice")
@@ -145,7 +145,7 @@ def _alice(console: Console) -> Request:
 
 
 def test_capacity_is_shown_over_time(pods_console: Console, browser: Browser) -> None:
-    """Nodes by state and the queue, for operators; the pages of the queue and of capacity now lead there and back."""
+    """Nodes by state and the queue, for operators; the pages of the queue and of capacity link to it and back."""
     house = pods_console.house
     browser.sign_in("olga")
     assert "Nothing was noted in this period" in browser.get("/ui/site/capacity").text

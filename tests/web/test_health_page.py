@@ -1,4 +1,4 @@
-"""The console's page of health."""
+"""The console's health page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.helpers.consoles import Browser, Console
 def test_health_page_counts_nodes_and_names_those_that_are_not_ok(
     pods_console: Console, browser: Browser
 ) -> None:
-    """Nothing was read yet: unknown, not ok. Its numbers lead to lists."""
+    """Before a reading they are unknown, not ok. Its numbers link to lists."""
     house = pods_console.house
     browser.sign_in("olga")
     house.service.nodes.quarantine(house.operator, "gpu01", "found dirty")

@@ -1,4 +1,4 @@
-"""The console in Debian's Chromium: from order to verified receipt, without a message on the browser's console."""
+"""The console in Debian's Chromium, from order to verified receipt, without messages on the browser's console."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ pytest.importorskip("playwright.sync_api")
 
 @pytest.fixture(scope="session")
 def axe() -> str:
-    """axe-core's source, as its wheel has it."""
+    """Source of axe-core, from its wheel."""
     return files("axe_playwright_python").joinpath("axe.min.js").read_text()
 
 
 @pytest.fixture
 def tab(tmp_path: Path) -> Iterator[tuple[Page, list[str]]]:
-    """A tab, and what its console said; weftlab.alone ends the browser with the test."""
+    """A tab, and the messages of its console; weftlab.alone ends the browser with the test."""
     from playwright.sync_api import sync_playwright
 
     subprocess.run([ROOT / "tools/packages.sh", "chromium", "fonts-dejavu-core"], check=True, timeout=900)
@@ -52,15 +52,17 @@ def tab(tmp_path: Path) -> Iterator[tuple[Page, list[str]]]:
 
 
 def check_accessible(page: Page, axe: str) -> None:
-    """No violation of axe's rules on this page."""
+    """Asserts that axe finds no violation on this page."""
     page.evaluate(axe)
     found = page.evaluate("axe.run({resultTypes: ['violations']})")
     wrong = [(rule["id"], [node["html"] for node in rule["nodes"]][:3]) for rule in found["violations"]]
     assert not wrong and len(found["passes"]) > 10, json.dumps(wrong, indent=1)
 
 
-def test_order_to_verified_receipt(pods_console: Console, tab: tuple[Page, list[str]], axe: str) -> None:
-    """Fields fill the YAML, the page follows the pod, the receipt is verified, and another key is noticed."""
+def test_pod_is_ordered_released_and_its_receipt_verified(
+    pods_console: Console, tab: tuple[Page, list[str]], axe: str
+) -> None:
+    """Fields fill the YAML, the page follows the pod, the receipt is verified, and another key is detected."""
     page, messages = tab
     page.goto(f"{pods_console.url}/ui/")
     check_accessible(page, axe)
@@ -116,10 +118,10 @@ def test_order_to_verified_receipt(pods_console: Console, tab: tuple[Page, list[
     assert not messages
 
 
-def test_operator_goes_from_nodes_to_leaf_ports(
+def test_operator_follows_links_from_nodes_to_leaf_ports(
     pods_console: Console, tab: tuple[Page, list[str]], axe: str
 ) -> None:
-    """By links and buttons alone, from the list to each confirmation; in dark, too, and on a phone."""
+    """From the list to each confirmation, by links and buttons only; in dark mode and on a phone, too."""
     page, messages = tab
     pods_console.order()
     pods_console.house.finish("train")
@@ -150,7 +152,7 @@ def test_operator_goes_from_nodes_to_leaf_ports(
     page.click("main button")
     page.emulate_media(color_scheme="light")
     page.click("nav >> text=Picture")
-    page.locator("img.picture").evaluate("image => image.decode()")  # it has come, and is a picture
+    page.locator("img.picture").evaluate("image => image.decode()")  # loaded, and valid as an image
     check_accessible(page, axe)
     picture(page, "console-picture")
     page.fill("header [name=q]", "gpu01")
@@ -166,7 +168,7 @@ def test_operator_goes_from_nodes_to_leaf_ports(
 
 
 def signed_in(page: Page, url: str, user: str) -> None:
-    """As someone who has the choice made or needs none."""
+    """Signs in; for a user with one project, or a project chosen already."""
     page.goto(f"{url}/ui/sign-in")
     page.fill("#user", user)
     page.fill("#password", PASSWORD)
@@ -179,7 +181,7 @@ def signed_in(page: Page, url: str, user: str) -> None:
 def test_tenant_changes_a_pod_and_follows_events(
     pods_console: Console, tab: tuple[Page, list[str]], axe: str
 ) -> None:
-    """A change's form follows its fields; events come to the page by themselves; a webhook's secret is shown once."""
+    """Fields follow the form's values, events appear without a reload, and a webhook's secret is shown once."""
     page, messages = tab
     pod = pods_console.order(verify="bandwidth")
     pods_console.house.finish("train")
@@ -216,16 +218,16 @@ def test_tenant_changes_a_pod_and_follows_events(
     assert not messages
     page.route("**/events/live?*", lambda route: route.fulfill(status=503))
     page.click("nav >> text=Events")
-    page.wait_for_selector("text=Not following")  # browsers don't ask again after such an answer
+    page.wait_for_selector("text=Not following")  # browsers don't reconnect after such an answer
     page.unroute("**/events/live?*")
     page.click("text=Go on")
     page.wait_for_selector("text=Following.")
 
 
-def test_certificate_of_bandwidth_is_verified_in_the_browser(
+def test_bandwidth_certificate_is_verified_in_the_browser(
     pods_console: Console, tab: tuple[Page, list[str]], axe: str
 ) -> None:
-    """As a receipt is; and operators color the site's canvas, in dark and on a phone, too."""
+    """Like a receipt; and operators color the site's canvas, in dark mode and on a phone, too."""
     page, messages = tab
     service, nodes = pods_console.house.service, ["gpu05", "gpu06"]
     service.bandwidth.report_nodes(OLGA, measured(nodes, service.bandwidth.nodes_plan(OLGA, nodes)))
@@ -264,17 +266,17 @@ def test_certificate_of_bandwidth_is_verified_in_the_browser(
 
 
 def slower(signed: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
-    """The certificate with another result than was signed."""
+    """The certificate with its result changed after it was signed."""
     return {**signed, "certificate": {**signed["certificate"], "result": "failed"}}
 
 
 def picture(page: Page, name: str) -> None:
-    """One of docs/console.md, if `WEFT_PICTURES` is set."""
+    """Saves a picture for docs/console.md, if `WEFT_PICTURES` is set."""
     if os.environ.get("WEFT_PICTURES"):
         page.set_viewport_size({"width": 1000, "height": 640})
         page.screenshot(path=ROOT / "docs" / f"{name}.png")
 
 
 def forged(signed: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
-    """The receipt with one value changed after it was signed."""
+    """The receipt with a value changed after it was signed."""
     return {**signed, "receipt": {**signed["receipt"], "nodes": []}}

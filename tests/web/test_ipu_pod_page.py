@@ -1,4 +1,4 @@
-"""The page of a pod of IPUs: how many, where, and how they are reached."""
+"""The page of a pod of IPUs: how many, where, and how to reach them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weft.testing.cloud_state import FakeFlavor
 from weft.testing.vipu import FakeVipu
 
 
-def test_page_of_an_ipu_pod_says_how_it_is_reached(pods_console: Console, browser: Browser) -> None:
+def test_page_of_an_ipu_pod_says_how_to_reach_it(pods_console: Console, browser: Browser) -> None:
     """IPUs, machines, controller and data network, as in `weft pod show`."""
     house = pods_console.house
     vipu = FakeVipu(POD, [m.name for m in house.site.ipu_machines])

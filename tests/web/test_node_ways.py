@@ -1,4 +1,4 @@
-"""What operators do about a node that is held, reported, drained or gone, and its bandwidth certificate."""
+"""Operators' actions on nodes that are held, reported, drained or gone, and nodes' bandwidth certificates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.model.views import AuditLogSearch
 
 
 def measured(nodes: list[str], plan: Any) -> dict[str, Any]:
-    """A document in which every pair of these reaches its nominal rate."""
+    """A document in which every pair of these nodes reaches its nominal rate."""
     rails = {one.rail: one.gbps for one in plan.nodes[0].adapters}
     now = datetime.now(UTC)
     return {
@@ -43,7 +43,8 @@ def measured(nodes: list[str], plan: Any) -> dict[str, Any]:
 
 
 def test_report_is_cleared_as_it_was_shown(pods_console: Console, browser: Browser) -> None:
-    """One project's report or all; another report by then is shown first; without one there is nothing to clear."""
+    """One project's report, or all. If another report came since, it is shown first; without one there is nothing
+    to clear."""
     house, pod = pods_console.house, pods_console.order()
     node, alice = pod.placed[0].node, Request(pods_console.keystone.users["alice"][1], "127.0.0.1", "req-0")
     browser.sign_in("olga")
@@ -65,8 +66,8 @@ def test_report_is_cleared_as_it_was_shown(pods_console: Console, browser: Brows
     assert browser.get(path).status_code == 403
 
 
-def test_node_is_accepted_without_its_tests(pods_console: Console, browser: Browser) -> None:
-    """Only with a reason; an empty one isn't a way past the tests, nor one of several lines."""
+def test_node_is_accepted_without_its_tests_for_a_reason(pods_console: Console, browser: Browser) -> None:
+    """Neither an empty reason nor one of several lines is accepted."""
     house = pods_console.house
     policy = AcceptancePolicy(after=("quarantine",), what="burn-in", tests=("bandwidth",))
     site = house.store.site().site.model_copy(update={"acceptance": policy})
@@ -88,10 +89,8 @@ def test_node_is_accepted_without_its_tests(pods_console: Console, browser: Brow
     assert not house.service.nodes.holds(OLGA) and "no other node on this rail" in browser.text
 
 
-def test_hold_with_missing_tests_does_not_prevent_ending_the_others(
-    pods_console: Console, browser: Browser
-) -> None:
-    """All holds are accepted: those end that may, as the page said, whichever comes first."""
+def test_hold_with_missing_tests_does_not_keep_other_holds(pods_console: Console, browser: Browser) -> None:
+    """Of all the node's holds, those without missing tests end, as the page said."""
     house = pods_console.house
     policy = AcceptancePolicy(after=("quarantine",), what="burn-in", tests=("bandwidth",))
     house.store.activate_site(house.store.site().site.model_copy(update={"acceptance": policy}), "operator")
@@ -111,8 +110,8 @@ def test_hold_with_missing_tests_does_not_prevent_ending_the_others(
     assert [one.what for one in house.service.nodes.holds(OLGA)] == ["burn-in"]
 
 
-def test_drain_leaves_pods_alone_if_asked(pods_console: Console, browser: Browser) -> None:
-    """`wait` is on the form, on the page that says what it does, and in the drain."""
+def test_drain_with_wait_leaves_pods_alone(pods_console: Console, browser: Browser) -> None:
+    """`wait` is in the form, on the page that says what the drain does, and in the drain."""
     house = pods_console.house
     browser.sign_in("olga")
     browser.get("/ui/site/drain?target=gpu01")
@@ -125,10 +124,10 @@ def test_drain_leaves_pods_alone_if_asked(pods_console: Console, browser: Browse
     assert [(one.node, one.wait) for one in house.service.nodes.drains(OLGA)] == [("gpu01", True)]
 
 
-def test_pod_that_a_drain_releases_is_named_before_and_on_its_receipt(
+def test_pod_released_by_a_drain_is_named_before_and_on_its_receipt(
     pods_console: Console, browser: Browser
 ) -> None:
-    """On the plan of the drain, on the pod's page, and on the receipt; the order has the field."""
+    """On the drain's plan, the pod's page, and the receipt; the order form has the field."""
     house, pod = pods_console.house, pods_console.order(on_drain="release")
     house.finish("train")
     browser.sign_in("olga")
@@ -157,8 +156,8 @@ def test_pod_that_a_drain_releases_is_named_before_and_on_its_receipt(
     assert 'name="on_drain"' in browser.page.text and "At a drain" in browser.text
 
 
-def test_node_that_left_the_site_has_its_history(pods_console: Console, browser: Browser) -> None:
-    """Instead of 404, and without buttons for what can't be done; of an unknown name there is nothing."""
+def test_node_that_left_the_site_shows_its_history(pods_console: Console, browser: Browser) -> None:
+    """Without buttons for what isn't possible; an unknown node is 404."""
     house = pods_console.house
     house.service.nodes.quarantine(OLGA, "gpu01", "fan")
     house.service.nodes.clear(OLGA, "gpu01")
@@ -171,8 +170,9 @@ def test_node_that_left_the_site_has_its_history(pods_console: Console, browser:
     assert browser.get("/ui/site/nodes/nix").status_code == 404
 
 
-def test_certificate_of_bandwidth_is_shown(pods_console: Console, browser: Browser) -> None:
-    """A node's to operators, a pod's to its project; untested isn't passed, and says how it is tested."""
+def test_bandwidth_certificate_is_shown(pods_console: Console, browser: Browser) -> None:
+    """A node's to operators, a pod's to its project; one that isn't tested isn't passed, and the page says how to
+    test it."""
     house, pod = pods_console.house, pods_console.order(verify="bandwidth")
     house.finish("train")
     browser.sign_in("olga")
@@ -206,7 +206,7 @@ def test_certificate_of_bandwidth_is_shown(pods_console: Console, browser: Brows
 
 
 def test_map_of_a_pod_without_a_fabric_says_so(pods_console: Console, browser: Browser) -> None:
-    """And lists its nodes and servers."""
+    """Its nodes and servers are listed."""
     pod = pods_console.order(fabric={"isolation": "none"})
     pods_console.house.finish("train")
     browser.sign_in("olga")
@@ -215,7 +215,7 @@ def test_map_of_a_pod_without_a_fabric_says_so(pods_console: Console, browser: B
 
 
 def test_check_that_fails_on_many_nodes_is_judged(pods_console: Console, browser: Browser) -> None:
-    """With the nodes that it concerns on the page first; if it fails on another one by then, nothing is judged."""
+    """First the page lists the nodes where it fails; if it fails on another one since, nothing is judged."""
     house = pods_console.house
 
     def fails(node: str) -> None:

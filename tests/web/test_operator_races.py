@@ -1,4 +1,4 @@
-"""Operators' pages when something changes between the page before a change and its confirmation."""
+"""Something changes between an operator's page and its confirmation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from weft.app.verbs import Request
 from weft.model.views import DrainRequest, NodeView
 
 
-def test_promise_made_meanwhile_stops_a_hold(pods_console: Console, browser: Browser) -> None:
+def test_reservation_made_meanwhile_prevents_a_hold(pods_console: Console, browser: Browser) -> None:
     """The page didn't name it, so another operator's reservation would be broken unseen."""
     browser.sign_in("olga")
     browser.get("/ui/site/nodes/gpu02/hold")
@@ -21,8 +21,10 @@ def test_promise_made_meanwhile_stops_a_hold(pods_console: Console, browser: Bro
     assert len(pods_console.house.service.nodes.holds(OLGA)) == 1
 
 
-def test_cause_found_meanwhile_stops_a_clearing(pods_console: Console, browser: Browser) -> None:
-    """A pod's cause is appended to the first reason of a quarantine; the operator answered for the first only."""
+def test_reason_added_meanwhile_prevents_clearing_a_quarantine(
+    pods_console: Console, browser: Browser
+) -> None:
+    """The operator decided by the first reason; a pod's cause was appended to it."""
     house, pod = pods_console.house, pods_console.order()
     house.service.nodes.quarantine(OLGA, "gpu01", "fan")
     browser.sign_in("olga")
@@ -36,8 +38,8 @@ def test_cause_found_meanwhile_stops_a_clearing(pods_console: Console, browser: 
     assert "still in P_Key" in browser.get("/ui/site/nodes/gpu01/clear").text
 
 
-def test_hold_made_meanwhile_is_not_accepted(pods_console: Console, browser: Browser) -> None:
-    """Accepting for all ends what the page showed, even if another hold comes after the last look at the node."""
+def test_hold_made_meanwhile_is_kept(pods_console: Console, browser: Browser) -> None:
+    """Accepting a node ends the holds that the page showed, even if another one comes after its last reading."""
     service = pods_console.house.service
     for what in ("burn-in", "firmware"):
         service.nodes.hold(OLGA, "gpu01", what)
@@ -56,8 +58,8 @@ def test_hold_made_meanwhile_is_not_accepted(pods_console: Console, browser: Bro
     assert [one.what for one in service.nodes.holds(OLGA)] == ["recall"]
 
 
-def test_report_by_a_project_does_not_stop_a_hold(pods_console: Console, browser: Browser) -> None:
-    """Projects can report again and again; the page shows their reports, and the node's history."""
+def test_projects_report_does_not_prevent_a_hold(pods_console: Console, browser: Browser) -> None:
+    """Projects can report again and again; the node's page shows their reports and its history."""
     house, pod = pods_console.house, pods_console.order()
     node, alice = pod.placed[0].node, pods_console.keystone.users["alice"][1]
     browser.sign_in("olga")
@@ -75,8 +77,8 @@ def test_report_by_a_project_does_not_stop_a_hold(pods_console: Console, browser
     assert browser.get(f"/ui/site/nodes/{node}?before=x").status_code == 400
 
 
-def test_drain_of_a_rack_is_ended_as_shown(pods_console: Console, browser: Browser) -> None:
-    """Its page names the nodes; one that another operator drained meanwhile isn't undrained unseen."""
+def test_drain_of_a_rack_ends_only_for_the_nodes_shown(pods_console: Console, browser: Browser) -> None:
+    """The page names the nodes; if another operator drained one since, it is refused."""
     service = pods_console.house.service
     rack = next(one.rack for one in service.nodes.list(OLGA) if one.rack)
     first, second = [one.name for one in service.nodes.list(OLGA) if one.rack == rack][:2]

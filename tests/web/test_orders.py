@@ -1,4 +1,4 @@
-"""Ordering by the form, and what follows: live page, longer lease, release."""
+"""Ordering by the form, and what follows: live page, extension, release."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def yaml_of(page: httpx.Response) -> str:
 
 
 def test_order_is_planned_then_ordered(pods_console: Console, browser: Browser) -> None:
-    """What is ordered is the text that was planned; planning made nothing."""
+    """The planned text is ordered; planning makes no pod."""
     browser.sign_in("alice")
     browser.get("/ui/order")
     planned = browser.post("/ui/order", {"do": "plan", "yaml": yaml_of(browser.page), **FIELDS})
@@ -47,8 +47,8 @@ def test_order_is_planned_then_ordered(pods_console: Console, browser: Browser) 
     assert again.status_code == 409
 
 
-def test_fields_and_text_are_kept_in_step(pods_console: Console, browser: Browser) -> None:
-    """Fields change what they name, and leave the rest of the text as it is; text fills the fields."""
+def test_fields_and_text_follow_each_other(pods_console: Console, browser: Browser) -> None:
+    """Fields change only what they name in the text; the text fills the fields."""
     browser.sign_in("alice")
     browser.get("/ui/order")
     text = "name: a\nnodes:\n  count: 1\n  flavor: gpu8\n  image: tiny\naccess:\n  ssh_from: [10.0.0.0/8]\n"
@@ -61,7 +61,7 @@ def test_fields_and_text_are_kept_in_step(pods_console: Console, browser: Browse
 
 
 def test_refused_order_offers_what_fits(pods_console: Console, browser: Browser) -> None:
-    """The button has the order with the offer in it, and planning that succeeds."""
+    """Its button has the order changed by the offer, and planning that succeeds."""
     browser.sign_in("alice")
     browser.get("/ui/order")
     many = {**FIELDS, "nodes.count": "1000"}
@@ -84,10 +84,10 @@ def test_refused_order_offers_what_fits(pods_console: Console, browser: Browser)
         ("name: '<script>alert(1)</script>'", "name"),
     ],
 )
-def test_invalid_yaml_order_is_shown_with_its_errors_and_text(
+def test_invalid_order_is_shown_with_its_errors_and_text(
     console: Console, browser: Browser, text: str, said: str
 ) -> None:
-    """The text stays as it was typed."""
+    """The text is as it was typed."""
     browser.sign_in("alice")
     browser.get("/ui/order")
     page = browser.post("/ui/order", {"do": "plan-yaml", "yaml": text})
@@ -102,8 +102,8 @@ def test_reader_may_not_order(console: Console, browser: Browser) -> None:
     assert browser.post("/ui/order", {"do": "order", "yaml": text}).status_code == 403
 
 
-def test_offers_change_the_text_at_their_path() -> None:
-    """Also where the order has no such field yet, and with values that YAML would read as something else."""
+def test_fields_change_the_text_at_their_path() -> None:
+    """Also where the order lacks the field, and with values that YAML would read otherwise."""
     document: dict[str, Any] = {"name": "no", "nodes": {"count": "2"}, "access": {"user_data": "a\nb: c\n"}}
     text = orderforms.written(
         orderforms.filled(document, {"locality.required": "leaf", "lease.duration": " "})
@@ -113,7 +113,7 @@ def test_offers_change_the_text_at_their_path() -> None:
 
 
 def test_pod_page_follows_the_pod(pods_console: Console, browser: Browser) -> None:
-    """Events have ids, a stream begins after the last one, and ends with the session."""
+    """Events have ids, the stream begins after the last one, and ends with the session."""
     pod = pods_console.order()
     browser.sign_in("alice")
     page = browser.get(f"/ui/pods/{pod.id}")
@@ -149,14 +149,14 @@ def test_pod_page_follows_the_pod(pods_console: Console, browser: Browser) -> No
 
 
 class _Finishing:
-    """Verbs during which the pod becomes READY, before the question of this number."""
+    """The verbs, with the pod becoming READY before the call number `before`."""
 
     def __init__(self, console: Console, verbs: Any, before: int) -> None:
         self._console, self._verbs, self.left = console, verbs, before
 
     @property
     def pods(self) -> Any:
-        """Those of the pods."""
+        """The verbs of pods."""
         return SimpleNamespace(**{n: partial(self._ask, n) for n in ("find", "events", "show")})
 
     def _ask(self, name: str, *given: Any, **more: Any) -> Any:
@@ -173,7 +173,8 @@ class _Finishing:
 def test_state_of_a_page_is_not_older_than_its_events(
     pods_console: Console, browser: Browser, before: int
 ) -> None:
-    """A pod becomes READY while its page is made: the page has that state, or the stream begins before that event."""
+    """If the pod becomes READY while its page is made, the page has that state, or the stream begins before that
+    event."""
     pod = pods_console.order()
     browser.sign_in("alice")
     assert pods_console.app is not None
@@ -189,7 +190,7 @@ def test_state_of_a_page_is_not_older_than_its_events(
     assert known and newest and ("state-ready" in text or int(known[1]) < int(newest[1]))
 
 
-def test_streams_are_only_for_those_who_see_the_pod_and_bounded(
+def test_event_streams_are_bounded_and_only_for_those_who_see_the_pod(
     pods_console: Console, browser: Browser
 ) -> None:
     pod = pods_console.order()
@@ -204,8 +205,7 @@ def test_streams_are_only_for_those_who_see_the_pod_and_bounded(
     pods_console.app.state.streams = before
 
 
-def test_lease_is_extended_once(pods_console: Console, browser: Browser) -> None:
-    """A form that is sent twice extends it once."""
+def test_lease_form_sent_twice_extends_once(pods_console: Console, browser: Browser) -> None:
     pod = pods_console.order(lease={"end": "2027-01-02T00:00:00Z"})
     browser.sign_in("alice")
     browser.get(f"/ui/pods/{pod.id}/extend")
@@ -220,8 +220,8 @@ def test_lease_is_extended_once(pods_console: Console, browser: Browser) -> None
         assert browser.post(f"/ui/pods/{pod.id}/extend", {**fields, "hours": hours}).status_code == 400, hours
 
 
-def test_lease_that_is_not_extended_keeps_its_page(pods_console: Console, browser: Browser) -> None:
-    """What was typed, why it is refused, and the form for another try; a pod without a lease has no such page."""
+def test_refused_extension_shows_the_form_again(pods_console: Console, browser: Browser) -> None:
+    """With the input and the reason; a pod without a lease has no such page."""
     pod = pods_console.order(lease={"end": "2027-01-02T00:00:00Z"})
     browser.sign_in("alice")
     browser.get(f"/ui/pods/{pod.id}/extend")
@@ -259,7 +259,8 @@ def test_release_is_confirmed_by_name(pods_console: Console, browser: Browser) -
 
 
 def test_receipt_is_shown_and_downloaded(pods_console: Console, browser: Browser) -> None:
-    """What is downloaded verifies with the site's key; another project gets 404, and a living pod has none."""
+    """The downloaded receipt verifies with the site's key; other projects get 404, and a pod that isn't released
+    has none."""
     pod = pods_console.order()
     browser.sign_in("alice")
     assert browser.get(f"/ui/pods/{pod.id}/receipt").status_code == 409
@@ -279,8 +280,8 @@ def test_receipt_is_shown_and_downloaded(pods_console: Console, browser: Browser
     assert browser.get(f"/ui/pods/{pod.id}/receipt.json").status_code == 404
 
 
-def test_text_of_an_order_survives_the_end_of_the_session(pods_console: Console, browser: Browser) -> None:
-    """Whether the row or the token ended; through the choice of a project; nothing is ordered by it."""
+def test_text_of_an_order_is_kept_when_the_session_ends(pods_console: Console, browser: Browser) -> None:
+    """Whether the session's row or its token ended; also while a project is chosen. Nothing is ordered."""
     text = "name: kept\nnodes:\n  count: 2\n  flavor: gpu8\n  image: <tiny>\n"
     for end in ("row", "token"):
         browser.sign_in("alice")
@@ -303,8 +304,9 @@ def test_text_of_an_order_survives_the_end_of_the_session(pods_console: Console,
         assert text not in unescape(browser.get("/ui/order").text)
 
 
-def test_order_sent_without_a_session_is_kept_within_bounds(console: Console, browser: Browser) -> None:
-    """Not from another site, nor beyond the size of a form; one with no room for signing in is shown to be copied."""
+def test_order_sent_without_a_session_is_kept_up_to_a_size(console: Console, browser: Browser) -> None:
+    """Not from another site, nor beyond the size of a form; a text that the sign-in form can't carry is shown to
+    be copied."""
     sent = {"do": "order", "yaml": "name: a"}
     answer = browser.post("/ui/order", sent, **{"Sec-Fetch-Site": "cross-site"})
     assert answer.status_code == 403 and "name: a" not in answer.text
@@ -322,7 +324,7 @@ def draft_in(page: httpx.Response) -> str:
 
 
 def test_form_offers_flavors_and_images_of_the_project(pods_console: Console, browser: Browser) -> None:
-    """Flavors only that the site describes; a cloud that can't be asked offers none, and the form stays."""
+    """Only flavors that the site describes; if the cloud can't be asked, none are offered and the form stays."""
     house = pods_console.house
     house.cloud.offers.flavors["m1.small"] = house.cloud.offers.flavors["gpu8"]
     browser.sign_in("alice")

@@ -1,4 +1,4 @@
-"""Pages of a project beside its pods: events that follow, webhooks, networks of Neutron."""
+"""A project's pages besides pods: events, webhooks, Neutron networks."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from weft.web.sessions import COOKIE
 URL = "https://hooks.example.org/weft?token=x"
 
 
-def test_webhook_is_made_tested_rotated_and_deleted(pods_console: Console, browser: Browser) -> None:
-    """Its secret is on the answer that made it, and nowhere else; sent twice, a rotation counts once."""
+def test_webhook_is_created_tested_rotated_and_deleted(pods_console: Console, browser: Browser) -> None:
+    """The secret is only in the answer that makes it; a rotation sent twice is done once."""
     browser.sign_in("alice")
     form = browser.get("/ui/webhooks/new")
     given = {"name": "ops", "url": URL, "events": "state NODE_"}
@@ -72,7 +72,7 @@ def test_webhook_is_made_tested_rotated_and_deleted(pods_console: Console, brows
 
 
 def test_webhooks_of_other_projects_are_404(pods_console: Console, browser: Browser) -> None:
-    """Nor do readers see any, nor is there a link; operators see all, and may end them, but get no secret."""
+    """Readers see no webhooks and no link; operators see all and may delete them, but get no secret."""
     browser.sign_in("alice")
     browser.get("/ui/webhooks/new")
     browser.post("/ui/webhooks/new", {"name": "ops", "url": URL, "events": ""})
@@ -96,8 +96,8 @@ def test_webhooks_of_other_projects_are_404(pods_console: Console, browser: Brow
     assert own not in browser.get("/ui/webhooks?all=true").text
 
 
-def test_webhook_is_enabled_only_as_it_was_shown(pods_console: Console, browser: Browser) -> None:
-    """Another secret since the page was loaded: nothing is changed."""
+def test_webhook_changed_since_its_page_is_not_enabled(pods_console: Console, browser: Browser) -> None:
+    """Its secret is another one by then."""
     browser.sign_in("alice")
     browser.get("/ui/webhooks/new")
     browser.post("/ui/webhooks/new", {"name": "ops", "url": URL, "events": ""})
@@ -116,7 +116,7 @@ def test_webhook_is_enabled_only_as_it_was_shown(pods_console: Console, browser:
 
 
 def test_forms_of_other_sites_change_no_webhook(pods_console: Console, browser: Browser) -> None:
-    """Without the session's token, or from elsewhere."""
+    """Requests without the session's form token, or from another site."""
     browser.sign_in("alice")
     browser.get("/ui/webhooks/new")
     browser.post("/ui/webhooks/new", {"name": "ops", "url": URL, "events": ""})
@@ -129,8 +129,8 @@ def test_forms_of_other_sites_change_no_webhook(pods_console: Console, browser: 
             )
 
 
-def test_events_of_a_project_follow(pods_console: Console, browser: Browser) -> None:
-    """The page has the newest; its stream goes on from there with rows for the page; others' aren't in it."""
+def test_project_events_follow_on_the_page(pods_console: Console, browser: Browser) -> None:
+    """The page has the newest; its stream continues with rows for the page, and without events of others."""
     house = pods_console.house
     pods_console.order()
     browser.sign_in("alice")
@@ -167,8 +167,7 @@ def test_events_of_a_project_follow(pods_console: Console, browser: Browser) -> 
     assert "train" in browser.get("/ui/events?all=true").text
 
 
-def test_bad_positions_and_too_many_streams_are_refused(pods_console: Console, browser: Browser) -> None:
-    """As the API does."""
+def test_invalid_positions_and_too_many_streams_are_refused(pods_console: Console, browser: Browser) -> None:
     browser.sign_in("alice")
     assert browser.get("/ui/events/live").status_code == 400
     assert browser.get("/ui/events/live?after=nix").status_code == 400
@@ -186,7 +185,7 @@ def test_bad_positions_and_too_many_streams_are_refused(pods_console: Console, b
 def test_webhooks_and_tokens_are_in_pages(
     pods_console: Console, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With links to the first and the next page, which keep what the list was asked for by."""
+    """Links to the first and the next page keep the list's filter."""
     monkeypatch.setattr(webhooks, "SHOWN", 2)
     monkeypatch.setattr(checktokens, "SHOWN", 2)
     browser.sign_in("alice")
@@ -226,16 +225,16 @@ def test_site_without_applied_resources_says_so(pods_console: Console, browser: 
 
 @pytest.fixture
 def tenant_house(database: Database, database_url: str) -> Iterator[TenantHouse]:
-    """A house whose cloud has networks of tenants."""
+    """A house whose cloud has tenants' networks."""
     house = TenantHouse(database, database_url)
     yield house
     house.close()
 
 
-def test_release_of_a_network_that_is_stuck_is_abandoned(
+def test_stuck_release_of_a_network_is_abandoned(
     console: Console, browser: Browser, tenant_house: TenantHouse
 ) -> None:
-    """From the alarm to the button; its name and a reason are asked; to others the network doesn't exist."""
+    """From the alarm to the button; name and reason are required; for other projects the network doesn't exist."""
     house = tenant_house
     assert console.app
     console.app.state.verbs = redacted(house.service, policy())
@@ -269,10 +268,10 @@ def test_release_of_a_network_that_is_stuck_is_abandoned(
     assert browser.get(path).status_code == 404 and browser.get(f"{path}/abandon").status_code == 404
 
 
-def test_plan_of_the_site_is_applied_as_it_was_shown(
+def test_shown_site_plan_is_applied(
     console: Console, browser: Browser, database: Database, database_url: str
 ) -> None:
-    """Steps first; one that changed since is refused, and what is in the way has no button."""
+    """A plan that changed since is refused; tenants can't apply one."""
     house = SiteHouse(database, database_url)
     try:
         assert console.app
@@ -298,10 +297,10 @@ def test_plan_of_the_site_is_applied_as_it_was_shown(
         house.close()
 
 
-def test_site_activated_while_a_plan_is_applied_is_not_applied_unseen(
+def test_site_activated_during_apply_is_not_applied_unseen(
     console: Console, browser: Browser, database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plan is compared with the one that was shown, and that one is applied."""
+    """The generation that was shown is applied."""
     house = SiteHouse(database, database_url)
     plain = SiteResourceVerbs._planned  # pyright: ignore[reportPrivateUsage]
     try:
@@ -323,10 +322,10 @@ def test_site_activated_while_a_plan_is_applied_is_not_applied_unseen(
         house.close()
 
 
-def test_removal_of_the_site_that_is_stuck_is_abandoned(
+def test_stuck_removal_of_the_site_is_abandoned(
     console: Console, browser: Browser, database: Database, database_url: str
 ) -> None:
-    """What it needs in its clouds: applied, being removed, ended by a word and a reason."""
+    """With a word and a reason, once the removal of its applied resources doesn't end."""
     house = SiteHouse(database, database_url)
     try:
         assert console.app

@@ -1,4 +1,4 @@
-"""Changing a pod in the browser: its order as a form, the difference, and the change that was shown."""
+"""Changing a pod in the browser: the order as a form, the difference, and the change that was shown."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def fields_of(browser: Browser) -> dict[str, str]:
     return {unescape(key): unescape(value) for key, value in found.items()}
 
 
-def test_pod_is_changed_as_its_page_showed(pods_console: Console, browser: Browser) -> None:
-    """Unchanged there is nothing to do; two more nodes are named before they come; twice, the second is refused."""
+def test_shown_change_of_a_pod_is_made(pods_console: Console, browser: Browser) -> None:
+    """Without a change there is nothing to do; new nodes are named first; sent twice, the second is refused."""
     house, pod = pods_console.house, pods_console.order()
     house.finish("train")
     browser.sign_in("alice")
@@ -60,7 +60,7 @@ def test_pod_is_changed_as_its_page_showed(pods_console: Console, browser: Brows
 
 
 def hidden_of_change(browser: Browser) -> dict[str, str]:
-    """The hidden fields of the form that makes the change."""
+    """Hidden fields of the form that makes the change."""
     found = re.findall(
         r'<input type="hidden" name="(\w+)" value="([^"]*)">', browser.page.text.partition('id="plan"')[2]
     )
@@ -68,7 +68,7 @@ def hidden_of_change(browser: Browser) -> dict[str, str]:
 
 
 def test_impossible_change_says_why_and_has_no_button(pods_console: Console, browser: Browser) -> None:
-    """Another image, another name, fields of an unreadable text; and a forged form doesn't get past it."""
+    """Another image, another name, an unreadable text; a forged form doesn't get around it."""
     house, pod = pods_console.house, pods_console.order()
     house.finish("train")
     browser.sign_in("alice")
@@ -96,7 +96,8 @@ def test_impossible_change_says_why_and_has_no_button(pods_console: Console, bro
 def test_change_page_is_shown_only_to_those_who_may_change_the_pod(
     pods_console: Console, browser: Browser
 ) -> None:
-    """Readers don't; to others the pod doesn't exist; operators choose its project first; not once it is released."""
+    """Readers may not; for other projects the pod doesn't exist; operators choose its project first; released pods
+    have none."""
     pod = pods_console.order()
     pods_console.house.finish("train")
     for who, status in (("rita", 403), ("bob", 404), ("olga", 409)):
@@ -114,7 +115,7 @@ def test_change_page_is_shown_only_to_those_who_may_change_the_pod(
 
 
 def test_storage_is_ordered_by_fields(pods_console: Console, browser: Browser) -> None:
-    """Rows become entries and back; one that the form can't show is left to the text."""
+    """Rows of the form become entries and back; an entry that the form can't show stays in the text."""
     browser.sign_in("alice")
     page = browser.get("/ui/order")
     given = {**fields_of(browser), "name": "train", "nodes.flavor": "gpu8", "nodes.image": "tiny"}

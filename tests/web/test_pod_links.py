@@ -1,4 +1,4 @@
-"""The picture of a pod's links: what operators and tenants see in it, its bounds, and the same as a table."""
+"""The picture of a pod's links: what operators and tenants see, its bounds, and the same as a table."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def answer(*links: PodLink, operator: bool = True, **more: object) -> PodLinks:
 
 
 def drawn(text: str) -> dict[str, list[ElementTree.Element]]:
-    """Elements by tag; it has nothing that runs, loads or styles."""
+    """Elements by tag; asserts that there are no scripts, references or styles."""
     root = ElementTree.fromstring(text)
     found: dict[str, list[ElementTree.Element]] = {}
     for element in root.iter():
@@ -54,7 +54,7 @@ def drawn(text: str) -> dict[str, list[ElementTree.Element]]:
     return found
 
 
-def test_cable_has_both_directions_and_the_worst_state_of_them() -> None:
+def test_cable_shows_both_directions_and_the_worse_state() -> None:
     text = link_picture(
         answer(
             link("gpu01/mlx5_0", "leaf01"),
@@ -81,13 +81,13 @@ def test_cable_has_both_directions_and_the_worst_state_of_them() -> None:
         ([link("leaf01", "spine01", 0, None)], False, OWN),
     ],
 )
-def test_link_that_is_not_known_to_wait_is_not_well_for_operators(
+def test_link_of_unknown_load_is_unknown_to_operators(
     links: list[PodLink], operator: bool, state: str
 ) -> None:
     assert state_of(links, operator) == state
 
 
-def test_picture_is_bounded_and_says_what_it_leaves_out() -> None:
+def test_picture_is_bounded_and_counts_what_it_leaves_out() -> None:
     links = [link(f"gpu{n}/mlx5_0", f"leaf{n:03}") for n in range(MOST_LEAVES + 5)]
     links += [link(f"many{n}/mlx5_0", "leaf000") for n in range(200)]
     text = link_picture(answer(*links, more_links=7, exact=False))
@@ -96,7 +96,7 @@ def test_picture_is_bounded_and_says_what_it_leaves_out() -> None:
 
 
 def test_switches_of_three_levels_are_all_drawn() -> None:
-    """Cables of cores, too; for tenants, whose upper switches have no names, the picture counts what it leaves out."""
+    """And cables of core switches; tenants, who see no names of upper switches, see the number of such cables."""
     links = (link("gpu01/mlx5_0", "leaf01"), link("leaf01", "spine01"), link("spine01", "score01", 2))
     assert len(drawn(link_picture(answer(*links)))["line"]) == 2
     hidden = link("spine01", "score01").model_copy(update={"sender": "hidden", "receiver": "hidden"})
@@ -104,17 +104,17 @@ def test_switches_of_three_levels_are_all_drawn() -> None:
     assert len(drawn(text)["line"]) == 1 and "cables among switches above leaves, not drawn: 1" in text
 
 
-def test_names_are_text_in_the_picture() -> None:
+def test_names_are_escaped_in_the_picture() -> None:
     text = link_picture(answer(link('gpu"<b>/mlx5_0', "leaf<01>")))
     assert "<b>" not in text and drawn(text)["rect"]
 
 
-def test_answer_without_links_is_a_picture() -> None:
+def test_picture_without_links_is_empty() -> None:
     assert "line" not in drawn(link_picture(answer()))
 
 
-def test_tenant_sees_own_links_and_no_name_of_another(pods_console: Console, browser: Browser) -> None:
-    """As picture and table; operators see switches and rates as well; others' pods aren't found."""
+def test_tenant_sees_its_own_links_without_others_names(pods_console: Console, browser: Browser) -> None:
+    """As picture and table; operators see switches and rates too; other projects' pods aren't found."""
     pod = pods_console.order()
     pods_console.house.finish("train")
     browser.sign_in("alice")

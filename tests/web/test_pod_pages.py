@@ -1,4 +1,4 @@
-"""Pages of pods: what is on them, who sees them, and that nothing in them is taken for HTML."""
+"""Pages of pods: contents, who may see them, and escaping."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_pods_are_listed_and_one_is_shown(pods_console: Console, browser: Browse
     assert browser.get("/ui/?state=NONE").status_code == 400
 
 
-def test_list_of_pods_is_paged(pods_console: Console, browser: Browser) -> None:
+def test_list_of_pods_comes_in_pages(pods_console: Console, browser: Browser) -> None:
     pods_console.order()
     pods_console.house.multiply("train", 120)
     browser.sign_in("alice")
@@ -46,7 +46,7 @@ def test_list_of_pods_is_paged(pods_console: Console, browser: Browser) -> None:
 
 
 def test_pod_of_another_project_is_not_found(pods_console: Console, browser: Browser) -> None:
-    """As one that doesn't exist."""
+    """Like one that doesn't exist."""
     pod = pods_console.order()
     browser.sign_in("bob")
     pages = [browser.get(f"/ui/pods/{name}") for name in (str(pod.id), "train", "nosuch", "a%00b", "x" * 300)]
@@ -55,7 +55,7 @@ def test_pod_of_another_project_is_not_found(pods_console: Console, browser: Bro
 
 
 def test_newest_of_many_events_are_shown(pods_console: Console, browser: Browser) -> None:
-    """From more than 20,000; the live page goes on after the last one."""
+    """From more than 20,000; the live stream continues after the last one."""
     pod = pods_console.order()
     with psycopg.connect(pods_console.house.database.url) as connection:
         connection.execute(
@@ -91,8 +91,8 @@ def test_hostile_names_are_escaped(pods_console: Console, browser: Browser) -> N
     assert HOSTILE in unescape(browser.get(f"/ui/pods/{pod.id}").text)
 
 
-def test_every_answer_has_the_headers(console: Console, browser: Browser) -> None:
-    """Errors, files and redirects included; and pages aren't kept by caches."""
+def test_every_answer_has_security_headers(console: Console, browser: Browser) -> None:
+    """Errors, files and redirects, too; pages aren't kept by caches."""
     answers = {
         path: browser.client.get(path)
         for path in (
@@ -121,10 +121,10 @@ def test_every_answer_has_the_headers(console: Console, browser: Browser) -> Non
     assert (codes["/ui/nosuch"], codes["method"], codes["large"], codes["kind"]) == (404, 405, 413, 415)
 
 
-def test_defect_is_a_page_without_details(
+def test_internal_error_is_a_page_without_details(
     console: Console, browser: Browser, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With the headers, and the request's id to find it in the log."""
+    """With the headers, and the request's id, to find it in the log."""
 
     class Broken:
         def begin(self, *_: object) -> None:
@@ -143,7 +143,7 @@ def test_defect_is_a_page_without_details(
 
 
 def test_code_has_a_page_in_the_console(console: Console, browser: Browser) -> None:
-    """From docs/problems, without signing in; links to files that aren't served are text."""
+    """Made from docs/problems, without signing in; links to files that the console doesn't serve are text."""
     browser.get("/ui/problems/IN_QUEUE")
     assert "The order is in the queue" in browser.text and "How to get out" in browser.text
     assert ".md" not in browser.page.text.split("<main")[1]
@@ -153,7 +153,7 @@ def test_code_has_a_page_in_the_console(console: Console, browser: Browser) -> N
 
 
 def test_scripts_of_third_parties_have_the_pinned_digests() -> None:
-    """Each with its licence beside it."""
+    """Each has its licence beside it."""
     folder = ROOT / "src/weft/web/static/vendor"
     sums = dict(line.split("  ")[::-1] for line in (folder / "SHA256SUMS").read_text().splitlines())
     assert sums.keys() == {file.name for file in folder.iterdir()} - {"SHA256SUMS"}

@@ -1,4 +1,4 @@
-"""A form that is refused is there again with what was typed, and why; nothing was changed."""
+"""A refused form is shown again with its input and the reason, and nothing is changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.web import orderforms
 
 
 def typed(browser: Browser) -> dict[str, str]:
-    """What is in the texts of the page's form."""
+    """Values of the form's text fields."""
     main = browser.page.text.partition("<main")[2]
     found = re.findall(
         r'<input id="[^"]+" name="([^"]+)" maxlength="\d+" autocomplete="off" value="([^"]*)"', main
@@ -35,7 +35,7 @@ def typed(browser: Browser) -> dict[str, str]:
         ("reservations/new", "reservations/new", {"start": "<now>"}, "start"),
     ],
 )
-def test_text_of_an_operator_is_kept(
+def test_refused_form_of_an_operator_keeps_its_text(
     pods_console: Console, browser: Browser, path: str, to: str, wrong: dict[str, str], said: str
 ) -> None:
     node = pods_console.house.service.nodes.list(OLGA)[0].name
@@ -49,8 +49,8 @@ def test_text_of_an_operator_is_kept(
     assert not pods_console.house.service.nodes.list(OLGA)[0].holds
 
 
-def test_form_of_a_webhook_is_kept(pods_console: Console, browser: Browser) -> None:
-    """Also if its name is taken by now; those who may not make one get no form."""
+def test_refused_form_of_a_webhook_keeps_its_input(pods_console: Console, browser: Browser) -> None:
+    """Also if its name was used meanwhile; readers get no form."""
     browser.sign_in("alice")
     given = {"name": "ops", "url": "https://hooks.example.org/x", "events": "NODE_"}
     for wrong in ({"url": "http://hooks.example.org/"}, {"name": "O P S"}, {"events": "; ;"}, {}, {}):
@@ -65,8 +65,10 @@ def test_form_of_a_webhook_is_kept(pods_console: Console, browser: Browser) -> N
     assert answer.status_code in (400, 403) and 'name="url"' not in answer.text
 
 
-def test_confirmation_is_typed_again(pods_console: Console, browser: Browser) -> None:
-    """The reason is kept, and the name is not: the state beside it may be another one."""
+def test_refused_confirmation_keeps_the_reason_but_not_the_name(
+    pods_console: Console, browser: Browser
+) -> None:
+    """The pod's state beside it may have changed, so the name is typed again."""
     pod = pods_console.order()
     pods_console.house.finish("train")
     pods_console.house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SERVER, times=None)
@@ -83,7 +85,7 @@ def test_confirmation_is_typed_again(pods_console: Console, browser: Browser) ->
 
 
 def test_change_to_the_name_of_another_pod_is_refused(pods_console: Console, browser: Browser) -> None:
-    """Planned or applied: the difference would be the other pod's."""
+    """Whether planned or applied: it would show the other pod's difference."""
     pod = pods_console.order()
     other = pods_console.order(name="serve")
     browser.sign_in("alice")
@@ -100,10 +102,10 @@ def test_change_to_the_name_of_another_pod_is_refused(pods_console: Console, bro
 
 
 @pytest.mark.parametrize("do", ["plan-yaml", "apply"])
-def test_change_that_is_sent_after_the_session_has_ended_is_kept(
+def test_text_of_a_change_is_kept_when_the_session_ends(
     pods_console: Console, browser: Browser, do: str
 ) -> None:
-    """Its text is in the form of the same pod again after signing in, and nothing was changed."""
+    """After signing in it is in the same pod's form, and nothing was changed."""
     pod = pods_console.order()
     browser.sign_in("alice")
     path = f"/ui/pods/{pod.id}/change"
@@ -120,8 +122,8 @@ def test_change_that_is_sent_after_the_session_has_ended_is_kept(
     assert browser.page.url.path == path
 
 
-def test_storage_without_a_kind_is_not_left_out(pods_console: Console, browser: Browser) -> None:
-    """It is refused and stays in the form; an entry whose kind is taken away goes."""
+def test_storage_entry_without_a_kind_is_refused(pods_console: Console, browser: Browser) -> None:
+    """It stays in the form; an existing entry whose kind is emptied is removed."""
     browser.sign_in("alice")
     browser.get("/ui/order")
     given = {"name": "train", "nodes.count": "2", "nodes.flavor": "gpu8", "nodes.image": "tiny"}

@@ -1,4 +1,4 @@
-"""Reservations as a calendar: what is drawn, from which day, and what it says besides the table."""
+"""Reservations as a calendar: what is drawn, and for which days."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOON = datetime(2027, 2, 3, 12, tzinfo=UTC)
 
 
 def span(name: str, start: float, end: float | None, project: str = "p") -> Span:
-    """Days from that Monday."""
+    """Start and end in days from that Monday."""
     begin = datetime(2027, 2, 1, tzinfo=UTC)
     return Span(
         name, project, 2, begin + timedelta(days=start), None if end is None else begin + timedelta(days=end)
@@ -37,8 +37,8 @@ def bars(text: str) -> dict[str, tuple[float, float]]:
     return found
 
 
-def test_reservation_has_a_bar_of_its_days() -> None:
-    """By start; cut at the edges, with an arrow where it goes on; those of other days aren't drawn."""
+def test_reservation_has_a_bar_for_its_days() -> None:
+    """Sorted by start; cut at the edges, with an arrow; reservations of other days aren't drawn."""
     spans = [
         span("late", 20, None),
         span("week", 7, 14),
@@ -56,7 +56,7 @@ def test_reservation_has_a_bar_of_its_days() -> None:
 
 
 def test_calendar_is_bounded_and_escaped() -> None:
-    """The rest is counted; names can't inject markup; no days without a row are empty."""
+    """More rows are counted; names can't inject markup; an empty calendar says so."""
     many = [span(f"<r{n}>&", n / 100, 20, f"project{n}") for n in range(MOST_ROWS + 7)]
     text = calendar(many, MONDAY, 364, NOON)
     assert len(bars(calendar(many, MONDAY, 28, NOON))) == MOST_ROWS
@@ -65,8 +65,8 @@ def test_calendar_is_bounded_and_escaped() -> None:
     assert "nothing is reserved on these days" in calendar([], MONDAY, 7, NOON)
 
 
-def test_page_shows_the_calendar_of_the_asked_weeks(pods_console: Console, browser: Browser) -> None:
-    """Earlier and later keep the number of weeks; the table has all, whatever the calendar shows."""
+def test_page_shows_the_requested_weeks(pods_console: Console, browser: Browser) -> None:
+    """Links to earlier and later days keep the number of weeks; the table has all reservations."""
     given = {"name": "course", "project_id": "a" * 32, "nodes": ["gpu01"], "start": "2187-02-03T00:00Z",
              "end": "2187-02-05T00:00Z"}  # fmt: skip
     pods_console.house.service.capacity.reserve(OLGA, Reservation.model_validate(given))
@@ -95,8 +95,8 @@ def test_calendar_is_refused_to_tenants(pods_console: Console, browser: Browser)
     assert browser.get("/ui/site/reservations.svg").status_code == 403
 
 
-def test_calendar_begins_by_the_clock_of_reservations(pods_console: Console, browser: Browser) -> None:
-    """That of the database: the process may run on a host whose clock is wrong."""
+def test_calendar_begins_by_the_databases_clock(pods_console: Console, browser: Browser) -> None:
+    """The process's host may have a wrong clock."""
     browser.sign_in("olga")
     assert "day=2026-12-28" in browser.get("/ui/site/reservations").text
     assert "now: 2027-01-01" in browser.get("/ui/site/reservations.svg").text

@@ -1,4 +1,4 @@
-"""The search: by each value that people have in hand, as anyone may write it, and within what they may see."""
+"""Searching for values that people have in hand, in any notation, within what they may see."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OLGA = Request(caller("olga", "admin", "admin"), "127.0.0.1", "req-0")
 
 
 def test_operator_finds_pod_and_hardware(pods_console: Console, browser: Browser) -> None:
-    """By name, id, node, P_Key, VLAN, address, GUID and MAC, in any way to write them; each hit has its page."""
+    """By name, id, node, P_Key, VLAN, address, GUID and MAC address, in any notation; each hit links to its page."""
     house, pod = pods_console.house, pods_console.order()
     house.finish("train")
     pod = house.service.pods.show(OLGA, str(pod.id))
@@ -64,8 +64,8 @@ def found(console: Console, text: str) -> SearchResult:
     return console.house.service.search(OLGA, text)
 
 
-def test_tenant_finds_own_things_only(pods_console: Console, browser: Browser) -> None:
-    """Not by another project's name, number or address, and no hardware; the API says the same."""
+def test_tenant_finds_only_its_own_pods(pods_console: Console, browser: Browser) -> None:
+    """Not by another project's name, number or address, and no hardware."""
     house, pod = pods_console.house, pods_console.order()
     house.finish("train")
     pod = house.service.pods.show(OLGA, str(pod.id))
@@ -82,8 +82,8 @@ def test_tenant_finds_own_things_only(pods_console: Console, browser: Browser) -
             assert "Nothing has exactly this value" in browser.get(f"/ui/search?q={text}").text, (who, text)
 
 
-def test_credential_for_the_search_alone_searches(pods_console: Console, browser: Browser) -> None:
-    """Its access rules don't name the history of parts."""
+def test_credential_limited_to_the_search_can_search(pods_console: Console, browser: Browser) -> None:
+    """Its access rules don't include the history of parts."""
     rules = tuple(AccessRule("accelerator-pod", "GET", path) for path in ("/v1/pods", "/v1/search"))
     olga = replace(pods_console.keystone.users["olga"][1], access_rules=rules)
     pods_console.keystone.users["c0ffee"] = ("s3cret", olga)
@@ -94,7 +94,7 @@ def test_credential_for_the_search_alone_searches(pods_console: Console, browser
 
 
 def test_search_with_too_many_hits_or_long_values_says_so(pods_console: Console, browser: Browser) -> None:
-    """More hits than a page has are said; so is a value that can't be searched for."""
+    """50 hits are shown with a sign that there are more; values that can't be searched for are refused."""
     house = pods_console.house
     pods_console.order()
     house.multiply("train", 70)
@@ -117,7 +117,7 @@ def test_search_with_too_many_hits_or_long_values_says_so(pods_console: Console,
 
 @pytest.mark.parametrize("text", ["nix", "10.64.0.17", "train"])
 def test_tenants_search_reads_own_resources_only(pods_console: Console, text: str) -> None:
-    """However many pods others have: else any tenant could keep the database busy with one short request."""
+    """Otherwise any tenant could keep the database busy with short requests."""
     house = pods_console.house
     pods_console.order()
     house.finish("train")
@@ -151,5 +151,5 @@ def test_tenants_search_reads_own_resources_only(pods_console: Console, text: st
         ("10.0.0.1", "10.0.0.1"),
     ],
 )
-def test_values_are_compared_however_they_are_written(text: str, expected: str) -> None:
+def test_values_are_compared_independently_of_notation(text: str, expected: str) -> None:
     assert plain(text) == expected

@@ -1,4 +1,4 @@
-"""Viewers who share a reading: each is judged by its own token, and refused in its own name."""
+"""Viewers who share a reading: access and errors are each viewer's own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST = tuple(AccessRule("accelerator-pod", "GET", path) for path in ("/v1/pods",
 
 
 @pytest.mark.parametrize("restricted_first", [True, False])
-def test_access_rules_are_checked_for_each_viewer_of_a_shared_picture(
+def test_access_rules_are_checked_for_each_viewer_of_a_shared_reading(
     console: Console, browser: Browser, monkeypatch: pytest.MonkeyPatch, restricted_first: bool
 ) -> None:
     keystone, house = console.keystone, console.house
@@ -72,8 +72,8 @@ def _until(done: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [ForbiddenError, UnauthenticatedError])
-def test_refusal_names_its_own_caller_alone(kind: type[WeftError]) -> None:
-    """Members of a project share readings; that one's token has ended doesn't sign the others out."""
+def test_refusal_applies_only_to_its_own_caller(kind: type[WeftError]) -> None:
+    """Members of a project share readings; that one's token ended doesn't sign the others out."""
     alice = tokens()["a-member"]
     state = SimpleNamespace(policy=Policy(), together=SharedReadings())
     http: Any = SimpleNamespace(app=SimpleNamespace(state=state))

@@ -1,4 +1,4 @@
-"""Signing in to the console and out of it: what a session is, when it ends, and what an attacker has of it."""
+"""Signing in and out: what a session is, when it ends, and what an attacker can do."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def rows(console: Console) -> list[tuple[bytes, bytes]]:
         return connection.execute("SELECT digest, sealed FROM web_session ORDER BY created_at").fetchall()
 
 
-def test_password_then_project_shows_the_pods(console: Console, browser: Browser) -> None:
-    """Each step has a session id of its own; the earlier ones are worth nothing."""
+def test_password_and_project_lead_to_the_pods(console: Console, browser: Browser) -> None:
+    """Each step has its own session id; earlier ones are no longer valid."""
     assert browser.get("/ui/").url.path == "/ui/sign-in"
     browser.post("/ui/sign-in", {"user": "alice", "domain": "Default", "password": PASSWORD, "next": "/"})
     assert "Choose a project" in browser.text and "team-c" in browser.text
@@ -38,15 +38,15 @@ def test_password_then_project_shows_the_pods(console: Console, browser: Browser
 
 
 def test_cookie_set_by_an_attacker_is_replaced(console: Console, browser: Browser) -> None:
-    """Session fixation: signing in never continues a session id that the browser came with."""
+    """Against session fixation: signing in never continues a session id that the browser sent."""
     browser.cookie = fixed = "A" * 43
     browser.sign_in("bob")
     assert browser.cookie != fixed
     assert rows(console)[0][0] == hashlib.sha256(browser.cookie.encode()).digest()
 
 
-def test_neither_database_nor_cookie_gives_a_token(console: Console, browser: Browser) -> None:
-    """The row has no token; another session's id doesn't open it; pages have none either."""
+def test_neither_database_nor_cookie_reveals_a_token(console: Console, browser: Browser) -> None:
+    """The row alone has no token, another session's id doesn't decrypt it, and pages have none."""
     page = browser.sign_in("bob")
     tokens = [token for token in console.keystone.identity.tokens if token.startswith("token-")]
     ((digest, sealed),) = rows(console)
@@ -64,7 +64,7 @@ def test_neither_database_nor_cookie_gives_a_token(console: Console, browser: Br
     assert book.find(other) is None and book.find("no id") is None
 
 
-def test_wrong_password_stays_on_the_form(console: Console, browser: Browser) -> None:
+def test_wrong_password_shows_the_form_again(console: Console, browser: Browser) -> None:
     """The name is kept, the password isn't, and no session begins."""
     page = browser.sign_in("alice", "wr<o>ng")
     assert (
@@ -74,7 +74,7 @@ def test_wrong_password_stays_on_the_form(console: Console, browser: Browser) ->
 
 
 def test_passcode_is_required_after_the_password(console: Console, browser: Browser) -> None:
-    """Keystone's receipt of the first factor opens no page of pods: each leads to the form for the second."""
+    """After the first factor, every page leads to the form for the second."""
     browser.sign_in("tom")
     assert "One-time passcode" in browser.text
     assert browser.get("/ui/?state=READY").url.path == "/ui/passcode" and "Pods" not in browser.text
@@ -87,7 +87,7 @@ def test_passcode_is_required_after_the_password(console: Console, browser: Brow
 def test_choice_of_a_project_with_a_revoked_token_leads_to_sign_in(
     console: Console, browser: Browser
 ) -> None:
-    """Keystone refuses the list of projects: the session is over, nothing is broken."""
+    """Keystone refuses to list the projects: the session has ended, and there is no error page."""
     browser.sign_in("alice")
     console.keystone.ended += [*console.keystone.identity.tokens]
     page = browser.get("/ui/project")
@@ -110,7 +110,7 @@ def test_deleted_application_credential_is_refused(console: Console, browser: Br
 
 
 def test_credential_reads_only_what_its_access_rules_allow(console: Console, browser: Browser) -> None:
-    """Rules name the API's paths; a credential that may only read capacity sees no pods."""
+    """Rules name the API's paths: with one for capacity only, pods are refused."""
     rules = (AccessRule("accelerator-pod", "GET", "/v1/capacity"),)
     console.keystone.users["c0ffee"] = (
         "s3cret",
@@ -131,7 +131,7 @@ def test_sign_out_ends_the_session_and_its_tokens(console: Console, browser: Bro
 
 
 def test_session_ends_with_its_token(console: Console, browser: Browser) -> None:
-    """Whether it has expired, or Keystone has revoked it."""
+    """Whether the token expired or was revoked."""
     browser.sign_in("bob")
     with psycopg.connect(console.house.database.url) as connection:
         connection.execute("UPDATE web_session SET expires_at = %s", [datetime(2020, 1, 1, tzinfo=UTC)])
@@ -142,8 +142,8 @@ def test_session_ends_with_its_token(console: Console, browser: Browser) -> None
     assert browser.get("/ui/").url.path == "/ui/sign-in" and "session has ended" in browser.text
 
 
-def test_session_ends_by_a_limit_and_a_users_oldest_by_number(console: Console) -> None:
-    """A token of a year gives no session of a year, and a script that signs in fills no table."""
+def test_sessions_are_limited_in_time_and_number(console: Console) -> None:
+    """A session lasts 12 hours at most, whatever its token; of too many sessions of a user the oldest ends."""
     book = SessionBook(WebSessions(console.house.database))
     far = datetime(2030, 1, 1, tzinfo=UTC)
     made = [book.begin(SessionContents("in", "t", "u"), far) for _ in range(MOST + 1)]
@@ -164,7 +164,7 @@ def test_session_is_shared_by_processes(console: Console, browser: Browser) -> N
 
 @pytest.mark.parametrize("headers", [{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}])
 def test_form_of_another_site_is_refused(console: Console, browser: Browser, headers: dict[str, str]) -> None:
-    """Before there is a session, too: it would sign the victim in as the attacker."""
+    """Also before there is a session: it would sign the victim in as the attacker."""
     given = {"user": "bob", "domain": "Default", "password": PASSWORD}
     assert browser.post("/ui/sign-in", given, **headers).status_code == 403
     browser.sign_in("bob")
@@ -188,13 +188,13 @@ def test_form_needs_the_token_of_its_session(console: Console, browser: Browser)
 @pytest.mark.parametrize(
     "back", ["//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:1"]
 )
-def test_sign_in_leads_to_no_other_site(console: Console, browser: Browser, back: str) -> None:
+def test_sign_in_does_not_redirect_to_other_sites(console: Console, browser: Browser, back: str) -> None:
     given = {"user": "bob", "domain": "Default", "password": PASSWORD, "next": back}
     assert browser.post("/ui/sign-in", given).url.host == "127.0.0.1"
     assert browser.page.url.path == "/ui/"
 
 
-def test_browser_without_the_cookie_reads_why(console: Console, browser: Browser) -> None:
+def test_browser_without_cookies_is_shown_the_reason(console: Console, browser: Browser) -> None:
     answer = browser.client.get("/ui/enter?next=/")
     assert answer.status_code == 400 and COOKIE in answer.text
     elsewhere = browser.client.get("/ui/sign-in", headers={"Host": "weft.example"})
@@ -202,7 +202,7 @@ def test_browser_without_the_cookie_reads_why(console: Console, browser: Browser
 
 
 def test_silent_keystone_is_a_page_with_503(console: Console, browser: Browser) -> None:
-    """And who is signed in stays so."""
+    """Users who are signed in stay so."""
     browser.sign_in("bob")
     console.keystone.identity.error = UnknownError("check a caller's token", "keystone", "no answer")
     assert browser.get("/ui/").status_code == 503

@@ -29,20 +29,20 @@ __all__ = ["axe", "tab"]
 
 
 def text_of(browser: Browser) -> str:
-    """What is in the page's text, as a browser has it: without the line break after the tag."""
+    """The text of the page's text area, without the line break after the tag, as browsers read it."""
     found = re.search(r'<textarea id="text"[^>]*>\n?(.*)</textarea>', browser.page.text, re.DOTALL)
     assert found
     return unescape(found[1])
 
 
 def current(browser: Browser) -> dict[str, Any]:
-    """The active site, as the page gives it."""
+    """The active site as the page shows it."""
     assert browser.get("/ui/site/file?current=true").status_code == 200
     return yaml.safe_load(text_of(browser))
 
 
 def send(browser: Browser, document: dict[str, Any] | str, do: str = "check") -> str:
-    """Check or activate it; the page as a line of text. Line breaks are sent as browsers send them."""
+    """Checks or activates a document, with line breaks as browsers send them; the page's text in one line."""
     text = document if isinstance(document, str) else yaml.safe_dump(document, sort_keys=False)
     given = {"text": text.replace("\n", "\r\n"), "do": do}
     browser.post("/ui/site/file", {**hidden(browser), **given})
@@ -58,7 +58,7 @@ def test_text_of_the_active_site_changes_nothing(pods_console: Console, browser:
 
 
 def test_changed_site_is_compared_and_then_activated(pods_console: Console, browser: Browser) -> None:
-    """Exactly the text that was checked, and once."""
+    """Exactly the text that was checked, and only once."""
     browser.sign_in("olga")
     was = pods_console.house.service.site.show(OLGA)
     document = current(browser)
@@ -94,10 +94,10 @@ def test_changed_site_is_compared_and_then_activated(pods_console: Console, brow
         ("name: x\n# " + "y" * LARGEST, "at most 1 MiB"),
     ],
 )
-def test_wrong_text_is_refused_with_its_lines(
+def test_invalid_text_is_refused_with_its_lines(
     pods_console: Console, browser: Browser, text: str, said: str
 ) -> None:
-    """By field and line; the text is there again, and nothing was changed."""
+    """With field and line; the text is in the form again, and nothing changes."""
     browser.sign_in("olga")
     browser.get("/ui/site/file")
     before = pods_console.house.service.site.show(OLGA).generation
@@ -115,7 +115,7 @@ def test_form_that_is_too_large_is_refused(pods_console: Console, browser: Brows
 
 
 def test_site_without_a_node_of_a_pod_is_refused(pods_console: Console, browser: Browser) -> None:
-    """The reason is beside the text that was sent."""
+    """The page has the reason and the text."""
     pods_console.order()
     browser.sign_in("olga")
     document = current(browser)
@@ -134,7 +134,7 @@ def test_site_without_a_node_of_a_pod_is_refused(pods_console: Console, browser:
 def test_active_site_that_would_be_refused_now_can_be_corrected(
     pods_console: Console, browser: Browser
 ) -> None:
-    """An earlier version of weft let it in."""
+    """An earlier version of weft accepted it."""
     store, site = pods_console.house.store, pods_console.house.site
     assert site.nodes[0].hcas
     twice = site.nodes[1].model_copy(update={"hcas": site.nodes[0].hcas})
@@ -152,10 +152,10 @@ def test_active_site_that_would_be_refused_now_can_be_corrected(
 
 
 @pytest.mark.parametrize("do", ["check", "activate"])
-def test_text_is_kept_when_the_request_fails(
+def test_text_is_shown_again_when_the_request_fails(
     pods_console: Console, browser: Browser, monkeypatch: pytest.MonkeyPatch, do: str
 ) -> None:
-    """Going back wouldn't show it: browsers don't store these pages."""
+    """Browsers don't store these pages, so going back wouldn't show it."""
     browser.sign_in("olga")
     document = {**current(browser), "queue": {"waiting": 7}}
     send(browser, document)
@@ -179,8 +179,8 @@ def test_text_is_kept_when_the_request_fails(
 
 
 @pytest.mark.parametrize("end", ["row", "token"])
-def test_text_survives_the_end_of_the_session(pods_console: Console, browser: Browser, end: str) -> None:
-    """Whether the row or the token ended; nothing is activated by it."""
+def test_text_is_kept_when_the_session_ends(pods_console: Console, browser: Browser, end: str) -> None:
+    """Whether the session's row or its token ended; nothing is activated."""
     browser.sign_in("olga")
     document = {**current(browser), "queue": {"waiting": 7}}
     before = pods_console.house.service.site.show(OLGA).generation
@@ -199,10 +199,10 @@ def test_text_survives_the_end_of_the_session(pods_console: Console, browser: Br
 
 
 @pytest.mark.parametrize("end", ["row", "token"])
-def test_long_text_is_shown_when_the_session_has_ended(
+def test_long_text_is_shown_to_be_copied_when_the_session_has_ended(
     pods_console: Console, browser: Browser, end: str
 ) -> None:
-    """It is too long for the form for signing in: it can be copied. Only a few that long are read at once."""
+    """The sign-in form can't carry it. Only a few such texts are read at the same time."""
     browser.sign_in("olga")
     browser.get("/ui/site/file")
     text = "name: x\n# " + "y" * 300_000 + " end"
@@ -223,7 +223,7 @@ def test_long_text_is_shown_when_the_session_has_ended(
         pods_console.app.state.large_forms = 4
 
 
-def test_text_of_those_who_may_not_activate_it_is_not_read(
+def test_text_of_a_user_without_permission_is_not_read(
     pods_console: Console, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     browser.sign_in("alice")
@@ -237,10 +237,10 @@ def test_text_of_those_who_may_not_activate_it_is_not_read(
     assert browser.post("/ui/site/file", {"text": "name: x"}).status_code == 403 and not read
 
 
-def test_large_site_is_read_only_as_far_as_it_fits_the_page(
+def test_large_site_is_read_only_up_to_the_pages_limit(
     pods_console: Console, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its parts are read one by one, until the text is too long."""
+    """Part by part, until the text is too long."""
     part, read = b'[{"name": "%b"}]' % (b"n" * (LARGEST // 3)), list[str]()
     verbs = pods_console.house.service.site
     view = verbs.show(OLGA)
@@ -254,8 +254,10 @@ def test_large_site_is_read_only_as_far_as_it_fits_the_page(
     assert len(current(browser)["nodes"]) == 2
 
 
-def test_generation_of_a_restored_database_is_another_one(pods_console: Console, browser: Browser) -> None:
-    """What is active has the number of what the text was compared with, and isn't that."""
+def test_same_generation_of_a_restored_database_is_another_one(
+    pods_console: Console, browser: Browser
+) -> None:
+    """It has the number of the generation that the text was compared with, but another time."""
     browser.sign_in("olga")
     document = {**current(browser), "queue": {"waiting": 7}}
     send(browser, document)
@@ -271,7 +273,7 @@ def test_generation_of_a_restored_database_is_another_one(pods_console: Console,
 def test_site_file_is_for_those_who_may_activate_it(
     pods_console: Console, browser: Browser, who: str
 ) -> None:
-    """Tenants and auditors get neither the text nor the form."""
+    """Tenants and readers get neither text nor form."""
     browser.sign_in(who)
     for answer in (
         browser.get("/ui/site/file"),
@@ -284,7 +286,7 @@ def test_site_file_is_for_those_who_may_activate_it(
 def test_file_is_read_into_the_text_in_chromium(
     pods_console: Console, tab: tuple[Page, list[str]], axe: str, tmp_path: Path
 ) -> None:
-    """Chosen, checked, activated; accessible on the way, and without a message on the console."""
+    """It is chosen, checked and activated; the pages are accessible, without messages on the browser's console."""
     page, messages = tab
     page.goto(f"{pods_console.url}/ui/")
     page.fill("#user", "olga")

@@ -1,4 +1,4 @@
-"""Operators' pages of links: who is on a cable, and who disturbs a pod."""
+"""Operators' pages of links: pods on a cable, and pods that disturb another one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GB = 1e9
 
 
 def test_link_shows_pods_on_it_in_both_directions(pods_console: Console, browser: Browser) -> None:
-    """By either end; a cable that isn't there is a form with the reason, with what was typed."""
+    """By either end; for an unknown cable the form is shown with the reason and the input."""
     pod = pods_console.order()
     house = pods_console.house
     node = house.finish("train").nodes[0]
@@ -34,7 +34,7 @@ def test_link_shows_pods_on_it_in_both_directions(pods_console: Console, browser
 def test_congested_link_and_its_cause_are_on_the_page_of_disturbers(
     pods_console: Console, browser: Browser
 ) -> None:
-    """What isn't known is said to be unknown."""
+    """What isn't known is called unknown."""
     pod = pods_console.order()
     house = pods_console.house
     house.finish("train")
@@ -58,7 +58,7 @@ def test_congested_link_and_its_cause_are_on_the_page_of_disturbers(
 
 
 def test_links_of_others_are_for_operators(pods_console: Console, browser: Browser) -> None:
-    """A tenant has the page of its own pod's links, without names."""
+    """A tenant has the page of its own pod's links."""
     pod = pods_console.order()
     pods_console.house.finish("train")
     browser.sign_in("alice")

@@ -1,4 +1,5 @@
-"""The map of a pod, and the picture of the site: what is wanted beside what was read; unknown is never as wanted."""
+"""The map of a pod and the picture of the site: what is desired beside what was read; unread is never shown as
+desired."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def silent(*_: object, **__: object) -> None:
     raise TemporaryError("read", "the manager", "timed out", "try again")
 
 
-def test_pod_is_followed_to_its_leaf_ports(pods_console: Console, browser: Browser) -> None:
+def test_pod_is_shown_down_to_its_leaf_ports(pods_console: Console, browser: Browser) -> None:
     """Each port with node, server, membership and cable; tenants have no such page."""
     pod = pods_console.order()
     pods_console.house.finish("train")
@@ -57,7 +58,7 @@ def test_pod_is_followed_to_its_leaf_ports(pods_console: Console, browser: Brows
 
 
 def test_unread_members_and_cables_are_unknown(pods_console: Console, browser: Browser) -> None:
-    """Members, or cables; the other is read all the same."""
+    """If members can't be read, cables still are, and the other way round."""
     pod = pods_console.order()
     house = pods_console.house
     house.finish("train")
@@ -75,7 +76,7 @@ def test_unread_members_and_cables_are_unknown(pods_console: Console, browser: B
 
 
 def test_port_that_differs_is_listed_first(pods_console: Console) -> None:
-    """A cable that isn't discovered, and a foreign port in the segment."""
+    """A port whose cable isn't discovered any more."""
     pods_console.order()
     house = pods_console.house
     house.finish("train")
@@ -93,15 +94,15 @@ def test_port_that_differs_is_listed_first(pods_console: Console) -> None:
 
 
 def test_waiting_pod_has_no_map_yet(pods_console: Console) -> None:
-    """It is on no fabric, which is said."""
+    """It is on no fabric, which the map says."""
     pods_console.house.fill()
     pods_console.order(queue=True)
     found = seen(pods_console)
     assert not found.ports and "no fabric" in found.members_unread
 
 
-def test_site_is_a_picture_and_a_table(pods_console: Console, browser: Browser) -> None:
-    """Nodes by leaf or rack with their state; the SVG has neither styles nor scripts, and its nodes are links."""
+def test_site_is_shown_as_a_picture_and_a_table(pods_console: Console, browser: Browser) -> None:
+    """Nodes by leaf or rack with their states; the SVG has neither styles nor scripts, and links to nodes."""
     pods_console.order()
     pods_console.house.store.quarantine("gpu09", "fan")
     browser.sign_in("olga")
@@ -125,7 +126,8 @@ def test_site_is_a_picture_and_a_table(pods_console: Console, browser: Browser) 
 
 
 def test_picture_of_a_large_site_is_bounded() -> None:
-    """Above a thousand nodes leaves are bars; above 2,000 leaves the rest is counted; names are escaped."""
+    """With more than a thousand nodes leaves are bars; from 2,000 leaves on the rest is counted; names are
+    escaped."""
     boxes = [
         Box(f"<leaf{n}>", f"leaf={n}", f"block{n // 50}", [(f"n{n}-{m}", "free") for m in range(8)], 3200)
         for n in range(2100)
@@ -139,7 +141,7 @@ def test_picture_of_a_large_site_is_bounded() -> None:
 
 
 def test_canvas_gets_each_node_with_its_colors(pods_console: Console, browser: Browser) -> None:
-    """By state, pod, project and health, in the order of the boxes; not to tenants."""
+    """By state, pod, project and health, in the order of the boxes; refused to tenants."""
     pod = pods_console.order()
     bob = Request(pods_console.keystone.users["bob"][1], "127.0.0.1", "req-0")
     other = pods_console.house.service.pods.create(bob, Order.model_validate(ORDER))
@@ -167,10 +169,10 @@ def test_canvas_gets_each_node_with_its_colors(pods_console: Console, browser: B
     assert browser.get("/ui/site/picture.json").status_code == 403
 
 
-def test_canvas_gets_loads_only_if_asked(
+def test_canvas_gets_loads_from_a_request_of_its_own(
     pods_console: Console, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Steps of each node whose links' load is known, and why it isn't; to those who may see links."""
+    """Each node's step if its links' load is known, or why it isn't; for those who may see links."""
     browser.sign_in("olga")
     assert '<option value="load">' in browser.get("/ui/site/picture").text
     found = browser.get("/ui/site/picture-load.json").json()
@@ -188,7 +190,7 @@ def test_canvas_gets_loads_only_if_asked(
 
 
 def test_canvas_of_an_unchanged_site_is_not_sent_again(pods_console: Console, browser: Browser) -> None:
-    """304 for the tag of the last answer, to those who may see it; what changed shows at once, and is not another's."""
+    """304 for the last answer's tag, only for those who may see the site; changes show at once."""
     store = pods_console.house.store
     browser.sign_in("olga")
     path = "/ui/site/picture.json"
@@ -207,8 +209,8 @@ def test_canvas_of_an_unchanged_site_is_not_sent_again(pods_console: Console, br
     assert browser.get(path, **{"If-None-Match": tag}).status_code == 403
 
 
-def test_tables_that_viewers_share_are_as_of_each_request(pods_console: Console, browser: Browser) -> None:
-    """A node that changes is in the next page of picture and health, also for those who loaded it before."""
+def test_shared_tables_are_current_for_each_request(pods_console: Console, browser: Browser) -> None:
+    """A node's change is on the next page of picture and health, also for users who loaded it before."""
     store = pods_console.house.store
     browser.sign_in("olga")
     before = [browser.get(f"/ui/site/{page}").text for page in ("picture", "health")]

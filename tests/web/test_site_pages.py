@@ -1,4 +1,4 @@
-"""Operators' pages: pods of all projects, nodes with their ways out, and who may see and do what there."""
+"""Operators' pages: pods of all projects, nodes with their actions, and who may see and do what."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def log_of(console: Console) -> list[str]:
 
 @pytest.mark.parametrize("who", ["alice", "rita"])
 def test_operators_pages_are_refused_to_tenants(console: Console, browser: Browser, who: str) -> None:
-    """Pages and forms, and there are no links to them."""
+    """Pages and forms; tenants see no links to them."""
     browser.sign_in(who)
     assert "/ui/site" not in browser.get("/ui/").text
     for path in LOOKS:
@@ -57,7 +57,7 @@ def test_operators_pages_are_refused_to_tenants(console: Console, browser: Brows
 
 
 def test_system_reader_sees_pages_without_buttons(console: Console, browser: Browser) -> None:
-    """What it can't do isn't offered, is refused, and a page that only asks isn't logged."""
+    """Actions aren't offered, are refused, and showing a page isn't logged."""
     browser.sign_in("sue", project="")
     if "Choose" in browser.page.text:
         browser.post("/ui/project", {"project": "system", "next": "/"})
@@ -72,7 +72,7 @@ def test_system_reader_sees_pages_without_buttons(console: Console, browser: Bro
 
 
 def test_pods_of_all_projects_are_listed_and_filtered(pods_console: Console, browser: Browser) -> None:
-    """By state, project, name, node and alarm; a page of them at a time, with the filter kept."""
+    """By state, project, name, node and alarm; the next page keeps the filter."""
     pods_console.order()
     pods_console.house.multiply("train", 60)
     browser.sign_in("olga")
@@ -95,7 +95,7 @@ def test_pods_of_all_projects_are_listed_and_filtered(pods_console: Console, bro
 
 
 def test_nodes_are_listed_filtered_and_sorted(console: Console, browser: Browser) -> None:
-    """With the number in each state; names that don't exist find nothing, and unknown values are refused."""
+    """With the number of nodes in each state; unknown names find nothing, unknown values are refused."""
     browser.sign_in("olga")
     browser.get("/ui/site/nodes")
     assert "gpu01" in browser.text and re.search(r"\d+ free", browser.text)
@@ -110,7 +110,7 @@ def test_nodes_are_listed_filtered_and_sorted(console: Console, browser: Browser
 
 
 def test_node_is_held_and_accepted(pods_console: Console, browser: Browser) -> None:
-    """Each after a page that says what it does; accepted for one thing, the others stay."""
+    """Each after a page that says what it does; accepting for one purpose keeps the other holds."""
     browser.sign_in("olga")
     for what in ("burn-in", "firmware & <disks>"):
         browser.get("/ui/site/nodes/gpu01/hold")
@@ -133,7 +133,7 @@ def test_node_is_held_and_accepted(pods_console: Console, browser: Browser) -> N
 
 
 def test_node_is_quarantined_and_cleared(pods_console: Console, browser: Browser) -> None:
-    """The page before clearing says why it is in quarantine; one that was loaded before another's change is refused."""
+    """The page before clearing has the reason; if it changed since, clearing is refused."""
     browser.sign_in("olga")
     assert browser.get("/ui/site/nodes/gpu01/clear").status_code == 409
     form = browser.get("/ui/site/nodes/gpu01/quarantine")
@@ -155,10 +155,8 @@ def test_node_is_quarantined_and_cleared(pods_console: Console, browser: Browser
     assert "free" in browser.text
 
 
-def test_drain_page_lists_pods_and_reservations_that_it_affects(
-    pods_console: Console, browser: Browser
-) -> None:
-    """Pods that keep their nodes, and reservations; what came meanwhile is shown first."""
+def test_drain_page_lists_affected_pods_and_reservations(pods_console: Console, browser: Browser) -> None:
+    """Those that came since are shown before the drain is made."""
     house = pods_console.house
     node = pods_console.order(lease={"end": "2027-01-10T00:00:00Z"}).placed[0].node
     browser.sign_in("olga")
@@ -191,16 +189,17 @@ def reserve(console: Console, name: str, node: str, month: int = 2) -> None:
     console.house.service.capacity.reserve(OLGA, Reservation.model_validate(given))
 
 
-def test_hold_names_promises_that_it_breaks(pods_console: Console, browser: Browser) -> None:
-    """As a drain does."""
+def test_pages_of_hold_and_quarantine_name_affected_reservations(
+    pods_console: Console, browser: Browser
+) -> None:
     reserve(pods_console, "first", "gpu02")
     browser.sign_in("olga")
     assert "reservation first" in browser.get("/ui/site/nodes/gpu02/hold").text
     assert "reservation first" in browser.get("/ui/site/nodes/gpu02/quarantine").text
 
 
-def test_node_that_left_the_site_is_accepted_and_undrained(pods_console: Console, browser: Browser) -> None:
-    """Its holds and drains count if it returns, so they have a page."""
+def test_node_that_left_the_site_is_undrained(pods_console: Console, browser: Browser) -> None:
+    """Its holds and drains apply if it returns, so it keeps a page."""
     house = pods_console.house
     house.service.nodes.hold(OLGA, "gpu01", "burn-in")
     house.service.nodes.drain(OLGA, DrainRequest(target="gpu01"))
@@ -232,8 +231,8 @@ def test_capacity_is_for_everyone_and_the_queue_for_operators(
     assert "train" in browser.text and "IN_QUEUE" in browser.text
 
 
-def test_nodes_are_reserved_and_given_back(pods_console: Console, browser: Browser) -> None:
-    """By a form; deleted after a page that says what it was, unless it is another one by then."""
+def test_nodes_are_reserved_and_the_reservation_deleted(pods_console: Console, browser: Browser) -> None:
+    """By a form; deleted after a page that says what it is, unless it is another one by then."""
     house = pods_console.house
     browser.sign_in("olga")
     form = browser.get("/ui/site/reservations/new")
@@ -255,8 +254,8 @@ def test_nodes_are_reserved_and_given_back(pods_console: Console, browser: Brows
     assert browser.get("/ui/site/reservations/course/delete").status_code == 404
 
 
-def test_fabrics_are_shown_with_the_age_of_their_reading(pods_console: Console, browser: Browser) -> None:
-    """Not read yet isn't healthy; a manager that doesn't answer leaves the last reading on the page."""
+def test_fabrics_are_shown_with_the_age_of_their_readings(pods_console: Console, browser: Browser) -> None:
+    """Before a reading it isn't healthy; if a manager doesn't answer, the page keeps the last reading."""
     house = pods_console.house
     browser.sign_in("olga")
     assert "not read yet" in browser.get("/ui/site/fabrics").text
@@ -276,7 +275,7 @@ def test_fabrics_are_shown_with_the_age_of_their_reading(pods_console: Console, 
 
 
 def test_cabling_is_compared_and_adopted(pods_console: Console, browser: Browser) -> None:
-    """Only what was shown; without a difference there is nothing to adopt."""
+    """Only what was shown; without differences there is nothing to adopt."""
     house = pods_console.house
     browser.sign_in("olga")
     assert "As the site says" in browser.get("/ui/site/fabrics/ib0").text
@@ -293,8 +292,8 @@ def test_cabling_is_compared_and_adopted(pods_console: Console, browser: Browser
     assert "Generation 2" in browser.text and "As the site says" in browser.text
 
 
-def test_alarms_are_grouped_with_their_way_out(pods_console: Console, browser: Browser) -> None:
-    """A failed pod, a node in quarantine, a drain whose time is over; a group that can't be read says so."""
+def test_alarms_are_grouped_with_their_ways_out(pods_console: Console, browser: Browser) -> None:
+    """A failed pod, a quarantined node, an overdue drain; a group that can't be read says so."""
     house = pods_console.house
     pod = pods_console.order()
     house.break_servers()
@@ -321,7 +320,7 @@ def test_alarms_are_grouped_with_their_way_out(pods_console: Console, browser: B
 
 
 def test_receipts_of_all_projects_are_listed(pods_console: Console, browser: Browser) -> None:
-    """Those of the last day, and any by its id."""
+    """Those of the last day, and any by id."""
     pod = pods_console.order()
     pods_console.house.finish("train")
     browser.sign_in("olga")
@@ -337,7 +336,7 @@ def test_receipts_of_all_projects_are_listed(pods_console: Console, browser: Bro
 def test_failed_checks_of_a_node_are_on_its_page_and_an_alarm(
     pods_console: Console, browser: Browser
 ) -> None:
-    """With the machine's words as text."""
+    """The machine's own text is escaped."""
     service, house = pods_console.house.service, pods_console.house
     token = service.checks.make_token(house.operator, "gpu01").token
     reporter = service.checks.reporter(token, "gpu01", "192.0.2.1", "req-1", "weft-check")

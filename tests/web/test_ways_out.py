@@ -1,4 +1,4 @@
-"""Ways out of what is stuck: of a pod by retry, replacement or abandoning, of findings by repairs one by one."""
+"""Ways out of stuck states: retry, replacement or abandoning of pods, repair of findings one by one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GHOST = "00000000-1111-2222-3333-444444444444"
 
 
 def failed(console: Console) -> PodView:
-    """A pod whose servers don't boot, and would by now."""
+    """A FAILED pod: its servers didn't boot, but would now."""
     pod = console.order()
     fault = console.house.break_servers()
     console.house.finish("train")
@@ -29,7 +29,7 @@ def failed(console: Console) -> PodView:
 
 
 def test_failed_pod_is_retried(pods_console: Console, browser: Browser) -> None:
-    """The page says why it failed; sent twice, the second is refused; readers have no button."""
+    """The page has the reason; sent twice, the second is refused; readers have no button."""
     pod = failed(pods_console)
     browser.sign_in("rita")
     assert "Retry…" not in browser.get(f"/ui/pods/{pod.id}").text
@@ -51,7 +51,7 @@ def test_failed_pod_is_retried(pods_console: Console, browser: Browser) -> None:
 
 
 def test_operator_abandons_a_release_that_cannot_finish(pods_console: Console, browser: Browser) -> None:
-    """What wasn't seen gone is named; reason and name are asked; the tenant has no such button."""
+    """What wasn't seen gone is named; name and reason are required; tenants have no button."""
     pod = pods_console.order()
     pods_console.house.finish("train")
     browser.sign_in("olga")
@@ -78,7 +78,7 @@ def test_operator_abandons_a_release_that_cannot_finish(pods_console: Console, b
 def test_node_of_a_pod_is_replaced(
     pods_console: Console, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plan names what goes and comes; only operators choose; another plan by then is shown first."""
+    """The plan names the nodes that leave and come; only operators choose one; a plan that changed is shown first."""
     house, pod = pods_console.house, pods_console.order()
     house.finish("train")
     browser.sign_in("alice")
@@ -107,7 +107,7 @@ def test_node_of_a_pod_is_replaced(
 
 
 def test_findings_are_repaired_one_by_one(pods_console: Console, browser: Browser) -> None:
-    """Each after a page that says what the repair does; of a pod that the database doesn't know, its id is asked."""
+    """Each after a page that says what the repair does; for a pod unknown to the database its id must be typed."""
     house = pods_console.house
     pods_console.order()
     house.orphan(house.finish("train"))
@@ -142,8 +142,8 @@ def test_findings_are_repaired_one_by_one(pods_console: Console, browser: Browse
         assert browser.get(f"/ui/site/log?{query}").status_code == 400, query
 
 
-def test_database_is_accepted_after_a_word(pods_console: Console, browser: Browser) -> None:
-    """Not by an empty form; and it is in the audit log."""
+def test_database_is_accepted_after_typing_a_word(pods_console: Console, browser: Browser) -> None:
+    """An empty form is refused; the audit log has it."""
     browser.sign_in("olga")
     browser.get("/ui/site/audit/accept")
     assert browser.post("/ui/site/audit/accept", {"word": ""}).status_code == 400
@@ -152,8 +152,8 @@ def test_database_is_accepted_after_a_word(pods_console: Console, browser: Brows
     assert "audit accept" in browser.get("/ui/site/log").text
 
 
-def test_console_of_a_server_is_on_the_answer_alone(pods_console: Console, browser: Browser) -> None:
-    """For those who may open it; the pod's events name who asked. What isn't of a web page is no link."""
+def test_console_of_a_server_is_only_in_the_answer(pods_console: Console, browser: Browser) -> None:
+    """For those who may open it; the pod's events name the user. An address that isn't http is no link."""
     pod = pods_console.order()
     house = pods_console.house
     house.finish("train")

@@ -1,4 +1,4 @@
-"""Signing in by Keystone's WebSSO, attacked: posts of other sites, replays, tokens of others, wrong addresses."""
+"""Signing in by Keystone's WebSSO under attack: requests of other sites, replays, foreign tokens, wrong addresses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOKEN = "gAAAAA-unscoped"
 
 @pytest.fixture
 def sso(console: Console) -> Iterator[httpx.Client]:
-    """A browser that follows nothing, before a console with WebSSO; Keystone knows a token of alice's."""
+    """An HTTP client that follows no redirects, with a console that has WebSSO; Keystone knows a token of alice's."""
     assert console.app
     console.app.state.websso_url = ADDRESS
     alice = console.keystone.users["alice"][1]
@@ -43,13 +43,13 @@ def begin(client: httpx.Client, **query: str) -> str:
 
 
 def post(client: httpx.Client, cookie: str, token: str = TOKEN, **headers: str) -> httpx.Response:
-    """As Keystone's page does."""
+    """Posts a token as Keystone's page does."""
     given = {"Origin": KEYSTONE, "Sec-Fetch-Site": "cross-site", "Cookie": cookie, **headers}
     return client.post("/ui/sso", data={"token": token}, headers=given)
 
 
 def session_in(answer: httpx.Response) -> str:
-    """The session's cookie; empty: none was given."""
+    """The session's cookie; empty if there is none."""
     found = [
         one
         for one in answer.headers.get_list("set-cookie")
@@ -59,7 +59,7 @@ def session_in(answer: httpx.Response) -> str:
 
 
 def test_token_of_keystone_begins_a_session(sso: httpx.Client, console: Console, browser: Browser) -> None:
-    """Without a project: the choice comes next, then the page that was wanted; sign-out revokes both tokens."""
+    """Without a project: the choice comes next, then the page that was requested; signing out revokes both tokens."""
     assert "Sign in with your organization" in browser.get("/ui/sign-in").text
     answer = post(sso, begin(sso, next="/capacity"))
     assert answer.status_code == 200 and 'content="0; url=/ui/enter?next=/capacity"' in answer.text
@@ -76,8 +76,8 @@ def test_token_of_keystone_begins_a_session(sso: httpx.Client, console: Console,
     assert TOKEN in console.keystone.ended and len(console.keystone.ended) == 2
 
 
-def test_start_names_this_console_as_origin(sso: httpx.Client, console: Console) -> None:
-    """Its public address if there is one, with the proxy's prefix; and `next` leads nowhere else."""
+def test_start_sends_this_consoles_origin(sso: httpx.Client, console: Console) -> None:
+    """Its public address if it has one, with the proxy's prefix; `next` doesn't lead to other sites."""
     assert console.app
     kept = console.app.state.public_url
     try:
@@ -107,7 +107,7 @@ def test_start_names_this_console_as_origin(sso: httpx.Client, console: Console)
     ],
 )
 def test_post_of_another_origin_is_refused(sso: httpx.Client, headers: dict[str, str]) -> None:
-    """Also in a browser that has begun to sign in, and with a good token: that would be the attacker's account."""
+    """Also if the browser has begun to sign in and the token is valid: it would be the attacker's account."""
     answer = post(sso, begin(sso), **headers)
     assert answer.status_code == 403 and not session_in(answer)
 
@@ -125,7 +125,7 @@ def test_post_of_another_origin_is_refused(sso: httpx.Client, headers: dict[str,
 def test_origin_is_compared_in_the_form_that_browsers_send(
     sso: httpx.Client, console: Console, address: str, origin: str
 ) -> None:
-    """Without the scheme's own port, in lower case; another port is another origin."""
+    """Without the scheme's default port and in lower case; another port is another origin."""
     assert console.app
     console.app.state.websso_url = f"{address}/v3/auth/OS-FEDERATION/websso/openid"
     websso.check_address(console.app.state.websso_url)
@@ -142,8 +142,8 @@ def test_post_without_an_origin_is_refused(sso: httpx.Client) -> None:
 @pytest.mark.parametrize(
     "cookie", ["", f"{websso.COOKIE}=", f"{websso.COOKIE}=x", f"{websso.COOKIE}={'a' * 43}"]
 )
-def test_browser_that_did_not_begin_here_is_refused(sso: httpx.Client, cookie: str) -> None:
-    """A page of Keystone that someone else's sign-in led to; or the answer came a second time."""
+def test_answer_without_the_cookie_of_a_sign_in_is_refused(sso: httpx.Client, cookie: str) -> None:
+    """Keystone's answer to a sign-in that began elsewhere, or that is sent a second time."""
     answer = post(sso, cookie)
     assert answer.status_code == 403 and not session_in(answer) and "begin again" in answer.text
 
@@ -152,8 +152,8 @@ def test_browser_that_did_not_begin_here_is_refused(sso: httpx.Client, cookie: s
     "site",
     ["cross-site", "same-site"],
 )
-def test_other_sites_cannot_begin(sso: httpx.Client, site: str) -> None:
-    """A link of theirs leads to the page for signing in, without the cookie."""
+def test_sign_in_cannot_be_begun_by_another_site(sso: httpx.Client, site: str) -> None:
+    """Its link leads to the sign-in page and sets no cookie."""
     answer = sso.get("/ui/sso/start", headers={"Sec-Fetch-Site": site})
     assert answer.headers["location"].endswith("/ui/sign-in") and "set-cookie" not in answer.headers
 
@@ -161,15 +161,15 @@ def test_other_sites_cannot_begin(sso: httpx.Client, site: str) -> None:
 @pytest.mark.parametrize(
     "token", ["", "of-another-keystone", "a b", "a\r\nX-Evil: 1", "ä", "x" * 100_000, " " + TOKEN]
 )
-def test_token_that_this_keystone_does_not_know_is_refused(sso: httpx.Client, token: str) -> None:
-    """Another Keystone's, one that was revoked, or no token at all."""
+def test_unknown_token_is_refused(sso: httpx.Client, token: str) -> None:
+    """Of another Keystone, revoked, or no token at all."""
     answer = post(sso, begin(sso), token)
     assert answer.status_code in (401, 413) and not session_in(answer)
     assert "X-Evil" not in str(answer.headers)
 
 
-def test_token_of_a_project_is_refused(sso: httpx.Client, console: Console) -> None:
-    """WebSSO gives tokens without one: this one was taken from elsewhere."""
+def test_token_with_a_project_is_refused(sso: httpx.Client, console: Console) -> None:
+    """WebSSO gives tokens without a project, so this one comes from elsewhere."""
     scoped = "token-of-a-project"
     console.keystone.identity.tokens[scoped] = console.keystone.users["alice"][1]
     answer = post(sso, begin(sso), scoped)
@@ -178,8 +178,8 @@ def test_token_of_a_project_is_refused(sso: httpx.Client, console: Console) -> N
     assert post(sso, begin(sso)).status_code == 401
 
 
-def test_token_is_not_logged(sso: httpx.Client, caplog: pytest.LogCaptureFixture) -> None:
-    """Nor on a page, at any level of the log; also if Keystone refuses it."""
+def test_token_is_neither_logged_nor_shown(sso: httpx.Client, caplog: pytest.LogCaptureFixture) -> None:
+    """At any log level, also if Keystone refuses it."""
     caplog.set_level(logging.DEBUG)
     for token in (TOKEN, "secret-token-that-is-refused"):
         answer = post(sso, begin(sso), token)
@@ -187,7 +187,7 @@ def test_token_is_not_logged(sso: httpx.Client, caplog: pytest.LogCaptureFixture
         assert not [line for line in caplog.text.splitlines() if token in line]
 
 
-def test_forms_of_other_kinds_are_refused(sso: httpx.Client) -> None:
+def test_malformed_forms_are_refused(sso: httpx.Client) -> None:
     given = {"Origin": KEYSTONE, "Cookie": begin(sso)}
     assert sso.post("/ui/sso", json={"token": TOKEN}, headers=given).status_code == 415
     twice = f"token={TOKEN}&token=x"
@@ -195,8 +195,8 @@ def test_forms_of_other_kinds_are_refused(sso: httpx.Client) -> None:
     assert sso.post("/ui/sso", content=twice, headers={**given, **kind}).status_code == 400
 
 
-def test_console_without_federation_has_no_such_way(console: Console, browser: Browser) -> None:
-    """No button, no routes."""
+def test_console_without_federation_has_no_button_or_routes(console: Console, browser: Browser) -> None:
+    """And invalid addresses of WebSSO are refused at start."""
     assert "organization" not in browser.get("/ui/sign-in").text
     assert browser.get("/ui/sso/start").status_code == 404
     assert browser.post("/ui/sso", {"token": TOKEN}, Origin=KEYSTONE).status_code == 404
@@ -213,8 +213,8 @@ def test_console_without_federation_has_no_such_way(console: Console, browser: B
             websso.check_address(wrong)
 
 
-def test_text_that_is_not_kept_is_shown_to_be_copied(sso: httpx.Client) -> None:
-    """The identity provider's way back has no form."""
+def test_text_that_websso_cannot_keep_is_shown_to_be_copied(sso: httpx.Client) -> None:
+    """The way back from the identity provider has no form that could carry it."""
     answer = sso.post(
         "/ui/order",
         data={"do": "order", "yaml": "name: <mine>"},

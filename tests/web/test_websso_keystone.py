@@ -1,4 +1,4 @@
-"""WebSSO against a real Keystone behind Apache's mod_auth_openidc, with an OpenID provider, in Chromium."""
+"""WebSSO with a real Keystone behind Apache's mod_auth_openidc and an OpenID provider, in Chromium."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.nightly(
 def federated(
     still_console: tuple[Console, DoorsHouse], tmp_path: Path
 ) -> Iterator[tuple[Console, Federation]]:
-    """The console asks a real Keystone, which knows it as a dashboard."""
+    """A console with a real Keystone that trusts it as a dashboard."""
     console, house = still_console
     console.stand_before(house)
     app = console.app
@@ -44,10 +44,10 @@ def federated(
     app.state.websso_url = None
 
 
-def test_person_of_the_provider_signs_in(
+def test_user_of_the_provider_signs_in_and_out(
     federated: tuple[Console, Federation], tab: tuple[Page, list[str]]
 ) -> None:
-    """From the button to the project and out again; the token is in no address, log, page, cookie or storage."""
+    """The token is in no address, log, page, cookie or storage, and is revoked at the end."""
     console, cloud = federated
     page, messages = tab
     addresses: list[str] = []
@@ -83,14 +83,15 @@ def test_person_of_the_provider_signs_in(
         trust_env=False,
     )
     assert gone.status_code in (401, 404)
-    # The provider's own page asks for a font elsewhere, and Keystone has no icon.
+    # The provider's page loads a font from elsewhere, and Keystone has no icon.
     assert not [one for one in messages if "ERR_NAME_NOT_RESOLVED" not in one and "404" not in one]
 
 
 def test_token_cannot_be_used_from_another_site(
     federated: tuple[Console, Federation], tab: tuple[Page, list[str]]
 ) -> None:
-    """An attacker's page posts its token into a browser that has begun to sign in; Keystone trusts one dashboard."""
+    """An attacker's page posts a token into a browser that has begun to sign in; Keystone trusts only one
+    dashboard."""
     console, cloud = federated
     page, _ = tab
     form = f'<form id="f" method="post" action="{console.url}/ui/sso"><input name="token" value="x"></form>'
