@@ -9,7 +9,7 @@ from weftacceptance.pods import free_nodes, pod_of
 from weftacceptance.steps import PREFIX, Run, skip, step, weft
 
 _BRIEF = timedelta(minutes=10)
-"""Life of a token with which a failure is planted."""
+"""Lifetime of the token with which a failed check is reported."""
 
 
 def _node(run: Run, name: str) -> Json:

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 Json = dict[str, Any]
 NO_SERVICE = 0
-"""Stands for an HTTP status: the catalog has no such service."""
+"""In place of an HTTP status: the catalog has no such service."""
 POD_SERVICE = "accelerator-pod"
-"""weft's type in the catalog."""
+"""weft's service type in the catalog."""
 
 
 class LostError(Exception):
@@ -236,7 +236,7 @@ class Collection:
 
 
 PATIENCE = 600.0
-"""Most seconds of a wait; tests set it to 0."""
+"""Longest wait in seconds; tests set it to 0."""
 
 
 def pause(seconds: float) -> None:

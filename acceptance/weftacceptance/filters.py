@@ -15,7 +15,7 @@ from weftacceptance.netsteps import drop_network, make_network
 from weftacceptance.steps import PREFIX, Run, Tests, groups, ports, rules, step
 
 _OBSERVED = 10.0
-"""Seconds within which the suite wants a change to be seen."""
+"""Seconds within which the suite expects to see a change."""
 
 
 def permits(caller: Caller, port: str, number: int, remote: str, direction: str = "ingress") -> bool:

@@ -9,7 +9,7 @@ from weftacceptance.pods import pod_of
 from weftacceptance.steps import Run, skip, step, weft
 
 _BAD = frozenset({"quarantined", "failed", "maintenance"})
-"""States of nodes that weft gives no orders because of their condition."""
+"""States of nodes that get no orders because of their condition."""
 
 
 def fleet(run: Run) -> list[Json]:

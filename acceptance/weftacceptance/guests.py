@@ -13,7 +13,7 @@ from weftacceptance.servers import BOOT_ID, address_of, launch, launched, login,
 from weftacceptance.steps import PREFIX, Run, Tests, step
 
 _RECENT = 60.0
-"""Seconds that an entry of the kernel's log may be old."""
+"""Greatest age in seconds of an entry of the kernel's log."""
 
 
 @step("host_status_log", "bare_metal")

@@ -10,9 +10,9 @@ from weftacceptance.steps import PREFIX, Run, Tests, groups, networks, projects,
 
 _SHORT = timedelta(hours=1)
 _BRIEF = timedelta(seconds=3)
-"""Life of a credential whose end the step waits for."""
+"""Lifetime of a credential whose end the step waits for."""
 _LONGEST = 43_200
-"""Seconds that the suite lets a short-lived credential live."""
+"""Longest lifetime in seconds of a credential that the suite calls short-lived."""
 
 
 def _role(caller: Caller, name: str) -> str:

@@ -17,7 +17,7 @@ _BOOTS = (
     "hw_scsi_model",
     "os_shutdown_timeout",
 )
-"""What makes a server of the lab boot its kernel and initramfs, whatever is on the image's disk."""
+"""Image properties with which a server of the lab boots its kernel and initramfs, whatever is on its disk."""
 
 
 class _Images(Collection):

@@ -29,9 +29,9 @@ OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
         "VpcIpConfigCheck": {"auto_assign_ip_mode": "instance"},
     }
 }
-"""Parameters of checks that a site without availability zones of networks sets, by suite and check."""
+"""Parameters of checks for a site whose networks have no availability zones, by suite and check."""
 VERSION = "0.11.0"
-"""Version of the suite that the committed table was made with."""
+"""Version of the suite with which the committed table was made."""
 FALSE_PASSES = {
     "StorageProviderApiCheck": "passes without a storage provider's manifest",
     "StorageDirectoryQuotaEnforcementCheck": "passes without a storage provider's manifest",
@@ -56,7 +56,7 @@ NOT_READ = {
     "DirectoryFilesystemQuotaCheck": "the lab's filer has no quotas",
     "DirectoryUsageAccountingCheck": "the lab's filer doesn't account for users",
 }
-"""Checks that would use another check's evidence, or find none in a step that another check needs."""
+"""Checks without evidence of their own, and why: their step reports nothing that they would check."""
 NO_LOGIN = "logs in to a server, and the suite launches none"
 NO_GPU = "wants GPUs, which the lab's servers don't have"
 WANTS = {
@@ -68,11 +68,11 @@ WANTS = {
     ),
     "DhcpIpManagementCheck": "wants a DHCP client: the lab's servers have their addresses from config drives",
 }
-"""Checks that log in and look for what no server of the lab has, and why."""
+"""Checks that log in and look for something that servers of the lab don't have, and why."""
 OS = "debian"
-"""What /etc/os-release of the lab's servers says: they are made of Debian's packages."""
+"""ID in /etc/os-release of the lab's servers, whose images are made of Debian's packages."""
 LATER = frozenset({("bare_metal", "query_sanitization")})
-"""Steps of the teardown: they release the server that checks of the test phase log in to at its end."""
+"""Steps moved to the teardown: they release the server to which checks of the test phase log in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from weftacceptance.steps import PREFIX, Run, SkipError, Tests, step, subnets, w
 
 _IMAGE = "guest"
 _NAME = {"bare_metal": "metal"}
-"""Suite -> name of its pod; other suites' is `server`."""
+"""Suite -> name of its pod; in other suites it is `server`."""
 _STATES = {
     "ACTIVE": "running",
     "SHUTOFF": "stopped",

@@ -11,7 +11,7 @@ from weftacceptance.inside import Inside
 from weftacceptance.logins import Logins
 
 PREFIX = "wacc-"
-"""Begins the name of everything that steps make; whatever has it is removed before a run and after it."""
+"""Prefix of the names of all that steps create; anything with it is removed before and after a run."""
 
 
 @dataclass
@@ -85,7 +85,7 @@ Step = Callable[[Run], Json]
 STEPS: dict[tuple[str, str], Step] = {}
 """(suite, step's name) -> function; the suite "" stands for all."""
 SKIPPED: dict[tuple[str, str], str] = {}
-"""Steps that are skipped whatever happens, and why."""
+"""Steps that are always skipped, and why."""
 
 
 def step(name: str, *suites: str) -> Callable[[Step], Step]:

@@ -10,7 +10,7 @@ from weftacceptance.pods import members_of, pod_of, release
 from weftacceptance.steps import Run, Tests, skip, step, weft
 
 _RECENT = 120
-"""Seconds that the newest counters may be old."""
+"""Greatest age in seconds of the newest counters."""
 
 
 def _counters(run: Run) -> tuple[Json, Json]:

@@ -12,7 +12,7 @@ from weftacceptance.cloud import Json, LostError, soon
 from weftacceptance.steps import Run, Tests, step, weft
 
 _LONGEST = 60
-"""Days that a certificate may live."""
+"""Longest lifetime of a certificate in days."""
 _OLD = {"sslv3_disabled": 0x0300, "tlsv1_0_disabled": 0x0301, "tlsv1_1_disabled": 0x0302}
 _NEW = 0x0303
 _CIPHERS = (0xC02F, 0xC02B, 0xC013, 0xC014, 0xC009, 0xC00A, 0x009C, 0x002F, 0x0035, 0x000A)

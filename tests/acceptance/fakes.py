@@ -17,8 +17,8 @@ from uuid import uuid4
 from weftacceptance.cloud import Answer, Json, LostError
 
 LIES = ("deaf", "undying", "empty", "lost", "garbled", "refuses")
-"""deaf: says that it changed things, and doesn't. undying: says that it deleted things, and doesn't. empty: lists are
-empty, and nothing is found. lost: doesn't answer. garbled: answers of another shape. refuses: 500 to everything."""
+"""deaf: reports changes and doesn't make them. undying: reports deletions and doesn't make them. empty: lists are
+empty, and nothing is found. lost: doesn't answer. garbled: answers have another shape. refuses: every answer is 500."""
 DONE = {"POST": 201, "PUT": 200, "PATCH": 200, "DELETE": 204}
 
 

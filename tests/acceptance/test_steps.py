@@ -60,7 +60,7 @@ BEFORE: dict[tuple[str, str], tuple[str, ...]] = {
     ("bare_metal", "verify_teardown"): ("launch_instance", "teardown"),
     ("bare_metal", "query_stable_ips"): ("launch_instance", "stop_instance", "start_instance"),
 }
-"""Steps that go before one, in truth."""
+"""Steps that run before one, without lies."""
 READS = frozenset(
     {
         *("check_api", "test_credentials", "test_access_key", "list_vpcs", "get_vpc", "subnet_assignment"),
@@ -117,7 +117,7 @@ APART = frozenset(
         *("audit_logging_test", "sa_credential_test", "short_lived_credentials_test", "least_privilege_test"),
     }
 )
-"""Steps whose result doesn't depend on a deletion at their end: what is left is swept, and reported, by the run."""
+"""Steps whose result doesn't depend on the deletion at their end: the run's sweep removes and reports what is left."""
 CASES = [
     (suite, name, lie)
     for suite, name in sorted(STEPS)

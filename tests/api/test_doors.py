@@ -24,7 +24,7 @@ from weft.testing.keystone import FakeIdentity
 from weft.testing.serving import served
 
 OPEN = {"/", "/v1", "/healthz", "/readyz", "/metrics"}
-"""Addresses that need no token."""
+"""Paths that need no token."""
 
 
 def operations() -> list[tuple[str, str]]:

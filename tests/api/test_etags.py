@@ -14,7 +14,7 @@ from weft.api import etags
 from weft.testing.callers import by
 
 READ = ("/v1/pods", "/v1/pods/train", "/v1/receipt-key", "/v1")
-"""Others have the time at which they were read."""
+"""Documents that don't contain the time at which they were read."""
 
 
 def test_tag_follows_the_document_and_saves_its_transfer(api: Client, doors: DoorsHouse) -> None:

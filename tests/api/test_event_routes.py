@@ -68,7 +68,7 @@ def test_project_stream_continues_after_the_last_seen_event(api: Client, doors: 
     assert [e["data"] for e in seen] == listed
     assert [e["id"] for e in seen] == [e["position"] for e in listed]
     with following(api, "?newest=1", **{"Last-Event-ID": seen[1]["id"]}) as events:
-        assert next(events)["data"] == listed[2], "newest is for the first connection"
+        assert next(events)["data"] == listed[2], "`newest` applies to the first connection only"
     with following(api, "?newest=1") as events:
         assert next(events)["data"] == listed[-1]
 

@@ -31,7 +31,7 @@ CHECKS = (
     "ensure_resource_availability",
     "use_after_free",
 )
-"""Not: whether valid data is accepted (names must be those of a site), and whether invalid data is refused (`0` is
+"""Left out: whether valid data is accepted (names must exist in the site), and whether invalid data is refused (`0` is
 read as false)."""
 
 
@@ -136,7 +136,7 @@ def test_every_answer_is_as_described(
     how = ("--seed", os.environ.get("WEFT_TESTS_SEED", "1"), "--continue-on-failure", "--no-color")
     output = run(tmp_path, "schemathesis", "run", described, *asked, *what, *how)
     operations = sum(len(methods) for methods in json.loads(described.read_text())["paths"].values())
-    assert f"Tested: {operations - 2}" in output, "each but the streams"
+    assert f"Tested: {operations - 2}" in output, "all but the event streams"
 
 
 def test_arrays_of_the_description_say_what_they_hold(api: Client) -> None:

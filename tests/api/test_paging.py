@@ -52,7 +52,7 @@ NOT_PAGED = {
     "/v1/site/receipt": "signed as a whole",
     "/v1/site/parts/{name}": "a part of a table: it is the page",
 }
-"""Documents with lists that are one page, and why."""
+"""Paths of documents whose lists have no pages, and why."""
 
 
 def test_every_list_of_the_api_is_in_pages() -> None:

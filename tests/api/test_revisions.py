@@ -49,7 +49,7 @@ MAKES_OR_ASKS = {
     *("POST /v1/pods", "POST /v1/pods/plan", "POST /v1/pods/{name}/replace/plan", "POST /v1/webhooks"),
     *("POST /v1/reservations", "POST /v1/site/parts/missing", "POST /v1/nodes/{name}/check-tokens"),
 }
-"""Requests with a body that change nothing that is there."""
+"""Requests with a body that don't change an existing resource."""
 
 
 def test_every_change_takes_a_condition() -> None:

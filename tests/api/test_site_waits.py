@@ -31,7 +31,9 @@ def test_events_are_answered_as_soon_as_there_is_one(api: Client, doors: DoorsHo
     [event] = api.get(f"{path}{LONG}", headers=olga, timeout=2 * LONG).json()["events"]
     later.join()
     assert event["type"] == "apply" and event["sequence"] > last
-    assert api.get(f"{path}{LONG}", headers=olga).json()["events"] == [event], "it is there: no wait"
+    assert api.get(f"{path}{LONG}", headers=olga).json()["events"] == [event], (
+        "the event exists already, so there is no wait"
+    )
 
 
 @pytest.mark.parametrize("query", ["wait=61", "wait=-1", "wait=nan", "wait=x"])

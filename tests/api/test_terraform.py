@@ -80,7 +80,7 @@ def test_example_orders_changes_and_releases_a_pod(
         assert warnings(tool.plan(given(3))) == ""
         doors.service.pods.release(Request(tokens()["a-member"], "127.0.0.1", "req-0"), "train")
         doors.finish("train")
-        assert "-replace=restapi_object.pod" in warnings(tool.plan(given(3))), "it answers as before"
+        assert "-replace=restapi_object.pod" in warnings(tool.plan(given(3))), "a released pod still answers"
         again = tool.replace(given(3))
         assert (changes(again), errors(again)) == ((1, 0, 1), "")
         assert doors.finish("train").state == "READY"

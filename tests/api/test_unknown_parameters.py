@@ -23,9 +23,9 @@ OPEN = {
 }
 """Documents that take any parameter, and why."""
 OF_NODES = {("POST", "/v1/nodes/{name}/checks"), ("GET", "/v1/nodes/{name}/checks/expected")}
-"""Routes that take the token of a node alone."""
+"""Routes that accept only a node's token."""
 OF_TENANTS = {("POST", "/v1/pods/{name}/bandwidth")}
-"""Routes that take no operator of another project."""
+"""Routes that an operator can't use for another project."""
 ROUTES = [
     (method.upper(), path)
     for path, found in json.loads((DOCS / "schemas" / "openapi.json").read_text())["paths"].items()

@@ -32,7 +32,7 @@ from weft.testing.keystone import FakeIdentity
 from weft.testing.serving import served
 
 AT_ONCE = 45.0
-"""Seconds: what takes less was not waited for until its 60 s were over."""
+"""Seconds: an answer within this time didn't wait for the end of its 60 s."""
 
 
 @pytest.fixture
@@ -443,7 +443,9 @@ def test_invalid_wait_orders_and_releases_nothing(client: Client, query: str) ->
     client.post("/v1/pods", json=ORDER).raise_for_status()
     assert client.post(f"/v1/pods/train/release?{query}").status_code == 400
     assert client.get("/v1/pods/train").json()["state"] == "PLACED"
-    assert client.post(f"/v1/pods/nobodys/release?{query}").status_code == 404, "what isn't there comes first"
+    assert client.post(f"/v1/pods/nobodys/release?{query}").status_code == 404, (
+        "a missing pod is reported before the query"
+    )
 
 
 class Watched:

@@ -161,7 +161,7 @@ STRANGE = (
     "\x00", "\x1b[31m", "\u202e1", "\u00bd", "é", "-1", "1e9", "NaN", "1_000", "0x", "${HOME}", "=1+1", "null",
     "[1]", "{a: b}", "!!x", "x" * 5000, "9" * 400,
 )  # fmt: skip
-"""What spreadsheets, exports and people put into any cell."""
+"""Values that spreadsheets, exports and people put into cells."""
 
 
 MORE_COLUMNS = [*COLUMNS, "agent_port", "cloud", "nova_host", "role", "colour"]

@@ -127,7 +127,9 @@ def test_missing_rights_are_named(tmp_path: Path, cloud: TinyCloud, database: Da
     assert codes(found, "profile weft: network")[-1] == "READ_REFUSED"
     cloud.lies = [VALID, ("GET /network/networks", Reply(200, {"networks": []}))]
     found = examine(settings(tmp_path, database.url), SECONDS)
-    assert codes(found, "profile weft: network")[-1] == "POLICY_UNREAD", "nothing shows it"
+    assert codes(found, "profile weft: network")[-1] == "POLICY_UNREAD", (
+        "without networks the attributes can't be seen"
+    )
 
 
 def test_clock_that_differs_is_a_warning(tmp_path: Path, cloud: TinyCloud, database: Database) -> None:
@@ -446,7 +448,7 @@ def test_closed_gate_is_reported(tmp_path: Path, cloud: TinyCloud, database: Dat
     assert found.code == "CHANGES_UNREAD" and name in found.what and found.level is DoctorLevel.UNKNOWN
     with psycopg.connect(database.url, autocommit=True) as connection:
         connection.execute("INSERT INTO epoch_behind (cloud) VALUES (%s)", [name])
-        assert codes(examine(given, SECONDS), of) == ["CHANGES_STOPPED"], "as a process has found before"
+        assert codes(examine(given, SECONDS), of) == ["CHANGES_STOPPED"], "a process noted it in the database"
         connection.execute(
             "INSERT INTO restored VALUES (true, '2026-11-29 09:00Z', '2026-11-28 23:00Z', 'olga@ctl1')"
         )

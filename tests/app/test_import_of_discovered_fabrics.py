@@ -111,7 +111,7 @@ def test_discovered_fabric_completes_a_list(folder: Path, capsys: pytest.Capture
     capsys.readouterr()
     assert main(["site", "check", "out/site.yaml", "--fabric", "ib0.txt", "--fabric-name", "ib0"]) == 1
     out = capsys.readouterr().out
-    assert "gpu03/mlx5_0" in out, "a host that hasn't set its name is a difference"
+    assert "gpu03/mlx5_0" in out, "the adapter of a host that hasn't set its name is reported"
     assert "wrong name" not in out.replace("wrong name: gpu03", ""), (
         "a managed switch's description has its name"
     )

@@ -17,7 +17,7 @@ from weft.model.site import Site
 from weft.planning.hardware.complete import completed
 
 CLIENT_ID = "ff:00:00:00:00:00:02:00:00:02:c9:00:b8:59:9f:03:00:00:00:10"
-"""As ironic-python-agent makes it of the port GUID b859:9f03:0000:0010."""
+"""The id that ironic-python-agent makes of the port GUID b859:9f03:0000:0010."""
 
 
 def inspected(**changes: Any) -> dict[str, Any]:

@@ -41,7 +41,7 @@ VALUES: tuple[BaseModel, ...] = (
     Refusal(reason="no room", explanation=Explanation(considered=1)),
     Health(ready=True, checks={}),
 )
-"""Documents of which some field is shown changed; others need no values."""
+"""Documents in which some field is changed for tenants; others need no values."""
 
 
 @pytest.mark.parametrize("model", TABLE, ids=lambda model: model.__name__)

@@ -47,9 +47,7 @@ def test_second_export_changes_nothing(folder: Path) -> None:
     before = contents(folder)
     assert again(folder) == []
     assert contents(folder) == before
-    assert not [name for name in before if name.startswith(f"{MANIFEST}-")], (
-        "nothing of the way there is left"
-    )
+    assert not [name for name in before if name.startswith(f"{MANIFEST}-")], "no temporary file is left"
 
 
 def test_manifest_is_accepted_by_sha256sum(folder: Path) -> None:
@@ -103,7 +101,7 @@ def test_second_concurrent_export_is_refused(folder: Path) -> None:
         os.close(descriptor)
     assert (folder / f"{MANIFEST}-first").is_dir()
     again(folder)
-    assert not (folder / f"{MANIFEST}-first").exists(), "left by one that died"
+    assert not (folder / f"{MANIFEST}-first").exists(), "the remains of a killed export are removed"
 
 
 def test_target_of_a_linked_directory_is_not_removed(folder: Path, tmp_path: Path) -> None:
@@ -161,7 +159,7 @@ def test_interrupted_export_is_completed(folder: Path, monkeypatch: pytest.Monke
     with pytest.raises(KeyboardInterrupt):
         again(folder, site=site)
     monkeypatch.undo()
-    assert again(folder, site=site) == [], "all were there; only the manifest wasn't"
+    assert again(folder, site=site) == [], "all files were complete; only the manifest was missing"
     fresh = folder.parent / "fresh"
     again(fresh, site=site)
     assert contents(fresh) == contents(folder)

@@ -36,7 +36,7 @@ VARIABLES = {
     "WEFT_UFM_PASSWORD",
     "WEFT_UFM_TOKEN",
 }
-"""Variables of the environment with secrets."""
+"""Environment variables with secrets."""
 _SETTINGS = f"""\
 [weft]
 database = "postgresql://weft:{CANARY}-file@127.0.0.1:1/weft"

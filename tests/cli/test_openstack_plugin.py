@@ -20,7 +20,7 @@ from weft.osc.tree import pod_commands
 pytestmark = pytest.mark.landing
 
 _CACHE = tempfile.gettempdir()
-"""stevedore remembers entry points there; a test's own home would be scanned by every command."""
+"""stevedore caches entry points there; with a new home for each test every command would scan for them."""
 
 
 def _openstack(*words: str, cloud: str = "a-member") -> subprocess.CompletedProcess[str]:

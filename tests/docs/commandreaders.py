@@ -27,9 +27,9 @@ _SERVICES = (
     "network.v2",
     "volume.v3",
 )
-"""Groups of `openstack`'s commands that the documentation has."""
+"""Groups of `openstack`'s commands that the documentation uses."""
 _CLOSED = ["--api-host", "127.0.0.1", "--api-port", "9"]
-"""A port without a controller: the words are read before it is asked."""
+"""A port without a controller: the words are parsed before a request is sent."""
 
 
 def _weft(words: Sequence[str], folder: Path) -> bool:

@@ -29,7 +29,7 @@ from weft.sdk import PodProxy
 
 BLOCKS = blocks()
 LANGUAGES = {"sh", "yaml", "ini", "json", "toml", "conf", "python", "mermaid", "text"}
-"""mermaid is generated, and compared with what generates it; text is output and drawings."""
+"""mermaid is generated and compared with its generator; text is for output and drawings."""
 
 
 def of(language: str) -> list[Any]:

@@ -50,7 +50,7 @@ ALL = {
     ),
     *("MechanismDriver", "RamdiskDeploy", "RedfishHardware", "RedfishVirtualMediaBoot", "ShareDriver"),
 }
-"""Library's base classes of which all public methods are the library's; so are those of gRPC's servicers."""
+"""Base classes of libraries whose subclasses have only the library's public methods, as gRPC's servicers do."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -23,9 +23,9 @@ pytestmark = [
     pytest.mark.skipif(bool(why_not()), reason=why_not() or "-"),
 ]
 ELSEWHERE = "scp() { :; }\n"
-"""Other hosts aren't there."""
+"""Replaces copies to other hosts, which don't exist."""
 MAY_FAIL = ("weft doctor", "--live")
-"""What asks the cloud and the fabric that aren't there, and says so."""
+"""Commands that ask the cloud and the fabric, which don't exist."""
 
 
 @pytest.fixture(scope="module")

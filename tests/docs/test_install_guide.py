@@ -94,7 +94,7 @@ with embedded(settings.state) as url:
     Signer(store)
     database.close()
 """
-"""What the first `weft serve` leaves behind, without the cloud that it would ask."""
+"""Makes the files that the first `weft serve` would make, without a cloud."""
 
 
 HOSTS = ("ctl1", "sm1", "sm2", "deploy", "a laptop", "gpu01", "gw1")
@@ -217,7 +217,7 @@ def test_guide_for_opensm_can_be_followed(roots: Path) -> None:
         yaml.safe_load((ROOT / f"src/weft/planning/export/policies/{n}.yaml").read_text())
         for n in ("nova", "nova_moves")
     ]
-    assert len(moves) == sum(map(len, both)), "no rule is in both"
+    assert len(moves) == sum(map(len, both)), "no rule is in both blocks"
     pod = yaml.safe_load((roots / "a laptop/pod.yaml").read_text())["name"]
     for words in (
         "weft doctor --wrong",

@@ -27,7 +27,7 @@ LASTING = {
     "closed gate": ("health", "A closed gate"),
     "parked row": ("unknown", "A parked row"),
 }
-"""What can last -> its page and section."""
+"""State that can last -> its page and section."""
 LABELS = ("**Known**:", "**Not known**:", "**Tenants**:", "**Operators**:")
 _SECTION = re.compile(r"^### (\S+)\n+(.*?)(?=^#|\Z)", re.MULTILINE | re.DOTALL)
 _EVENT = re.compile(r'^\| <a id="(\w+)"></a>`([A-Z_]+)` \| (.+) \|$', re.MULTILINE)

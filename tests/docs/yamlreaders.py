@@ -157,4 +157,4 @@ _READERS: Mapping[str, Callable[[str, Path], None]] = {
     "traffic:": _part_of_a_fabric,
     "verify:": _part_of_an_order,
 }
-"""How a block begins -> what reads it; the first that fits."""
+"""Beginning of a block -> its reader; the first that fits is used."""

@@ -40,7 +40,7 @@ class Fabric:
         self.now, self.asked, self.down = 0.0, list[int](), set[int]()
         self.silent = set[int]()
         self.meanwhile: tuple[int, ...] = ()
-        """Hosts that discoveries find after the agent has waited."""
+        """Hosts that discoveries find once the agent has waited for a second one."""
         self.folder = folder
         program = folder / "ibnetdiscover"
         program.write_text(f"#!/bin/sh\ncat {folder}/stdout\ncat {folder}/stderr >&2\n")

@@ -256,7 +256,7 @@ def test_port_that_was_not_read_throughout_the_window_is_unknown(wire: FakeWire,
     answers = wire.values.pop((7, 1))
     assert [watch.look(minute * 60).unread for minute in (1, 2)] == [1, 1]
     wire.values[7, 1] = answers
-    assert watch.look(20 * 60).unread == 0, "it was read at the begin and is now"
+    assert watch.look(20 * 60).unread == 0, "it was read an hour ago and now"
     late = Watch(wire)
     del wire.values[7, 1]
     late.look(0)

@@ -263,7 +263,9 @@ def test_interruption_between_any_two_steps_leaves_a_working_pair(
         assert died > 10 * (again + 1)
     left = 0
     make_certificates(folder, HOSTS, renew=True)
-    assert len(list((folder / ".pairs").glob("agent-sm1.pem~*"))) == 2, "those of the dead are removed"
+    assert len(list((folder / ".pairs").glob("agent-sm1.pem~*"))) == 2, (
+        "pairs of interrupted renewals are removed"
+    )
 
 
 def test_folder_that_cannot_be_written_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

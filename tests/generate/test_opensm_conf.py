@@ -79,7 +79,9 @@ def compare(text: str, folder: Path) -> None:
     found = {**DEFAULTS, **read_opensm_conf(text)}
     seen = real(text, folder)
     if found["console"] not in ("off", "local", "loopback"):
-        seen["console"] = found["console"]  # a build without such a console uses its default; weft warns of it
+        seen["console"] = found[
+            "console"
+        ]  # a build without such a console uses its default; weft warns of it
     assert {name: found[name] for name in DEFAULTS} == seen, text
 
 

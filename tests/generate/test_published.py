@@ -23,7 +23,7 @@ from weft.model.pod import TRANSITIONS
 from weft.model.sitefile import TABLES, SiteFile, csv_columns
 
 NO_MODULES = frozenset({"weft.commands", "weft.pem", "weft.toml"})
-"""A group of entry points, and files."""
+"""Names that look like modules: a group of entry points, and files."""
 
 
 @cache
@@ -42,7 +42,7 @@ def plain(path: Path) -> Any:
 def test_every_published_file_is_up_to_date() -> None:
     """`python -m weft.generate.schemas` would change nothing."""
     for path, text in files(DOCS).items():
-        assert path.read_text() == text, f"{path.name} is old: run python -m weft.generate.schemas"
+        assert path.read_text() == text, f"{path.name} is out of date: run python -m weft.generate.schemas"
 
 
 @pytest.mark.parametrize(("page", "model"), [("site-file.md", SiteFile), ("pod-file.md", Order)])

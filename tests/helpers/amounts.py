@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, settings
 
 T = TypeVar("T")
 MORE = float(os.environ.get("WEFT_TESTS_MORE", "0.25"))
-"""How many times what a test names is tried: a quarter of it in `make test`, many times as much each night."""
+"""Factor for the numbers that tests name: a quarter in `make test`, many times as much each night."""
 SEED = int(os.environ.get("WEFT_TESTS_SEED", "0"))
-"""Other random states with another seed; `make nightly` takes the day's."""
+"""Seed of random states; `make nightly` uses another one each day."""
 
 
 def examples(number: int) -> int:

@@ -17,7 +17,7 @@ from typing import Self
 from tests.helpers.waiting import wait_for
 
 GROUPS = Path("/sys/fs/cgroup/systemd")
-"""The tree of control groups in which systemd keeps units; of others a unit's limits aren't enforced here."""
+"""Hierarchy of control groups for systemd's units; limits that need other hierarchies aren't enforced here."""
 PACKAGES = ("systemd", "systemd-sysv", "iproute2", "procps", "ca-certificates", "python3")
 MASKED = (
     *("systemd-udevd.service", "systemd-udev-trigger.service", "systemd-udevd-kernel.socket"),

@@ -15,7 +15,7 @@ from weftlab.layout import Layout
 DOMAIN, PROJECT = "customers", "research"
 NAME = f"keystone.{DOMAIN}.conf"
 PARTNERS = "partners"
-"""A second domain, of the same directory."""
+"""Name of a second domain with the same directory."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from weft.testing.cloud_state import Planted
 from weft.testing.keystone import FakeIdentity
 
 ORDER: dict[str, Any] = {"name": "train", "nodes": {"count": 2, "flavor": "gpu8", "image": "tiny"}}
-"""An order as JSON, of what the doors' cloud offers."""
+"""An order as JSON that the house's cloud can fulfil."""
 _START = datetime(2027, 1, 1, 12, tzinfo=UTC).timestamp()
 _REST = (PodState.READY, PodState.FAILED, PodState.RELEASED)
 

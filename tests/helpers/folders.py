@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 ROOM = 2 << 30
-"""Octets that must be free in memory."""
+"""Bytes that must be free in memory."""
 
 
 def in_memory() -> str | None:

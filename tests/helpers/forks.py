@@ -22,7 +22,7 @@ PROGRAMS = {
     "vipu": "openvipu.clients.main:vipu",
     "vipu-admin": "openvipu.clients.main:vipu_admin",
 }
-"""As in pyproject.toml."""
+"""Program -> function, as in pyproject.toml."""
 _IMPORTED = [
     "keystoneauth1.identity.v3",
     "openstack.config",
@@ -44,7 +44,7 @@ _IMPORTED = [
     "openvipu.server_main",
     "openvipu.sim.main",
 ]
-"""Once for all programs of a test process: which of them comes first is chance."""
+"""Imported once for all programs of a test process, since any of them may be the first."""
 _WRITTEN = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 _forks = multiprocessing.get_context("forkserver")
 

@@ -24,9 +24,9 @@ from weftlab.switches.openvswitch import SWITCHES, Ovs
 HOST = "routers"
 PACKAGES = {"iptables": "iptables", "sysctl": "procps", "conntrack": "conntrack"}
 OUTSIDE = 3999
-"""VLAN that is used as the external network."""
+"""VLAN of the external network."""
 ADDRESS, PORT = "203.0.113.250", 8000
-"""Address and port of the host outside, which answers each connection with its source address."""
+"""Address and port of the external host, which answers each connection with its source address."""
 PLUG = """
 import json
 import os

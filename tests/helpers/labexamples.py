@@ -11,7 +11,7 @@ from weft.model.site import AcceleratorCount, Flavor, Site
 IMAGES = ("ubuntu-24.04", "ubuntu-20.04-poplar")
 KEY_PAIR = "team-key"
 REFUSED = {"05-shared": "shared adapters are not possible on fabric ib0"}
-"""Examples that a lab with OpenSM refuses, and what it says: they ask for virtual functions."""
+"""Example -> reason why a lab with OpenSM refuses it: it needs virtual functions."""
 FLAVORS = {
     "h100.8": Flavor(accelerators=AcceleratorCount(type="h100", count=8), nvme=4),
     "h100.4": Flavor(accelerators=AcceleratorCount(type="h100", count=4), cores=8, memory_mib=64 * 1024),
@@ -22,7 +22,7 @@ NOVA = {
     "h100.4": (8, 64 * 1024, {"pci_passthrough:alias": "h100:4"}),
     "poplar": (4, 4 * 1024, {}),
 }
-"""The same in Nova: processors, MiB of memory, extra specs."""
+"""Flavor -> (processors, MiB of memory, extra specs) in Nova."""
 
 
 def orders() -> list[Path]:

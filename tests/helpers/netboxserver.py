@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 TOKEN = "0123456789abcdef0123456789abcdef01234567"
 PAGE = 3
-"""Objects of a page, so that every listing has several."""
+"""Objects on a page, few enough that every listing has several pages."""
 
 
 @dataclass
@@ -26,11 +26,11 @@ class Inventory:
     addresses: list[dict[str, Any]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     answer: tuple[int, bytes] | None = None
-    """Status and body of every answer instead."""
+    """Status and body to answer every request with."""
     own_url: str | None = None
-    """What it takes for its own URL, in links to further pages."""
+    """The URL in its links to further pages, if it isn't the one that serves them."""
     hidden: int = 0
-    """Objects of each listing that it counts, but doesn't show."""
+    """Number of objects of each listing that are counted but not shown."""
 
     def device(self, name: str, role: str, rack: str | None = None, site: str = "dc1", **custom: Any) -> int:
         number = len(self.devices) + 1

@@ -21,7 +21,7 @@ ROWS: list[dict[str, Any]] = [
 ]
 LEAF = {"m1": "tor01", "m2": "tor02", "nas1": "tor01"}
 TRUNK = "tor02/Ethernet40"
-"""Port of a host of the cloud's own."""
+"""Port of one of the cloud's own hosts."""
 
 
 @cache

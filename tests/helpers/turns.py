@@ -21,7 +21,7 @@ from weft.engine.base.ungated import Ungated
 
 TEMPLATE, EMPTYING = "template_weft", "emptying"
 _LARGE = 256 << 10
-"""Octets of a table that is truncated, which costs more than deleting a few rows, and leaves no dead ones."""
+"""Bytes of a table above which it is truncated: slower than deleting a few rows, but leaves no dead ones."""
 _SCHEMA = """
     SELECT (SELECT sum(hashtextextended(relname, oid::bigint * 2048 + relnatts)::numeric)
             + sum(greatest(reltuples, 0)::bigint * oid::bigint)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 PATIENCE = 180.0
-"""Seconds. A test fails by it and is never right by it: what must be quick is counted, or has its own clock."""
+"""Seconds. Only a failing test waits so long; tests of speed count steps or have a clock of their own."""
 
 
 def wait_for(look: Callable[[], T], what: str = "", seconds: float = PATIENCE, pause: float = 0.02) -> T:
@@ -20,6 +20,6 @@ def wait_for(look: Callable[[], T], what: str = "", seconds: float = PATIENCE, p
     """
     end = time.monotonic() + seconds
     while not (seen := look()):
-        assert time.monotonic() < end, f"it has not come about within {seconds:.0f} s{what and ': '}{what}"
+        assert time.monotonic() < end, f"it didn't happen within {seconds:.0f} s{what and ': '}{what}"
         time.sleep(pause)
     return seen

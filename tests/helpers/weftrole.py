@@ -14,7 +14,7 @@ from tests.helpers.kolla import exported, kolla
 from weft.model.site import Site
 
 PROGRAM = Path(sys.prefix)
-"""A Python environment that has weft; where it is, pip has nothing to do."""
+"""A Python environment with weft, in which pip has nothing to install."""
 ROLE = "weft/roles/weft"
 
 

@@ -214,7 +214,9 @@ class TestPoplar:
         assert os.access(tmp_path / "usr/local/bin/vipu", os.X_OK)
         assert os.access(tmp_path / "opt/poplar" / enables, os.X_OK)
         assert [path.name for path in (tmp_path / "opt").iterdir()] == ["poplar"]
-        assert list((tmp_path / "hooks").glob("*.tar")) == [], "archives of gigabytes stay in the image"
+        assert list((tmp_path / "hooks").glob("*.tar")) == [], (
+            "archives of gigabytes must not stay in the image"
+        )
 
     def test_archive_without_an_sdk_is_refused(self, tmp_path: Path) -> None:
         other = self.archive(tmp_path / "other.tar.gz", "folder/readme")

@@ -192,7 +192,7 @@ def test_external_network_gives_floating_ips(lab: Lab) -> None:
 
 
 @pytest.mark.nightly(
-    reason="minutes of processor; the fabric's lab of tests/lab/test_cli.py comes and goes by day"
+    reason="minutes of processor time; by day tests/lab/test_cli.py starts and stops a lab with a fabric only"
 )
 def test_second_lab_is_separate_and_leaves_nothing_behind(
     lab: Lab, tmp_path_factory: pytest.TempPathFactory

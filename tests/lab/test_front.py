@@ -21,7 +21,7 @@ from weftlab.mlnx import FRONT_PACKAGES, front_text
 
 pytestmark = pytest.mark.fabric
 GIVES_UP = 10.0
-"""Seconds after which the driver takes no answer any more."""
+"""Seconds after which the driver stops waiting for an answer."""
 
 
 @contextmanager

@@ -72,7 +72,7 @@ DOMAIN = """\
   {more}
 </domain>
 """
-"""As Nova describes a server of 96 processors and 1 TiB with a GPU and a virtual function."""
+"""Nova's definition of a server with 96 processors, 1 TiB, a GPU and a virtual function."""
 
 
 def test_domain_keeps_only_what_this_machine_has() -> None:

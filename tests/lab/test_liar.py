@@ -163,7 +163,7 @@ def test_lie_has_its_status_and_body(service: Service, liar: Any, lie: str, stat
         assert liar.lies_sent(rule) == 1
     assert bool(service.arrived) == LIES[lie].forwards
     assert ("x-openstack-request-id" in answer.headers) == LIES[lie].forwards
-    assert ask(liar).json()["things"] == ROWS, "lifted"
+    assert ask(liar).json()["things"] == ROWS, "the rule was removed"
 
 
 def test_lies_change_headers(liar: Any) -> None:
@@ -227,7 +227,7 @@ def test_stale_answer_and_hidden_rows_are_served(service: Service, liar: Any) ->
     ask(liar, "/things/1", "DELETE")
     with liar.lying("stale") as rule:
         assert ask(liar).json()["things"] == ROWS
-        assert ask(liar, "/things/1").status_code == 404, "never asked before: the truth"
+        assert ask(liar, "/things/1").status_code == 404, "the first request is answered truthfully"
         assert liar.lies_sent(rule) == 1
     service.rows = list(ROWS)
     with liar.lying("hidden_rows", rows='"mine"'):
@@ -235,7 +235,7 @@ def test_stale_answer_and_hidden_rows_are_served(service: Service, liar: Any) ->
         assert ask(liar, "/things/1").status_code == 200
     with liar.lying("empty_list200") as rule:
         assert ask(liar, "/allocations").json() == {"allocations": {}}
-        assert ask(liar, "/things/1").json() == {"thing": ROWS[0]}, "no listing"
+        assert ask(liar, "/things/1").json() == {"thing": ROWS[0]}, "a single resource isn't hidden"
         assert liar.lies_sent(rule) == 1
 
 

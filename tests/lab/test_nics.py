@@ -62,10 +62,10 @@ def test_started_server_has_its_ports_addresses_and_stopped_one_none(commands: C
         "address add 10.128.0.1/24 dev eth0",
         "link set dev eth0 up",
     ]
-    assert {name for name, _ in commands.lines} == {"roce01-mlx5_0"}, "the management port is no adapter"
+    assert {name for name, _ in commands.lines} == {"roce01-mlx5_0"}, "the management port has no namespace"
     done = len(commands.lines)
     mine.look({"s1"})
-    assert len(commands.lines) == done, "nothing is done twice"
+    assert len(commands.lines) == done, "no command is run twice"
     mine.look(set())
     assert commands.of("roce01-mlx5_0")[-3:] == [
         "link set dev eth0 down",

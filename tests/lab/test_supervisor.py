@@ -306,7 +306,7 @@ def interrupted(tmp_path: Path) -> None:
     graph = [service(tmp_path, "one", SLEEP), Step("step", step, after=("one",)), later]
     with pytest.raises(KeyboardInterrupt):
         supervisor.run([*graph, Step("last", last, after=("later",))])
-    assert not going_on.is_set(), "the step goes on, and no one waits for it"
+    assert not going_on.is_set(), "the step still runs, but isn't waited for"
     supervisor.stop()
     going_on.set()
     with pytest.raises(JobError, match="given up"):

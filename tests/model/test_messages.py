@@ -304,7 +304,7 @@ SAID_OF_PODS = re.compile(
     r'f"(?:create|update|delete|tag) (?:server|network|subnet|port|router|access rule|key pair|share|volume) '
     r'\{(?:row|resource)\.name\}"'
 )
-"""What tenants may read that was asked for, written as plain text, which they don't see."""
+"""A request about a resource that tenants may see, written as plain text, which they don't see."""
 
 
 def test_requests_for_pod_resources_are_messages() -> None:

@@ -132,4 +132,6 @@ def test_derived_extra_specs_match_nova(
         if key == "hw:numa_nodes" and specs[key] == "1" and dedicated:
             continue  # dedicated cores imply one NUMA node
         without = {k: v for k, v in specs.items() if k != key}
-        assert miscounted(site, NovaFlavor(site.cores, site.memory_mib, without, {})), f"{key} is of no use"
+        assert miscounted(site, NovaFlavor(site.cores, site.memory_mib, without, {})), (
+            f"{key} makes no difference"
+        )

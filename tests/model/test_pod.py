@@ -53,7 +53,7 @@ def test_phases_only_go_forward() -> None:
         assert all(why for why in following.values())
     assert {new for following in TRANSITIONS.values() for new in following} == set(Phase) - {Phase.ORDERED}
     assert all(Phase.RELEASING in TRANSITIONS[p] for p in (Phase.BUILDING, Phase.SERVING))
-    assert Phase.RELEASED in TRANSITIONS[Phase.ORDERED], "an order that waits has nothing to take back"
+    assert Phase.RELEASED in TRANSITIONS[Phase.ORDERED], "a waiting order is withdrawn without a release"
     assert set(TRANSITIONS[Phase.RELEASING]) == {Phase.RELEASED} and not TRANSITIONS[Phase.RELEASED]
     assert {PodState.RELEASED} == ENDED
 

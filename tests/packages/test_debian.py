@@ -90,7 +90,7 @@ def test_installed_service_runs_and_its_state_outlives_a_purge(root: Path) -> No
         "700 weft weft",
     ]
     assert inside(root, "find /usr/lib/weft -name '*.pyc' | head -1"), (
-        "compiled: each start would compile again"
+        "without compiled files each start would compile them"
     )
     assert "/build/" not in inside(root, "cat /usr/lib/weft/bin/weft")
     inside(root, "systemctl is-enabled weft-serve.service 2>/dev/null", code=1)

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.nightly(
 )
 
 MOST_OF_AGENTS = 40_000_000
-"""Bytes of weft-pods-agents with all that it needs, compiled: what a subnet manager's host gets."""
+"""Bytes on a subnet manager's host: weft-pods-agents with its dependencies, compiled."""
 
 
 @dataclass(frozen=True, slots=True)

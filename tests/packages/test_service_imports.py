@@ -23,7 +23,7 @@ _BRINGING_UP = (
     "weft.planning.hardware",
     "weftlab",
 )
-"""What only brings up sites, and exports, and the lab."""
+"""Modules for import and export of sites, and for the lab."""
 
 
 def _imported(*modules: str) -> set[str]:

@@ -17,7 +17,7 @@ from weftcheck.result import Status
 CHECK = EXAMPLES / "systemd" / "weft-check.service"
 UNITS = sorted({*(EXAMPLES / "systemd").glob("*.service")} - {CHECK})
 MOST_EXPOSED = {"weft-serve": 20, "weft-worker": 20, "weft-fabric-agent": 30, "weft-probe-agent": 30}
-"""In systemd's tenths: below 20 is "OK"'s better half; the agents run as root with a capability or two."""
+"""Highest exposure level in tenths (systemd-analyze security); the agents run as root with one or two capabilities."""
 
 
 def settings(unit: Path) -> dict[str, str]:

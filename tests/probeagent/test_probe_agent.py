@@ -152,7 +152,7 @@ def test_broadcast_is_parsed_after_any_tags(tags: tuple[int, ...]) -> None:
     sent = broadcast(OWN, number, mark, tags)
     assert len(sent) >= 60 and sent[:6] == b"\xff" * 6 and sent[6:12] == OWN
     assert read(sent, number, 7) == HeardFrame(mark=mark)
-    assert read(sent, bytes(8), 7) is None, "of another round"
+    assert read(sent, bytes(8), 7) is None, "a broadcast of another round isn't read"
 
 
 def test_ping_has_the_requested_size() -> None:
@@ -168,7 +168,7 @@ def test_ping_has_the_requested_size() -> None:
     answer = bytearray(ping(PEER, OWN, ASKED, ADDRESS, 7, 84, ()))
     answer[34] = 0
     assert read(bytes(answer), bytes(8), 7) == HeardFrame(pong=ASKED)
-    assert read(bytes(answer), bytes(8), 8) is None, "to another round's"
+    assert read(bytes(answer), bytes(8), 8) is None, "an answer to another round isn't read"
 
 
 def test_arp_request_and_reply_are_encoded_and_parsed() -> None:

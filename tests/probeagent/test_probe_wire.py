@@ -163,7 +163,7 @@ def test_flood_hides_no_frame(space: str) -> None:
 def test_lost_frames_make_silence_unknown(space: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RawInterface, "lost", lambda self: 2)
     [result] = agent(space).round(asked(end("va", A))).ends
-    assert not result.unknown, "of what is sent every 0.1 s, two lost ones weren't all"
+    assert not result.unknown, "frames are sent every 0.1 s, so with two lost some were read"
     monkeypatch.setattr(RawInterface, "lost", lambda self: 20)
     [result] = agent(space).round(asked(end("va", A))).ends
     assert result.unknown == "it got more frames than it could read (20 were lost)"

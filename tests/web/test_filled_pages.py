@@ -49,7 +49,7 @@ def fill(console: Console) -> None:
     house.service.capacity.reserve(OLGA, wanted)
 
 
-@pytest.mark.nightly(reason="16 s of processor; by day axe reads the pages of each story")
+@pytest.mark.nightly(reason="16 s of processor time; by day axe checks the pages that other tests visit")
 def test_filled_pages_are_accessible_and_need_no_javascript(
     pods_console: Console, tab: tuple[Page, list[str]], axe: str
 ) -> None:

@@ -128,7 +128,7 @@ def test_pod_page_follows_the_pod(pods_console: Console, browser: Browser) -> No
         seen: list[str] = []
         for line in stream.iter_lines():
             seen.append(line)
-            assert seen.count(":") < 8, "two minutes without the news"
+            assert seen.count(":") < 8, "the stream had only comments for two minutes"
             if "state-ready" in line:
                 break
     timer.join()
@@ -183,7 +183,7 @@ def test_state_of_a_page_is_not_older_than_its_events(
     pods_console.app.state.verbs = finishing
     text = browser.get(f"/ui/pods/{pod.id}").text
     pods_console.app.state.verbs = verbs
-    assert finishing.left < 0, "it was asked often enough"
+    assert finishing.left < 0, "the page made enough calls"
     known, newest = (
         re.search(r"live\?after=(\d+)", page) for page in (text, browser.get(f"/ui/pods/{pod.id}").text)
     )

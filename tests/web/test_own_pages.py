@@ -158,7 +158,7 @@ def test_project_events_follow_on_the_page(pods_console: Console, browser: Brows
         assert done.wait(60)
     thread.join(10)
     assert "event: events" in seen and any(line.startswith("id: ") for line in seen)
-    assert not any("ordered" in line for line in seen), "what the page has isn't sent again"
+    assert not any("ordered" in line for line in seen), "events on the page aren't sent again"
     browser.sign_in("bob")
     assert "ordered" not in browser.get("/ui/events").text
     assert browser.get("/ui/events?all=true").status_code == 403

@@ -47,7 +47,7 @@ def test_shown_change_of_a_pod_is_made(pods_console: Console, browser: Browser) 
     assert house.store.pods.find(str(pod.id), None).generation == 1
     browser.page = planned
     browser.post(path, {"do": "apply", **shown})
-    assert not planned_again, "the difference is compared where it is made"
+    assert not planned_again, "the change itself compares the difference"
     house.service.pods.plan = plan  # type: ignore[method-assign]
     assert "generation 2" in browser.text
     assert house.finish_change("train").plan.order.nodes.count == 4

@@ -163,7 +163,7 @@ def test_canvas_gets_each_node_with_its_colors(pods_console: Console, browser: B
         assert set(seen) == {"state", "pod", "project", "health"} and set(seen["health"].values()) <= {
             *HEALTHS
         }
-        assert set(found["fixed"]["health"]) == {*HEALTHS}, "as in every picture, whatever comes first"
+        assert set(found["fixed"]["health"]) == {*HEALTHS}, "the key has every health"
     assert browser.get("/ui/site/picture.json?by=nix").status_code == 400
     browser.sign_in("alice")
     assert browser.get("/ui/site/picture.json").status_code == 403

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["tab"]
 pytestmark = pytest.mark.nightly(
-    reason="Keystone, Apache and an OpenID provider, 30 s; by day the same is attacked with a small Keystone"
+    reason="Keystone, Apache and an OpenID provider, 30 s; by day a small Keystone takes its place"
 )
 
 
