@@ -32,11 +32,8 @@ def test_requests_without_a_rule_are_refused(
         ("GET", "/v1/pods/nosuch/receipt"),
         ("GET", "/v1/pods/nosuch%2Freceipt"),
         ("POST", "/v1/pods/nosuch/release"),
-        ("DELETE", "/v1/pods/nosuch"),
     ):
         answer = still_api.request(method, path)
-        if answer.status_code == 405:
-            continue
         assert answer.status_code == 403, (method, path, answer.text)
         assert f"method {method} and path {path.replace('%2F', '/')} is missing" in answer.json()["detail"]
 

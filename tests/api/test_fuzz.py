@@ -110,7 +110,7 @@ def test_truncated_order_with_garbage_is_accepted_or_400(api: Client, body: byte
     name=st.text(min_size=1, max_size=60),
     query=st.dictionaries(st.text(max_size=8), st.text(max_size=20), max_size=3),
 )
-def test_arbitrary_names_and_parameters_are_4xx(api: Client, name: str, query: dict[str, str]) -> None:
+def test_arbitrary_names_and_parameters_never_fail(api: Client, name: str, query: dict[str, str]) -> None:
     """In paths and query strings."""
     from urllib.parse import quote
 

@@ -65,7 +65,8 @@ def test_site_activated_from_an_older_generation_is_refused(api: Client, doors: 
 
 
 def test_cabling_is_compared_and_adopted(api: Client, doors: DoorsHouse) -> None:
-    """GET shows where a fabric differs from the site, POST makes a new generation of it; unknown fabrics are 404."""
+    """GET shows where a fabric differs from the site, POST makes a new generation of it; unknown fabrics are
+    refused."""
     olga = by("operator")
     doors.pull_cable()
     found = api.get("/v1/site/differences?fabric=ib0", headers=olga).json()
@@ -77,8 +78,8 @@ def test_cabling_is_compared_and_adopted(api: Client, doors: DoorsHouse) -> None
     assert api.get("/v1/site/differences").status_code == 403
 
 
-def test_large_site_is_accepted(still_api: Client) -> None:
-    """800 nodes are megabytes: a site may be larger than an order, and every node of it is checked."""
+def test_large_site_is_read_and_checked(still_api: Client) -> None:
+    """A site of 4 MB, more than an order may have, is read, and each of its 4,000 nodes is reported as invalid."""
     site = {"name": "hall", "nodes": ["x" * 1000] * 4000}
     answer = still_api.put("/v1/site", json=site, headers=by("operator"))
     assert (answer.status_code, answer.json()["more_errors"] > 3000) == (400, True)
@@ -216,8 +217,7 @@ def test_unknown_pods_are_confirmed_by_id(api: Client) -> None:
 
 
 def test_impact_of_a_leaf_is_read_by_operators_only(api: Client) -> None:
-    """It lists pods, without the names of other projects' for tenants; for an unknown target the nearest name
-    is suggested."""
+    """Its pods and whether they would fit elsewhere; for an unknown target a similar name is suggested."""
     api.post("/v1/pods", json=ORDER).raise_for_status()
     node = api.get("/v1/pods/train").json()["placed"][0]["node"]
     for who in ("operator", "system-reader"):

@@ -32,10 +32,11 @@ def test_server_is_rebooted_and_has_a_console(api: Client, doors: DoorsHouse) ->
 @pytest.mark.parametrize(
     "body", [{}, {"action": "format"}, {"action": None}, {"action": "reboot", "force": True}, []]
 )
-def test_unknown_action_is_reported(still_api: Client, body: object) -> None:
-    answer = still_api.post("/v1/pods/train/servers/gpu01/action", json=body)
-    assert answer.status_code in (400, 404), answer.text
-    assert still_api.post("/v1/pods/train/servers/gpu01/console").status_code == 404
+def test_unknown_action_is_reported(api: Client, doors: DoorsHouse, body: object) -> None:
+    answer = api.post(f"/v1/pods/train/servers/{ready(api, doors)}/action", json=body)
+    assert answer.status_code == 400, answer.text
+    assert not doors.cloud.acts
+    assert api.post("/v1/pods/other/servers/gpu01/action", json=body).status_code in (400, 404)
 
 
 def test_caller_without_permission_is_refused(api: Client, doors: DoorsHouse) -> None:

@@ -202,7 +202,7 @@ def test_invalid_request_id_does_not_reach_the_log(
     """Only req-<uuid> is accepted, so that a client can't write lines into the log."""
     with caplog.at_level(logging.INFO, "weft.api"):
         still_api.get("/v1/pods", headers={"X-OpenStack-Request-ID": "req-x user=root"})
-    assert "user=root" not in caplog.text
+    assert "/v1/pods" in caplog.text and "user=root" not in caplog.text
 
 
 def test_health_needs_no_token(api: Client, doors: DoorsHouse) -> None:
@@ -310,7 +310,7 @@ def test_wrong_methods_and_paths_get_problem_documents(
 
 
 def test_schema_has_every_route_and_resolves_every_reference(still_api: Client) -> None:
-    """Each field of an order has its description."""
+    """Fields have descriptions, and operations their methods."""
     schema = still_api.get("/openapi.json").json()
     text = json.dumps(schema)
     names = set(re.findall(r'"#/components/schemas/([^"]+)"', text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import threading
 import time
@@ -271,7 +272,9 @@ def test_longest_wait_is_answered_when_too_many_wait(
     room(app).end_all()
 
 
-def test_wait_ends_when_its_client_disconnects(url: str, client: Client, app: FastAPI) -> None:
+def test_wait_ends_when_its_client_disconnects(
+    url: str, client: Client, app: FastAPI, caplog: pytest.LogCaptureFixture
+) -> None:
     """Its place is free at once, and no error is logged."""
     client.post("/v1/pods", json=ORDER)
     parts = httpx.URL(url)
@@ -282,6 +285,7 @@ def test_wait_ends_when_its_client_disconnects(url: str, client: Client, app: Fa
         wait_for(lambda: len(room(app)) == 1)
         one.close()
         wait_for(lambda: len(room(app)) == 0, AT_ONCE)
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 def test_stopping_server_answers_waiting_requests(doors: DoorsHouse, pool: ThreadPoolExecutor) -> None:

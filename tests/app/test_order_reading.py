@@ -126,7 +126,7 @@ def test_errors_in_an_api_document_name_no_file() -> None:
 
 
 def test_deeply_nested_document_is_refused() -> None:
-    """A thousand nested mappings."""
+    """5,000 nested mappings."""
     deep: dict[str, Any] = {}
     for _ in range(5_000):
         deep = {"a": deep}

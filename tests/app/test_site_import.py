@@ -154,8 +154,8 @@ def test_columns_are_renamed_and_left_out_by_options(hardware: HardwareList) -> 
     assert (site.nodes[0].rack, bmc.host_name) == ("r2", "gpu1-bmc")
 
 
-def test_several_lists_are_merged(hardware: HardwareList) -> None:
-    """What is in one list must not be in another; each sentence names its own file."""
+def test_hardware_in_two_lists_is_reported_in_the_second(hardware: HardwareList) -> None:
+    """Each value that is there twice is reported: name, interface and address."""
     hardware.write()
     (hardware.folder / "more.csv").write_text(
         "name,kind,eth0_mac,eth0_address\npdu1,pdu,02:00:00:00:00:01,10.3.0.4\n"
@@ -167,7 +167,7 @@ def test_several_lists_are_merged(hardware: HardwareList) -> None:
     with pytest.raises(InputErrors) as caught:
         import_site(str(hardware.folder / "site.yaml"), records, errors)
     assert {(e.where or "").rpartition("/")[2] for e in caught.value.errors} == {"more.csv:2"}
-    assert len(caught.value.errors) == 3  # name, interface and address, each twice
+    assert len(caught.value.errors) == 3
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_apply_creates_then_does_nothing_then_changes(desk: Desk) -> None:
 
 
 def test_plan_of_an_existing_pod_shows_the_difference(desk: Desk) -> None:
-    """With +, − and ~, and the pod doesn't change; for the same order it says that nothing would."""
+    """With `~` for a changed field, and the pod stays as it is; for the same order nothing would change."""
     file = desk.pod_file()
     desk.weft("pod", "create", "-f", file)
     same = desk.weft("pod", "plan", "-f", file)
@@ -78,7 +78,7 @@ def test_apply_of_an_unchanged_pod_waits_until_it_is_ready(desk: Desk) -> None:
 
 
 def test_reader_may_plan_but_not_apply(desk: Desk) -> None:
-    """One sentence, exit code 2."""
+    """Exit code 2, without a traceback."""
     file = desk.pod_file()
     assert desk.weft("pod", "plan", "-f", file, cloud="a-reader").code == 0
     run = desk.weft("pod", "apply", "-f", file, cloud="a-reader")

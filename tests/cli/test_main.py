@@ -269,7 +269,8 @@ def test_audit_log_shows_who_changed_what(desk: Desk) -> None:
 def test_text_from_outside_cannot_steer_the_terminal(desk: Desk) -> None:
     """Escape sequences in a reason are printed as replacement characters."""
     desk.weft("node", "quarantine", "gpu01", "--reason", "red \x1b[31m", cloud="operator")
-    assert "\x1b" not in desk.weft("node", "list", cloud="operator").out
+    shown = desk.weft("node", "list", cloud="operator").out
+    assert "\x1b" not in shown and "red \ufffd[31m" in shown
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import re
 import ssl
 import subprocess
@@ -274,13 +276,25 @@ def test_concurrent_external_write_is_not_overwritten(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["partitions.conf"]
 
 
-def test_unwritable_partitions_file_is_an_error_with_its_reason(tmp_path: Path) -> None:
-    """Here its directory is a file."""
-    folder = tmp_path / "folder"
-    folder.write_text("a file")
-    file = PartitionFile(folder / "partitions.conf")
-    with pytest.raises(PermanentError, match="the partition file"):
-        file.write(FILE, "")
+def test_failed_write_leaves_the_partitions_file_unchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk, and without its directory: the error has the reason, and no temporary file is left."""
+    path = tmp_path / "partitions.conf"
+    path.write_text(FILE)
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        file = PartitionFile(path)
+        with pytest.raises(PermanentError, match="No space left"):
+            file.write(FILE + "# by weft\n", digest(FILE))
+    assert path.read_text() == FILE and [p.name for p in tmp_path.iterdir()] == ["partitions.conf"]
+    for folder in (path, tmp_path / "none"):
+        with pytest.raises(PermanentError, match="the partition file"):
+            PartitionFile(folder / "partitions.conf").write(FILE, "")
 
 
 def test_stale_pid_file_signals_no_other_process(served: AgentConfig) -> None:

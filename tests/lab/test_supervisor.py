@@ -136,7 +136,9 @@ def test_service_that_ignores_sigterm_is_killed(supervisor: Supervisor, tmp_path
         f"pathlib.Path({str(ready)!r}).touch(); time.sleep(600)"
     )
     supervisor.run([service(tmp_path, "deaf", code, grace=0.2, ready=file_is_there(ready, "not yet"))])
+    (record,) = read_records(supervisor.folder)
     supervisor.stop()
+    assert (found := look(record.pid)) is None or not found.alive
     assert read_records(supervisor.folder) == []
 
 

@@ -263,5 +263,6 @@ def test_adapter_of_another_host_is_left_alone(space: str, monkeypatch: pytest.M
 def test_interface_brought_up_by_a_round_gets_no_ipv6_address(space: str) -> None:
     ip(space, "link", "set", "va", "down")
     agent(space).round(asked(end("va", A)))
+    assert "UP" in ip(space, "link", "show", "va").split(">")[0]
     time.sleep(0.3)
     assert "fe80" not in ip(space, "-6", "address", "show", "va")

@@ -132,6 +132,14 @@ def test_wait_ends_in_the_state_or_times_out(proxy: PodProxy) -> None:
         proxy.wait_for_pod(pod, "READY", interval=0.01, wait=0.05)
 
 
+def test_wait_for_a_pod_that_fails_is_a_failure(proxy: PodProxy, desk: Desk) -> None:
+    desk.house.break_servers()
+    pod = proxy.create_pod(**ORDER)
+    desk.house.finish(ORDER["name"])
+    with pytest.raises(exceptions.ResourceFailure):
+        proxy.wait_for_pod(pod, "READY", interval=0.01, wait=5)
+
+
 def test_catalog_url_may_include_the_version(desk: Desk) -> None:
     """`https://weft.example/v1` and `https://weft.example` are the same service."""
     desk.keystone.weft_url = f"{desk.url}/v1"
