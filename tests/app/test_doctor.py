@@ -251,7 +251,7 @@ def test_clouds_and_fabrics_of_the_active_site_are_checked(
 
 
 def test_certificate_of_a_service_that_ends_soon_is_a_warning(tmp_path: Path) -> None:
-    """Whoever signed it; plain http to another host is a warning too."""
+    """Any signer is accepted; plain http to another host is a warning too."""
     make_certificates(tmp_path, {"one": ["127.0.0.1"]}, days=20)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "agent-one.pem", tmp_path / "agent-one.key")
