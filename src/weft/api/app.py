@@ -62,19 +62,21 @@ from weft.model.messages import errors, withheld
 from weft.ports.cloud import Identity
 
 STRANGERS = 20
-"""Tokens that Keystone is asked about at a time. Threads of their own: while it hangs, or is asked about thousands of
-random ones, callers that it has vouched for are answered.
+"""Unknown tokens that Keystone checks at a time. They have threads of their own: while Keystone hangs, or is flooded
+with random tokens, callers that it has vouched for are still answered.
 """
 STRANGERS_SHARE, STRANGERS_WAITING = 8, 200
-"""How many of them one address may have, and how many further ones wait to be asked about, for a limited time; the
-requests of others are refused."""
+"""Unknown tokens of one address: how many are checked at a time, and how many more wait, for a limited time. Further
+ones are refused.
+"""
 STRANGERS_MOST = 420
-"""Requests with unknown tokens that wait, of all addresses."""
+"""Requests with unknown tokens, checked or waiting, of all addresses."""
 RETURNING, RETURNING_SHARE, RETURNING_WAITING = 20, 8, 400
-"""The same of callers that Keystone has vouched for before they waited, by project: no stranger has their threads."""
+"""The same limits, by project, for callers that Keystone had vouched for before they waited: strangers can't use up
+their threads.
+"""
 WATCHERS = 4
-"""Requests for health, and for metrics, at a time, in threads of their own: they are answered however busy the verbs
-are."""
+"""Requests for health or metrics at a time, in threads of their own: they are answered however busy the verbs are."""
 _PLAIN = {
     404: "no such path; /openapi.json lists all",
     405: "method not supported for this path",
@@ -124,7 +126,7 @@ def create_app(
         public_url: how clients reach `/`, if a proxy in front changes it; None: as in the request.
         auth_url: Keystone's URL, returned to clients without a token.
         more: routes besides the API, with access rules of their own.
-        monitoring_token: who has it may read /v1/monitoring; None: operators alone.
+        monitoring_token: lets its holder read /v1/monitoring; None: only operators may.
     """
     app = FastAPI(
         title="weft",
@@ -224,7 +226,7 @@ def _path(http: HttpRequest) -> str:
 
 
 TAGS: list[dict[str, Any]] = [
-    {"name": "pods", "description": "Orders, and what became of them."},
+    {"name": "pods", "description": "Orders, and the pods made from them."},
     {"name": "capacity", "description": "What can be ordered."},
     {"name": "networks", "description": "Networks that tenants made in Neutron."},
     {"name": "events", "description": "What happened in a project, as one ordered stream."},
@@ -239,7 +241,7 @@ TAGS: list[dict[str, Any]] = [
     {"name": "operator", "description": "The site, its nodes and fabrics, for operators."},
     {"name": "service", "description": "The service itself: versions, readiness, metrics."},
 ]
-"""What routes are grouped by."""
+"""Groups of routes, with a description each."""
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:

@@ -30,7 +30,7 @@ LONGEST_NAME = 255
 _token = APIKeyHeader(name="X-Auth-Token", auto_error=False, description="A Keystone token.")
 
 
-async def verbs_of(http: HttpRequest) -> Service:  # async: FastAPI sends what isn't through a thread
+async def verbs_of(http: HttpRequest) -> Service:  # async: FastAPI runs a plain function in a thread
     """The verbs passed to `create_app`."""
     return cast(Service, http.app.state.verbs)
 
@@ -58,7 +58,7 @@ def _check_once(http: HttpRequest) -> None:
 
 
 def check_parameters(http: HttpRequest) -> None:
-    """Raise `InputError` for a parameter that the route doesn't have: it would be left out silently. To be called once
+    """Raise `InputError` for a parameter that the route doesn't have: it would be left out silently. Call it once
     it is known that the caller may ask this."""
     if given := http.query_params:
         known = _parameters(http.scope["route"], cast(dict[str, frozenset[str]], http.app.state.parameters))
@@ -69,7 +69,7 @@ def check_parameters(http: HttpRequest) -> None:
 
 
 def _parameters(route: APIRoute, known: dict[str, frozenset[str]]) -> frozenset[str]:
-    """Names of a route's parameters behind `?`, its dependencies' included. Args: known: what was found before."""
+    """Names of a route's query parameters, its dependencies' included. Args: known: a cache by route, filled here."""
     if route.unique_id not in known:
         fields = get_flat_params(route.dependant)
         elsewhere = params.Path | params.Header | params.Cookie
@@ -84,8 +84,9 @@ async def asker_as(
     """The caller with this token, who asks for a page of the console.
 
     Args:
-        method, path: of the API's request that does the same: what access rules of application credentials name.
-        before: of the same request and token earlier: the answer if the token is remembered as it was then.
+        method, path: of the API request that does the same, for the access rules of application credentials.
+        before: the caller of this request and token at an earlier check; returned if the token's answer is still
+            cached.
     """
     if before is not None and _is_remembered(http, token, before):
         return before
@@ -104,7 +105,7 @@ async def asker_again(http: HttpRequest, before: Request) -> Request:
 
 
 def _is_remembered(http: HttpRequest, token: str | None, before: Request) -> bool:
-    """Whether nothing has changed: streams ask this at each event, so it takes little."""
+    """Whether Keystone's answer for the token is still the cached one. Cheap, since streams call it at each event."""
     return bool(token) and cast(Identity, http.app.state.identity).remembered(token) is before.caller
 
 
@@ -161,7 +162,9 @@ Backend = Annotated[Service, Depends(verbs_of)]
 
 
 def may(rule: str) -> Any:
-    """A dependency: the request of a caller whom the policy allows `rule` at all. Must come first in a route."""
+    """A dependency: the request of a caller to whom the policy allows `rule` for some object. Must come first in a
+    route.
+    """
 
     async def allowed(http: HttpRequest, request: Asker, verbs: Backend) -> Request:
         if not verbs.permissions.is_known(request, rule):
@@ -173,7 +176,7 @@ def may(rule: str) -> Any:
 
 
 def may_with(rule: str) -> Any:
-    """As `may`, for the pod in the path: callers who may not see it get the same 404, whatever else they sent."""
+    """Like `may`, for the pod in the path. Callers who may not see it get the same 404, whatever else they sent."""
 
     def allowed(http: HttpRequest, request: Asker, verbs: Backend, name: Named) -> Request:
         verbs.permissions.check(request, rule, name)

@@ -41,7 +41,7 @@ def report_pod_bandwidth(
     body: Measurements,
 ) -> Response:
     """Report what `weft-check bandwidth` measured in a pod. The answer is a signed certificate, which says that the
-    pod's servers measured; it changes nothing of nodes. One every 10 s."""
+    pod's servers measured it; nothing changes for the nodes. At most one report every 10 s."""
     return answer(verbs.bandwidth.report_pod(request, name, json_object(body)), 201)
 
 
@@ -83,5 +83,5 @@ def report_nodes_bandwidth(
 def node_bandwidth(
     request: Annotated[Request, may("nodes:bandwidth")], verbs: Backend, name: Named
 ) -> Response:
-    """The signed certificate of the last bandwidth test of a node that operators reported. 404 if there is none."""
+    """The signed certificate of a node's last bandwidth test that operators reported. 404 if there is none."""
     return answer(verbs.bandwidth.show_node(request, name))

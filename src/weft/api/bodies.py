@@ -1,7 +1,7 @@
 """Bodies of requests and of answers.
 
-Those of requests are read after the caller was checked (`weft.api.asking`), limited in bytes and in values before they
-are parsed, and parsed in the handler's thread.
+Request bodies are read once the caller is known (`weft.api.asking`), limited in bytes and in values before they are
+parsed, and parsed in the handler's thread.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 
 
 def _signs(body: bytes) -> int:
-    """Signs before values in JSON, and the same characters within strings."""
+    """Number of signs that precede a value in JSON, counted within strings too: an upper bound of its values."""
     return sum(body.count(sign) for sign in b",[{")
 
 
@@ -150,7 +150,7 @@ def plain_object(body: bytes) -> dict[str, object]:
 def answer(
     value: BaseModel, status: int = 200, location: str | None = None, generation: int | None = None
 ) -> Response:
-    """A document as JSON, without validating again what was made here; its generation is its `ETag`."""
+    """A document as JSON, not validated again. Args: generation: becomes its `ETag`."""
     headers = {"Location": location} if location else {}
     if generation is not None:
         headers["ETag"] = f'"{generation}"'
@@ -165,7 +165,7 @@ ROWS_SCHEMA: dict[str, Any] = {
 }
 """OpenAPI's `requestBody` of rows of a table."""
 BODIES: dict[str, type[BaseModel]] = {}
-"""Models of bodies that routes read themselves, by name: the description of the API has each that a route names."""
+"""Models of the bodies that routes read themselves, by name; the OpenAPI document contains those that a route names."""
 
 
 def body_schema(model: type[BaseModel]) -> dict[str, Any]:

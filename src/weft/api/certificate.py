@@ -13,7 +13,7 @@ from weft.model.messages import health
 log = logging.getLogger("weft")
 
 LOOK_SECONDS = 2.0
-"""Between two looks at the files."""
+"""Seconds between two checks of the files."""
 
 
 class CertificateReload:
@@ -21,7 +21,7 @@ class CertificateReload:
 
     Args:
         files: PEM files of a certificate chain and of its key.
-        context: what the server uses.
+        context: the TLS context of the server.
     """
 
     def __init__(self, files: tuple[Path, Path], context: ssl.SSLContext) -> None:
@@ -30,8 +30,10 @@ class CertificateReload:
         self._said = ""
 
     def look(self, again: bool = False) -> None:
-        """Load the files if they were replaced. An unusable pair is logged once, and the old one stays in use; it is
-        tried at each look, since no fingerprint shows when its owner, its mode or a limit of the process was mended.
+        """Load the files if they were replaced.
+
+        An unusable pair is logged once, the old one stays in use, and each call tries again: no fingerprint shows that
+        a file's owner or mode, or a limit of the process, was corrected.
 
         Args:
             again: load them even if unchanged.

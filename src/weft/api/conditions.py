@@ -13,11 +13,12 @@ _TAG = re.compile(r'(W/)?(")?([0-9]{1,9})(?:-[0-9a-f]{32})?(?(2)")')
 
 
 def generation_of(if_match: str | None) -> int | None:
-    """The generation in an `If-Match` header (RFC 9110 §13.1.1), as `ETag` gave it; None: any. Raises `InputError`,
-    `PreconditionError` for a weak tag.
+    """The generation in an `If-Match` header (RFC 9110 §13.1.1), as `ETag` gave it; None: any.
 
-    Of a document that was read the tag has a digest behind the generation, which doesn't count: what may not have
-    changed is the order, not the pod's state. A weak tag matches nothing here: RFC 9110 compares strongly.
+    The tag of a document that was read has a digest after the generation. It is ignored: the order must be unchanged,
+    not the pod's state.
+
+    Raises `InputError`, and `PreconditionError` for a weak tag, which never matches: RFC 9110 compares strongly.
     """
     if if_match is None or if_match.strip() == "*":
         return None
@@ -39,7 +40,7 @@ Revised = Annotated[
 
 
 def existence_of(what: str, if_match: str | None, if_none_match: str | None) -> bool | None:
-    """Whether it must exist (`If-Match: *`), or must not (`If-None-Match: *`); see RFC 9110 §13.1."""
+    """Whether the object must exist (`If-Match: *`) or must not (`If-None-Match: *`); None: either (RFC 9110 §13.1)."""
     if if_none_match is not None and (if_none_match.strip() != "*" or if_match is not None):
         raise InputError("If-None-Match", if_none_match, f"*, which only creates a {what}, without If-Match")
     if if_none_match is not None:

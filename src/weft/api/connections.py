@@ -22,9 +22,9 @@ from weft.model.errortable import TYPE_PREFIX
 from weft.model.messages import errors
 
 HEAD_SECONDS = 10.0
-"""From the connection, or the previous response, to the end of a request's head."""
+"""Seconds from the connection, or the previous response, to the end of a request's head."""
 ANSWER_SECONDS = 60.0
-"""How long a client may leave a response unread in the socket."""
+"""Seconds for which a client may leave a response unread in the socket."""
 LARGEST_HEAD = 128 << 10
 """Bytes of a request's line and headers."""
 MOST_CONNECTIONS = 4_000
@@ -37,7 +37,7 @@ def most_connections() -> int:
 
 
 def raise_file_limit() -> None:
-    """Let this process open what its hard limit allows: the soft one is for programs that use select(2)."""
+    """Raise the soft limit of open files to the hard one; the soft one is for programs that use select(2)."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 4 * MOST_CONNECTIONS if hard == resource.RLIM_INFINITY else min(hard, 4 * MOST_CONNECTIONS)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -72,7 +72,7 @@ class BoundedProtocol(H11Protocol):
             self._await_head()
 
     def on_response_complete(self) -> None:
-        """The next request's head is waited for, within its limit."""
+        """Wait for the next request's head, within its limit."""
         super().on_response_complete()
         if not self.transport.is_closing() and not self._answering:
             self._await_head()
@@ -140,7 +140,8 @@ def configured(
     certificate: tuple[Path, Path] | None = None,
     log_level: str = "warning",
 ) -> uvicorn.Config:
-    """uvicorn as weft runs it, with its limits; also used by the tests. Tunes this process's collector.
+    """uvicorn as weft runs it, with its limits; also used by the tests. Makes this process's garbage collector run
+    rarely.
 
     Args:
         certificate: PEM files of a certificate chain and of its key; None: no TLS.
@@ -156,8 +157,8 @@ def configured(
         lifespan="off",
         h11_max_incomplete_event_size=LARGEST_HEAD,
         timeout_graceful_shutdown=5,
-        log_config=None,  # its lines go where this process's others go
-        access_log=False,  # weft.api.edge has a line for each request
+        log_config=None,  # uvicorn logs where the process logs
+        access_log=False,  # weft.api.edge logs each request
         log_level=log_level,
         ssl_certfile=chain,
         ssl_keyfile=key,

@@ -186,7 +186,7 @@ class ReplaceRequest(Document):
 
     @property
     def asked(self) -> Replacement:
-        """What is to be replaced, without the condition of the request."""
+        """What is to be replaced; the condition of the request isn't part of it."""
         return Replacement(node=self.node, by=self.by, hold=self.hold)
 
 
@@ -224,7 +224,7 @@ class RepairRequest(Document):
     )
     findings: Annotated[tuple[FindingKey, ...], Field(min_length=1, max_length=1000)] | None = Field(
         default=None,
-        description="Repair only these findings, by their `key`; of a pod that is missing something, all of that pod. "
+        description="Repair only these findings, by their `key`; if a pod is missing something, all of that pod. "
         "400, and nothing is repaired, if no finding has such a key now. "
         "Without it: all findings; an empty list is refused.",
     )
@@ -298,7 +298,9 @@ class Problem(Document):
         default_factory=dict, description="Why an order was refused, and what would fit."
     )
     asked: str = Field(default="", description="Failure of an external service: the request.")
-    of: str = Field(default="", description="… of whom.")
-    answer: str = Field(default="", description="… the answer.")
-    then: str = Field(default="", description="… what happens next, or what to do.")
+    of: str = Field(default="", description="Failure of an external service: which one.")
+    answer: str = Field(default="", description="Failure of an external service: its answer.")
+    then: str = Field(
+        default="", description="Failure of an external service: what happens next, or what to do."
+    )
     retry_after: int | None = Field(default=None, description="Seconds after which to retry.")

@@ -65,21 +65,21 @@ class Edge:
                 status = message["status"]
                 message["headers"] = [*message.get("headers", []), (HEADER, request_id.encode())]
             elif not message.get("more_body", False):
-                note()  # before the response ends: a client that has it finds it in log and metrics
+                note()  # before the response ends: log and metrics have it once the client has it
             await send(message)
 
         try:
             with self._metrics.in_flight.track_inprogress():
                 await self._app(scope, receive, send_with_id)
         except ClientDisconnect:
-            pass  # the client is gone; `note` records that it was cut off
+            pass  # the client is gone; `note` records an unfinished response
         except Exception:
             _log.exception("%s %s failed", scope["method"], _path(scope))
             if status:
                 raise  # half of the response is sent: only closing the connection shows it to the client
             await _send_failure(scope, send_with_id, request_id)
         finally:
-            note()  # one that was cut off
+            note()  # the response was cut off
             REQUEST_ID.reset(token)
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
@@ -107,7 +107,7 @@ class Edge:
 
 
 def _polls(scope: Scope, status: int) -> bool:
-    """Whether a client looks again and again: an answered GET that waits, or that has nothing new."""
+    """Whether a client polls: a GET that was answered after a wait, or that found nothing new."""
     waits = any(part.startswith(b"wait=") for part in scope["query_string"].split(b"&"))
     return scope["method"] in ("GET", "HEAD") and (status == 304 or (waits and status == 200))
 

@@ -1,10 +1,10 @@
 """`ETag` of every JSON document that is read, and 304 for those who have it already (RFC 9110 §8.8.3, §13.1.2).
 
-The tag is strong: a digest of the document's bytes. One that has a generation begins with it, `"3-…"`; `If-Match`
-of a change takes the tag as well as the generation alone.
+The tag is strong: a digest of the document's bytes. If the document has a generation, the tag begins with it: `"3-…"`;
+`If-Match` of a change accepts this tag as well as the generation alone.
 
-Whatever is read says that no shared cache may keep it, and which headers it depends on: caches know that of
-`Authorization`, but not of `X-Auth-Token`.
+Every answer to a GET says that shared caches must not keep it, and names the headers that it depends on: caches know
+this of `Authorization`, but not of `X-Auth-Token`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LARGEST = 8 << 20
-"""Bytes of a document: of longer ones, and of streams, there is no tag."""
+"""Most bytes of a document with a tag. Longer ones, and streams, have none."""
 MOST_GIVEN = 8192
-"""Bytes of `If-None-Match` that are looked at."""
+"""Bytes of `If-None-Match` that are read."""
 _GENERATION = re.compile(rb'"(\d{1,9})"')
 _CALLERS = (b"vary", b"X-Auth-Token, Authorization")
 _PRIVATE = (b"cache-control", b"private, no-cache")
@@ -57,7 +57,7 @@ class ETags:
 
 
 def _takes_a_tag(start: Message) -> bool:
-    """A document that was found, without a tag of its own other than its generation."""
+    """Whether an answer is a JSON document that was found, and has no tag but its generation."""
     headers = dict(start.get("headers", ()))
     kind, tag = headers.get(b"content-type", b""), headers.get(b"etag")
     return start["status"] == 200 and kind.startswith(_JSON) and (tag is None or _is_generation(tag))
@@ -87,7 +87,7 @@ def _tagged(start: Message, message: Message, body: bytes, given: bytes) -> tupl
 
 
 def is_known(tag: bytes, given: bytes) -> bool:
-    """Whether `If-None-Match` names this tag, compared weakly, or takes any (RFC 9110 §13.1.2)."""
+    """Whether `If-None-Match` names this tag, compared weakly, or is `*` (RFC 9110 §13.1.2)."""
     wanted = {one.strip().removeprefix(b"W/") for one in given[:MOST_GIVEN].split(b",")}
     return tag.removeprefix(b"W/") in wanted or b"*" in wanted
 
@@ -100,10 +100,12 @@ def describe(schema: dict[str, Any]) -> None:
         if read is None or not path.startswith("/v1") or "application/json" not in found.get("content", {}):
             continue
         found.setdefault("headers", {})["ETag"] = {
-            "description": "Strong; a digest of the document, behind its generation if it has one.",
+            "description": "Strong; a digest of the document, after its generation if it has one.",
             "schema": {"type": "string"},
         }
-        read["responses"].setdefault("304", {"description": "The document is the one of `If-None-Match`."})
+        read["responses"].setdefault(
+            "304", {"description": "The document still has a tag that `If-None-Match` names."}
+        )
         parameters = read.setdefault("parameters", [])
         if all(one.get("name", "").lower() != "if-none-match" for one in parameters):
             parameters.append(

@@ -40,12 +40,12 @@ async def events(
     verbs: Backend,
     search: Annotated[EventSearch, Query()],
 ) -> Response:
-    """What happened to all pods of the project, in an order in which nothing appears later.
+    """What happened to all pods of the project. Nothing is inserted before a position later.
 
-    `position` is the `after` of the next request. With `Accept: text/event-stream`, as server-sent events while they
-    happen: `id` is the position, `data` the event; `Last-Event-ID` goes before `after`. 409 (a stream: `event: reset`)
-    if the position is from before the database was restored or failed over: events may be lost, read from elsewhere.
-    `removed` (a stream: `event: removed`): the site didn't keep events after the position for that long.
+    `position` is the `after` of the next request. With `Accept: text/event-stream`, events are sent as they happen:
+    `id` is the position, `data` the event; `Last-Event-ID` overrides `after`. 409 (in a stream `event: reset`) if the
+    position is from before the database was restored or failed over: events may be lost, so read the pods themselves.
+    `removed` (in a stream `event: removed`): events after the position were older than the site keeps them.
     """
     if streams.is_asked_for(http):
         if search.wait:
@@ -67,7 +67,7 @@ async def events(
 async def _wait(
     http: HttpRequest, request: Request, verbs: Service, search: EventSearch, position: str, seconds: float
 ) -> bool:
-    """Wait for events after a position; whether the room needed the place. Raises `ClientDisconnect`."""
+    """Wait for events after a position; returns whether the room needed the place. Raises `ClientDisconnect`."""
     watch = partial(verbs.events.watching, request, search, position)
     return await room_of(http).until(http, watch, seconds)
 
@@ -98,8 +98,9 @@ async def _stream(
 async def _news(
     http: HttpRequest, request: Request, verbs: Service, search: EventSearch
 ) -> tuple[EventPage, bytes]:
-    """The events after the position, also as a stream sends them: once for all streams of callers with the same rights
-    that are there."""
+    """The events after the position, and their text in a stream. Streams of callers with the same rights that are at
+    this position share one reading.
+    """
 
     def look() -> tuple[EventPage, bytes]:
         page = verbs.events.page(request, search)
@@ -118,13 +119,15 @@ def _written(page: EventPage) -> bytes:
 
 
 def _removed() -> bytes:
-    """Events between the reader's position and what follows are gone."""
+    """The message that events between the reader's position and the next ones are gone."""
     data = coded("detail", pods.EVENTS_REMOVED())
     return f"event: removed\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
 
 
 def _reset(error: WeftError) -> bytes:
-    """The empty `id` has an `EventSource` come back without a position: it gets what is kept, from the beginning."""
+    """The last message of a stream. With the empty `id`, an `EventSource` reconnects without a position and gets
+    everything that is kept.
+    """
     problem = to_problem(error)
     data = {name: problem.get(name) for name in ("code", "params", "detail")}
     return f"event: reset\nid\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()

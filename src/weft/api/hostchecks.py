@@ -1,5 +1,5 @@
-"""Nodes' own checks. A node reports with a token of its own, as `Authorization: Bearer`; none of Keystone's is taken
-there, and a node's token nowhere else."""
+"""Nodes' own checks. A node reports with a token of its own, as `Authorization: Bearer`. Keystone's tokens aren't
+accepted there, and a node's token is accepted nowhere else."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ LARGEST, MOST_VALUES = 1024 * KIB, 20_000
 
 _FILE: dict[str, Any] = {"application/json": {"schema": {"type": "object"}}}
 router = APIRouter(prefix="/v1", tags=["operator"])
-_bearer = HTTPBearer(auto_error=False, description="A node's token, by POST /v1/nodes/{name}/check-tokens.")
+_bearer = HTTPBearer(
+    auto_error=False, description="A node's token, made with POST /v1/nodes/{name}/check-tokens."
+)
 
 
 async def _reporter(
@@ -45,7 +47,9 @@ async def _reporter(
     verbs: Backend,
     name: Named,
 ) -> Reporter:
-    """The node by its token, checked in the share of the caller's address, before a byte of the body is read."""
+    """The node that the token belongs to, checked in the share of the caller's address before a byte of the body is
+    read.
+    """
     if bearer is None:
         if http.headers.get("x-auth-token"):
             raise ForbiddenError("nodes report with tokens of their own, as Authorization: Bearer")
@@ -71,7 +75,7 @@ def report_checks(
     name: Named,
     body: Annotated[bytes, Depends(_body)],
 ) -> Response:
-    """Report what weft-check found on a node. For the node's own token alone; members that weft doesn't know are left
+    """Report what weft-check found on a node. Only with the node's own token. Fields that weft doesn't know are left
     out, and named in the answer."""
     return answer(verbs.checks.report(reporter, json_object(body)))
 
@@ -84,7 +88,7 @@ def report_checks(
 def expected_of_node(
     reporter: Annotated[Reporter, Depends(_reporter)], verbs: Backend, name: Named
 ) -> Response:
-    """What the site expects of a node's machine type, for weft-check. For the node's own token alone."""
+    """What the site expects of a node's machine type, for weft-check. Only with the node's own token."""
     return Response(verbs.checks.expected(reporter), media_type="application/json")
 
 
@@ -124,8 +128,8 @@ def report_test(
 ) -> Response:
     """Report what an outside test found on a held node. The hold ends once all tests that the site names have passed.
 
-    409 if the result counts for no hold: the node isn't held for tests, a pod has it, the test began before, or another
-    machine was tested.
+    409 if the result counts for no hold: the node isn't held for tests, a pod has it, the test began before the hold,
+    or another machine was tested.
     """
     return answer(verbs.checks.report_test(request, name, test, document(NodeTestReport, body)))
 
@@ -139,8 +143,7 @@ def report_test(
 def make_check_token(
     request: Annotated[Request, may("nodes:check_tokens")], verbs: Backend, name: Named, body: SmallBody
 ) -> Response:
-    """Make a token with which the node reports its checks, and which does nothing else. It is shown in this answer
-    alone."""
+    """Make a token with which the node can only report its checks. Only this answer shows it."""
     return answer(verbs.checks.make_token(request, name, document(CheckTokenRequest, body).until), 201)
 
 

@@ -48,8 +48,8 @@ def pod_links(
     name: Named,
     pattern: Sending = "rail",
 ) -> Response:
-    """Links of the fabric that a pod's paths use, and with how many others it shares each; tenants aren't shown whose,
-    nor switches above leaves."""
+    """Links of the fabric that a pod's paths use, and how many others share each; tenants see neither whose they
+    are nor switches above leaves."""
     return answer(verbs.fabrics.pod_links(request, name, pattern))
 
 

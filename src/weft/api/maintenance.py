@@ -72,8 +72,8 @@ def node_history(
         int, Query(ge=1, le=MOST_ENTRIES, description="Maximum number of entries.")
     ] = MOST_ENTRIES,
 ) -> Response:
-    """What happened to a node, newest first: pods, replacements, failures, holds, drains, quarantines. Also of one that
-    left the site."""
+    """What happened to a node, newest first: pods, replacements, failures, holds, drains, quarantines. Also for one
+    that left the site."""
     return answer(verbs.nodes.history(request, name, before, limit))
 
 
@@ -105,8 +105,9 @@ def accept_node(
     ] = None,
     if_match: Revised = None,
 ) -> Response:
-    """Accept a node. 409 if it isn't held for this, or for several things and none is named, or if a test that the site
-    wants isn't proved. 412 if the highest revision of the holds that end isn't the one in `If-Match`."""
+    """Accept a node. 409 if it isn't held for this, if it is held for several things and none is named, or if a
+    test that the site wants hasn't passed. 412 if the highest revision of the holds that end isn't the one in
+    `If-Match`."""
     revision = generation_of(if_match)
     return answer(verbs.nodes.accept(request, name, what, every, without_test, revision))
 
@@ -153,9 +154,9 @@ def drains(
 
 @router.post("/drains", response_model=DrainResult, openapi_extra=body_schema(DrainRequest))
 def drain(request: Annotated[Request, may("nodes:drain")], verbs: Backend, body: SmallBody) -> Response:
-    """Give no new orders to a node, or the nodes of a rack or leaf. Pods there stay until the time of `by` at least.
+    """Keep new orders from a node, or the nodes of a rack or leaf. Pods there stay until the time in `by` at least.
 
-    409 if a reservation or booking can't be kept then. Again: the new time and reasons count.
+    409 if a reservation or booking couldn't be kept. Repeated, it replaces the time and the reasons.
     """
     return answer(verbs.nodes.drain(request, document(DrainRequest, body)))
 
@@ -164,6 +165,6 @@ def drain(request: Annotated[Request, may("nodes:drain")], verbs: Backend, body:
 def undrain(
     request: Annotated[Request, may("nodes:drain")], verbs: Backend, name: Named, if_match: Revised = None
 ) -> Response:
-    """Give new orders to a node again, or to the nodes of a rack or leaf. 409 if none of them is drained. 412 if the
+    """Allow new orders again on a node, or on the nodes of a rack or leaf. 409 if none of them is drained. 412 if the
     highest revision of the drains that end isn't the one in `If-Match`."""
     return answer(verbs.nodes.undrain(request, name, generation_of(if_match)))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.registry import Collector
 
-disable_created_metrics()  # a series of its own for each counter's start, which doubles their number
+disable_created_metrics()  # otherwise each counter has a second series with its start
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
@@ -31,6 +31,6 @@ class Metrics:
             self.registry.register(collector)
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count an answered request; `route` as in the API's description, so labels are bounded."""
+        """Count an answered request; `route` is the template of the path, which bounds the labels."""
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)

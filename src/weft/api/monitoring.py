@@ -1,7 +1,7 @@
-"""/v1/monitoring: what Prometheus reads besides /metrics. With the token of `weft serve --monitoring-token`, as
-`Authorization: Bearer`, or with an operator's Keystone token, as `X-Auth-Token`.
+"""/v1/monitoring: what Prometheus reads besides /metrics. Callers send the token of `weft serve --monitoring-token` as
+`Authorization: Bearer`, or an operator's Keystone token as `X-Auth-Token`.
 
-Form of the targets: Prometheus' HTTP service discovery (prometheus.io/docs/prometheus/latest/http_sd): a JSON list of
+Format of the targets: Prometheus' HTTP service discovery (prometheus.io/docs/prometheus/latest/http_sd): a JSON list of
 `{"targets": ["host:port"], "labels": {…}}`. An answer that isn't 200 leaves Prometheus with the targets that it has.
 """
 
@@ -25,7 +25,7 @@ from weft.app.monitoringverbs import Scraper
 from weft.model.errors import UnauthenticatedError
 
 LEFT_OUT = "Weft-Left-Out"
-"""Header: how many of what the site or the pods have aren't targets."""
+"""Header: how many things of the site or the pods were left out of the targets."""
 _bearer = HTTPBearer(auto_error=False, description="The token of `weft serve --monitoring-token`.")
 _token = APIKeyHeader(name="X-Auth-Token", auto_error=False, description="A Keystone token.")
 _JSON = {"application/json": {"schema": {"type": "array", "items": {"type": "object"}}}}
@@ -46,7 +46,7 @@ async def _scraper(
     token: Annotated[str | None, Depends(_token)],
     verbs: Backend,
 ) -> Scraper:
-    """Raises `UnauthenticatedError`, also without a token on weft's side."""
+    """Who asks. Raises `UnauthenticatedError`, also if weft has no token to compare with."""
     if bearer is None and "authorization" in http.headers:
         raise UnauthenticatedError("Authorization without its scheme, or with another one: send it as Bearer")
     if bearer is None:
@@ -79,7 +79,7 @@ def monitoring_targets(
         str | None, Header(description="ETag of the targets that the caller has.")
     ] = None,
 ) -> Response:
-    """Targets of a job for Prometheus' HTTP service discovery, with where they are as labels."""
+    """Targets of a job for Prometheus' HTTP service discovery, with their places as labels."""
     found = verbs.monitoring.targets(scraper, job)
     rows = [{"targets": [target], "labels": dict(labels)} for target, labels in found.groups]
     body = json.dumps(rows).encode()
@@ -93,13 +93,13 @@ def monitoring_targets(
 
 @router.get("/info", response_class=Response, responses={200: _text})
 def monitoring_info(scraper: MayScrape, verbs: Backend) -> Response:
-    """Metrics whose labels say which pod is on which node, and where adapters are cabled, to be joined with others."""
+    """Metrics to join with others: their labels say which pod is on which node, and where adapters are cabled."""
     return Response(verbs.monitoring.info(scraper), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/switches", response_class=Response, responses={200: _text})
 async def monitoring_switches(http: HttpRequest, scraper: MayScrape, verbs: Backend) -> Response:
-    """Counters of the ports of Ethernet switches, which are asked now. A switch that doesn't answer within 20 s has
+    """Counters of the ports of Ethernet switches, read now. A switch that doesn't answer within 20 s has
     `weft_switch_up` 0."""
     shares = cast(ThreadShares, http.app.state.shares)
     text = await shares.run("monitoring", partial(verbs.monitoring.switches, scraper))

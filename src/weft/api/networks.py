@@ -50,7 +50,7 @@ def network_events(
 def abandon_network(
     request: Annotated[Request, may("networks:abandon")], verbs: Backend, name: Named, body: SmallBody
 ) -> Response:
-    """End the release of a network that can't finish: the receipt says so and is never clean. For operators."""
+    """End a network's release that can't finish: the receipt says so and is never clean. For operators."""
     return answer(verbs.networks.abandon(request, name, document(AbandonRequest, body).reason), 202)
 
 

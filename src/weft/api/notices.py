@@ -4,8 +4,8 @@
     GET                /mlnx/{path of a job}                  {"Status": "Completed"}
 
 The driver sends a whole port or network, which is ignored: it may be late, wrong, or not Neutron's last state. The job
-is reported completed at once: otherwise the driver would send the notice again.
-A request with the token is answered 202 or 503, because the driver repeats everything else without a limit.
+is reported as completed at once, since the driver would otherwise send the notice again. A request with the token is
+only answered 202 or 503: after any other answer the driver repeats it without a limit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from weft.model.errors import InputError, UnauthenticatedError
 
 PREFIX = "/mlnx"
 LONGEST = 1 << 20
-"""Bytes of a notice that are received; what is longer is cut off."""
+"""Most bytes of a notice that are read; the rest is cut off."""
 SHORTEST_TOKEN = 16
 
 
@@ -60,7 +60,7 @@ def notices(token: str, notify: Callable[[], None]) -> APIRouter:
 
 
 async def _receive(http: HttpRequest) -> None:
-    """To its end, so that the connection can be used again."""
+    """Read the body to its end, so that the connection can be used again."""
     received = 0
     async for chunk in http.stream():
         received += len(chunk)
@@ -69,13 +69,17 @@ async def _receive(http: HttpRequest) -> None:
 
 
 def read_token(file: Path, option: str) -> str:
-    """A token of others, from a file. Args: option: of `weft serve`, for errors.
+    """Another program's token, from a file.
 
-    Raises `InputError` for a file that can't be read, that others may read, or whose token is too short."""
+    Args:
+        option: of `weft serve`, for errors.
+
+    Raises `InputError` for a file that can't be read, that others may read, or whose token is too short.
+    """
     try:
         mode, text = file.stat().st_mode, file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no text"
+        why = getattr(error, "strerror", None) or "it isn't text"
         raise InputError(option, str(file), f"a readable file with the token ({why})") from None
     if mode & 0o007:
         raise InputError(option, str(file), f"a file that others can't read (mode {mode & 0o777:o})")

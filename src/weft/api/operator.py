@@ -47,12 +47,10 @@ from weft.model.views import (
 
 IfMatch = Annotated[
     str | None,
-    Header(
-        description="Generation of the site that this is based on, quoted; 0: there was none; `*`: there is one."
-    ),
+    Header(description="Generation of the site that this is based on, quoted; 0: none yet; `*`: any."),
 ]
 IfNoneMatch = Annotated[
-    str | None, Header(description="`*`: only the first site. Default: also one in place of another.")
+    str | None, Header(description="`*`: only activate the first site, never replace one. Default: either.")
 ]
 
 router = APIRouter(prefix="/v1", tags=["operator"])
@@ -116,7 +114,7 @@ Fabric = Annotated[str | None, Query(description="Name of the fabric; default: t
 
 @router.get("/site/fabrics", response_model=FabricReadings)
 def fabric_readings(request: Annotated[Request, may("site:show")], verbs: Backend) -> Response:
-    """What workers read last of each fabric's managers, with its age; no manager is asked."""
+    """What workers last read from each fabric's managers, with its age; no manager is asked."""
     return answer(FabricReadings(fabrics=tuple(verbs.fabrics.readings(request))))
 
 
@@ -135,8 +133,8 @@ def agent_certificates(
     verbs: Backend,
     wanted: Annotated[PageOf, Query()],
 ) -> Response:
-    """List certificates of the site's agents, and weft's own for them: when they end, and whether they are renewed. As
-    workers saw them last, within six hours; no agent is asked."""
+    """List certificates of the site's agents, and weft's own for them: when they end, and whether they are
+    renewed. As workers last saw them, within six hours; no agent is asked."""
     found, after = page(
         verbs.site.certificates(request), lambda one: (one.fabric, one.kind, one.name), wanted
     )
@@ -154,7 +152,7 @@ def site_impact(
             min_length=1,
             max_length=255,
             description="A node, rack, switch or link, such as leaf01, leaf01:7 or gpu1/mlx5_0; `node:`, `rack:`, "
-            "`switch:` or `link:` before a name of several.",
+            "`switch:` or `link:` in front of a name that several have.",
         ),
     ],
     limit: Annotated[
@@ -162,8 +160,8 @@ def site_impact(
     ] = SOME_IMPACT_PODS,
     place: Annotated[bool, Query(description="Whether to place each of these pods elsewhere.")] = True,
 ) -> Response:
-    """What an outage would touch: nodes, pods and where they would have room, promises. Nothing is changed, no cloud or
-    fabric manager is asked."""
+    """What an outage would affect: nodes, reservations and bookings, and pods with the places where they would fit.
+    Nothing is changed, and no cloud or fabric manager is asked."""
     return answer(verbs.site.impact(request, target, limit, place))
 
 
@@ -197,7 +195,7 @@ def audit(
 
 
 def _place_of(one: Finding) -> tuple[str, ...]:
-    """Where a finding is among all."""
+    """The key that findings are sorted by."""
     return (one.category, one.kind, one.where[:200], one.subject[:200], one.key, one.what[:200])
 
 

@@ -1,4 +1,4 @@
-"""Pages of lists whose rows are all read: after a key, in the order of keys."""
+"""Pages of lists that are read completely: the rows after a key, in the order of their keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Page = TypeVar("_Page", bound="Paged")
 
 
 class PageOf(Document):
-    """Which part of a list, which is sorted by name, is wanted."""
+    """Which part of a sorted list is wanted."""
 
     limit: int = Field(default=MOST_ROWS, ge=1, le=MOST_ROWS, description="Maximum number of entries.")
     marker: str | None = Field(
@@ -36,12 +36,12 @@ class Paged(Document):
 def page(
     rows: Iterable[Item], key: Callable[[Item], tuple[str, ...]], wanted: PageOf
 ) -> tuple[tuple[Item, ...], str | None]:
-    """A page of rows, and the marker of the next one; None: there is none.
+    """A page of rows, and the marker of the next page; None: this is the last one.
 
-    A row that comes or goes meanwhile moves no other to another page.
+    Rows that appear or disappear between requests don't move others to another page.
 
     Args:
-        key: names a row among all: a node, and what else tells rows of one node apart.
+        key: identifies a row: a node, and what distinguishes several rows of one node.
     """
     keyed = {"/".join(key(row)): row for row in rows}
     left = sorted(marker for marker in keyed if wanted.marker is None or marker > wanted.marker)
@@ -52,6 +52,6 @@ def page(
 def paged(
     kind: type[_Page], found: BaseModel, rows: str, key: Callable[[Any], tuple[str, ...]], wanted: PageOf
 ) -> _Page:
-    """A page of a document with other fields beside its list. Args: kind: of the page; rows: name of the list."""
+    """A page of a document that has other fields beside its list. Args: kind: of the page; rows: the list's field."""
     some, after = page(getattr(found, rows), key, wanted)
     return kind.model_validate({**dict(found), rows: some, "next": after})

@@ -46,8 +46,8 @@ async def pod_events(
 ) -> Response:
     """What happened to a pod; with `wait`, once there is an event after `after`.
 
-    With `Accept: text/event-stream`, as server-sent events while they happen: `id` is the sequence, `data`
-    the event; `Last-Event-ID` goes before `after`.
+    With `Accept: text/event-stream`, events are sent as they happen: `id` is the sequence, `data` the event;
+    `Last-Event-ID` overrides `after`.
     """
     last, seconds, together = 0, 0.0, 0.0
     most: int | None = None

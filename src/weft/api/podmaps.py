@@ -18,7 +18,8 @@ router = APIRouter(prefix="/v1/pods", tags=["operator"])
 @router.get("/{name}/map", response_model=PodMap)
 @outside()
 def pod_map(request: Annotated[Request, may_with("pods:show")], verbs: Backend, name: Named) -> Response:
-    """A pod's order, nodes, servers, ports and leaf ports: wanted beside seen, with the age of each reading.
+    """A pod's order, nodes, servers, ports and leaf ports: what is desired and what was observed, with the age of
+    each reading.
 
     For operators.
     """

@@ -72,14 +72,14 @@ IfNoneMatch = Annotated[
 IdempotencyKey = Annotated[
     str | None,
     Header(
-        description="The client's own name for this order, such as a UUID. Sent again with the same order in a day, "
-        "it is answered with the same pod. 1 to 255 visible ASCII characters."
+        description="The client's own name for this order, such as a UUID. Sent again with the same order within a "
+        "day, it is answered with the same pod. 1 to 255 visible ASCII characters."
     ),
 ]
 
 
 def _key_of(text: str | None) -> str:
-    """The name of an order; empty: none was given. Raises `InputError`."""
+    """The client's name of an order; empty: none was given. Raises `InputError`."""
     key = "" if text is None else text.strip()
     if text is not None and not (1 <= len(key) <= 255 and key.isascii() and key.isprintable()):
         raise InputError("Idempotency-Key", text, "1 to 255 visible ASCII characters, such as a UUID")
@@ -87,7 +87,7 @@ def _key_of(text: str | None) -> str:
 
 
 def _may_apply(http: HttpRequest, request: Asker, verbs: Backend, name: Named) -> Request:
-    """Check permission: an id is of an existing pod, a name may be of a new one."""
+    """Check permission: an id names an existing pod, a name may be a new one's."""
     verbs.pods.may_apply(request, name)
     check_parameters(http)
     return request
@@ -145,7 +145,7 @@ async def create_pod(
 ) -> Response:
     """Order a pod; creation continues in the background: follow its events, or wait with `until` and `wait`.
 
-    A client that closes the connection while it waits has ordered the pod nevertheless.
+    The pod is ordered even if the client closes the connection while it waits.
     """
     aim, key = aim_of(until, wait), _key_of(idempotency_key)
 
@@ -202,7 +202,7 @@ async def release_pod(
     wait: Wait = None,
     if_match: IfMatch = None,
 ) -> Response:
-    """Release a pod; idempotent. With `until=RELEASED` and `wait`, the answer comes when its receipt is there."""
+    """Release a pod; idempotent. With `until=RELEASED` and `wait`, the answer comes once its receipt exists."""
     aim: WaitAim | None = None
     generation: int | None = None
 
@@ -259,7 +259,7 @@ def replace_node(
 def report_node(
     request: Annotated[Request, may_with("pods:report")], verbs: Backend, name: Named, body: SmallBody
 ) -> Response:
-    """Report a node as faulty: the project's next orders do without it until an operator clears the report."""
+    """Report a node as faulty: the project's next orders avoid it until an operator clears the report."""
     asked = document(ReportRequest, body)
     return answer(verbs.pods.report_node(request, name, asked.node, asked.reason))
 

@@ -1,4 +1,4 @@
-"""What a request about a pod waits for: a state, or an event, and for how long."""
+"""What a request about a pod waits for (a state or an event), and for how long."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from weft.model.views import MOST_EVENTS
 
 @dataclass(frozen=True, slots=True)
 class WaitAim:
-    """What a request waits for, and for how long at most."""
+    """What a request waits for, and the longest time."""
 
     states: frozenset[PodState]
     seconds: float
@@ -55,7 +55,7 @@ After = Annotated[
 ]
 Newest = Annotated[
     Annotated[str, WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MOST_EVENTS})] | None,
-    Query(description="Only the last so many of these events. Default: the first ones, in pages."),
+    Query(description="Only this many of these events, the newest. Default: the first ones, in pages."),
 ]
 Gather = Annotated[
     Annotated[str, _seconds(LONGEST_GATHER)] | None,
@@ -84,14 +84,15 @@ async def when_there(
     location: str | None = None,
     done: bool = False,
 ) -> Response:
-    """A `Response` as it is; for a pod's id, the pod once it is in one of the states or the time is over.
+    """The response to send: `found` if it is a `Response`; for a pod's id, the pod once it is in one of the states or
+    the time is over.
 
-    Who the caller is and what they may see is checked again then.
+    The caller and what they may see are checked again then.
 
     Args:
         before: the request as it began.
-        done: the request has been carried out. It is answered even if Keystone can't check the caller by then: an
-            error would suggest that the request may be repeated.
+        done: the request has been carried out. It is answered even if Keystone can't check the caller by then: an error
+            would suggest that the request may be repeated.
     """
     if isinstance(found, Response):
         return found

@@ -1,4 +1,4 @@
-"""/v1/search: things by what people have in hand."""
+"""/v1/search: finds objects by a name, id or address that people have in hand."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def search(
         ),
     ],
 ) -> Response:
-    """What has exactly this value: own pods and networks; for operators everything. At most 50."""
+    """What has exactly this value: the project's pods and networks; for operators, everything. At most 50 results."""
     return answer(verbs.search(request, text))

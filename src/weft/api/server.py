@@ -1,4 +1,4 @@
-"""`weft serve`: the API with the console, and a worker process unless the settings say no."""
+"""`weft serve`: the API with the console, and a worker process unless the settings turn it off."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Server(uvicorn.Server):
     """uvicorn's server, which prints the address that it listens on: `--listen HOST:0` takes any free port.
 
     Args:
-        waiting: waiting requests, which are answered when it stops.
+        waiting: the waiting requests, which are answered when the server stops.
         certificate: files of its certificate and key; checked every `LOOK_SECONDS`, and on SIGHUP.
         hang_up: the handler of SIGHUP; None: a new one.
     """
@@ -153,7 +153,7 @@ def listening(host: str, port: int) -> socket.socket:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, address = found[0]
-        # With the protocol given: without it asyncio leaves TCP_NODELAY off (40 ms per request).
+        # The protocol is given because asyncio leaves TCP_NODELAY off otherwise (40 ms per request).
         listener = socket.socket(family, kind, protocol or socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)

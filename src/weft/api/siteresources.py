@@ -39,7 +39,7 @@ def plan_site(
 @router.post("/apply", response_model=SitePlan, status_code=202, openapi_extra=body_schema(ApplySiteRequest))
 @outside(None)
 def apply_site(request: Annotated[Request, may("site:apply")], verbs: Backend, body: SmallBody) -> Response:
-    """Apply what the active site needs, in the background. The answer is the plan; 409 if something is in the way."""
+    """Apply what the active site needs, in the background. The answer is the plan; 409 if something prevents it."""
     return answer(verbs.site.apply(request, document(ApplySiteRequest, body).adopt), 202)
 
 

@@ -29,11 +29,13 @@ from weft.model.views import EventSearch, EventView
 
 MEDIA_TYPE = "text/event-stream"
 COMMENT_SECONDS = 15.0
-"""A stream without news sends a comment: proxies keep it open, and a client that has gone is noticed."""
+"""Seconds without news after which a stream sends a comment, so that proxies keep it open and a client that has gone is
+noticed.
+"""
 RETRY = b"retry: 3000\n\n"
-"""Milliseconds after which a client that lost the stream comes back."""
+"""The client reconnects this many milliseconds after it lost the stream."""
 OVER = b"event: over\ndata:\n\n"
-"""The token has expired, or the pod isn't the caller's any more: the next request says why."""
+"""The last message if the token has expired or the caller may no longer see the pod: the next request says why."""
 STREAMS_OF_USER, MOST_STREAMS = 20, 1000
 """Streams of one user, and of all, in one process."""
 
@@ -49,7 +51,7 @@ class Streams:
         return sum(self._users.values())
 
     def response(self, user: str, events: AsyncGenerator[bytes]) -> Response:
-        """A stream of a user; its place is taken at once and given back when the response ends, read or not.
+        """A stream of a user; it counts from now until the response ends, read or not.
 
         Raises `HTTPException` if there are too many.
         """
@@ -65,7 +67,7 @@ class Streams:
 
 
 class _Stream(StreamingResponse):
-    """Events that no proxy may hold back."""
+    """A response with events, which asks proxies not to buffer it."""
 
     def __init__(self, events: AsyncGenerator[bytes], ended: Callable[[], None]) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -90,7 +92,7 @@ def is_asked_for(http: HttpRequest) -> bool:
 
 
 def last_event_id(http: HttpRequest, after: int) -> int:
-    """Where a stream continues: the `Last-Event-ID` that its client has seen goes before `after`."""
+    """Where a stream continues: `Last-Event-ID`, which the client saw last, overrides `after`."""
     given = http.headers.get("last-event-id", "")
     return int(given) if given.isascii() and given.isdigit() and len(given) <= 18 else after
 
@@ -101,7 +103,7 @@ async def wait_together(
     search: EventSearch,
     watch: Callable[[Callable[[], None]], AbstractContextManager[None]],
 ) -> bool:
-    """Wait for events after the search's position, with all callers with the same rights who wait for them.
+    """Wait for events after the search's position, together with all callers of the same rights who wait there.
 
     Returns whether the room needed the place.
     """
@@ -113,9 +115,10 @@ async def wait_together(
 async def pod_stream(
     http: HttpRequest, request: Request, verbs: Service, pod_id: UUID, after: int
 ) -> AsyncGenerator[bytes]:
-    """A pod's events after one, as they happen, until the client goes, its token ends, or the room needs the place.
+    """A pod's events after a sequence number, as they happen, until the client goes, its token ends, or the room
+    needs the place.
 
-    Streams of callers with the same rights that are at the same event share each reading and its text.
+    Streams that are at the same event, of callers with the same rights, share each reading and its text.
 
     Args:
         request: of a caller who may see the pod's events; checked again each time something is sent.
@@ -138,7 +141,7 @@ async def pod_stream(
 async def _pod_news(
     http: HttpRequest, request: Request, verbs: Service, pod_id: UUID, after: int
 ) -> tuple[int, bytes]:
-    """The events after one as a stream sends them, and the last of them."""
+    """The last event's sequence, and the events after `after` as a stream sends them."""
 
     def look() -> tuple[int, bytes]:
         found = verbs.pods.events(request, str(pod_id), after)
@@ -155,5 +158,5 @@ def _is_after(after: int, pod: FoundPod) -> bool:
 
 
 def _written(events: Sequence[EventView]) -> bytes:
-    """Without `event`: a type, `error`, is what a browser's EventSource calls a lost connection."""
+    """Events as text, without an `event` field: a browser's EventSource uses the type `error` for a lost connection."""
     return b"".join(f"id: {e.sequence}\ndata: {e.model_dump_json()}\n\n".encode() for e in events)

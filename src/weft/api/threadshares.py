@@ -28,7 +28,7 @@ WAITING = 64
 """Requests of one project that wait for its share, for at most `WAIT_SECONDS`; more are refused."""
 WAIT_SECONDS = 15.0
 READ_SECONDS = 10.0
-"""For each answer of a cloud that a tenant's request waits for."""
+"""Seconds for each answer of a cloud that a tenant's request waits for."""
 RETRY_AFTER = 5.0
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class ThreadShares:
     """Shares of threads, for one event loop.
 
     Args:
-        threads: in total.
+        threads: number in total.
         share: threads for each caller.
         waiting: most requests of a caller that may wait for its share.
         most: most requests in total; None: no limit.
@@ -59,14 +59,14 @@ class ThreadShares:
             seconds: limit of each answer that it waits for; None: the driver's own.
 
         Raises:
-            TemporaryError: too many of their requests wait, or this one waited too long.
+            TemporaryError: too many requests of `who`, or of all, wait, or this one waited too long.
         """
         # Dropped when unused: callers choose their names, so entries must not accumulate.
         share, users = self._shares.setdefault(who, (CapacityLimiter(self._share), [0]))
         if users[0] >= self._share + self._waiting:
             raise _busy(f"{users[0]} requests are being answered or waiting, which is the limit")
         if self._users >= self._most:
-            raise _busy(f"{self._users} requests of others are answered or wait already")
+            raise _busy(f"{self._users} requests are already being answered or waiting, which is the limit")
         users[0] += 1
         self._users += 1
         try:
@@ -119,7 +119,7 @@ def outside(
     """Decorate a route whose verb asks external services, or takes long; see `run_outside`.
 
     Args:
-        seconds: None: for operators, whose reads may take as long as the drivers allow.
+        seconds: limit of each answer; None: the drivers' own, for operators.
     """
 
     def decorate(route: Callable[..., Response]) -> Callable[..., Awaitable[Response]]:

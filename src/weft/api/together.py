@@ -1,7 +1,7 @@
 """One reading for all who ask for the same at the same time: pages of the whole site, and streams of the same news.
 
-No one gets a reading that began before it was asked for, so a page shows what its viewer has just changed: those who
-come while one is in progress share the next one. Nothing is kept once it was answered.
+Unless a caller says otherwise, it never gets a reading that began before it asked, so a page shows what its viewer has
+just changed: callers who come during a reading share the next one. Results aren't kept.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class SharedReadings:
         self._next: dict[Hashable, asyncio.Task[Any]] = {}
 
     async def read(self, key: Hashable, work: Callable[[], Awaitable[T]], joins: bool = False) -> T:
-        """What `work` returns or raises, of the one who asked first.
+        """What `work` of the first of these callers returns or raises.
 
         Args:
-            key: those with the same one get the same: what is asked for, and the rights of who asks.
-            joins: a reading will do that has begun already.
+            key: what is asked for, and the rights of the caller; calls with the same key share a reading.
+            joins: a reading that has already begun is acceptable.
         """
         found = self._running.get(key) if joins else None
         if found is None:
@@ -39,7 +39,7 @@ class SharedReadings:
             found = asyncio.create_task(self._read(key, self._running.get(key), work))
             found.add_done_callback(_seen)
             self._next[key] = found
-        return await asyncio.shield(found)  # a client that goes ends its own wait alone
+        return await asyncio.shield(found)  # a client that disconnects only ends its own wait
 
     async def _read(
         self, key: Hashable, before: asyncio.Task[Any] | None, work: Callable[[], Awaitable[T]]
@@ -55,7 +55,7 @@ class SharedReadings:
 
 
 def _seen(task: asyncio.Task[Any]) -> None:
-    """All who waited may have gone: asyncio would log an error that was never fetched."""
+    """Mark the exception as seen: if all who waited have gone, asyncio would log that it was never retrieved."""
     if not task.cancelled():
         task.exception()
 
@@ -69,8 +69,8 @@ async def together(
 ) -> T:
     """`SharedReadings.read` of this application, shared by callers with the same rights.
 
-    The caller's own request has to be checked before, and none in `work`: access rules of application credentials, and
-    whatever else isn't the policy's. Refusals aren't shared: they name the caller, and may end its session.
+    Check what depends on more than these rights before, never in `work`: access rules of application credentials, for
+    example. Refusals aren't shared: they name the caller, and may end its session.
     """
     rights = http.app.state.policy.rights(request.caller)
     try:

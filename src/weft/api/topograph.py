@@ -1,9 +1,9 @@
-"""/v1/pods/NAME/topograph: the service that topograph's provider `nscale` reads, so that topograph reads a pod of weft.
+"""/v1/pods/NAME/topograph: the service that topograph's provider `nscale` reads, so that topograph can read a pod.
 
 Source: topograph 1.0.0 and 1.1.0, pkg/providers/nscale. It asks `radarApiUrl` for `/v1/topology` (1.0) or
 `/v2/topology` (1.1), page by page until one is empty, and `instanceApiUrl` for `/v2/instances`, a plain list. Paths go
-from the root to the leaf. It sends the token as `Authorization: Bearer`, which is taken here alone, and an organization
-and a region, which decide nothing: the project is the token's, the pod is in the path.
+from the root to the leaf. It sends the token as `Authorization: Bearer`, which only these routes accept. Organization
+and region are ignored: the project is the token's, the pod is in the path.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from weft.model.views import TopologyFile
 from weft.planning.fabric.podtopology import DOMAIN
 
 MOST = 1000
-"""Rows of a page; a larger limit gets the next ones with the next page."""
+"""Most rows of a page; what a larger limit leaves out comes with the next page."""
 _JSON = "application/json"
-_bearer = HTTPBearer(auto_error=False, description="A Keystone token; X-Auth-Token is taken as well.")
+_bearer = HTTPBearer(auto_error=False, description="A Keystone token; X-Auth-Token is accepted as well.")
 _token = APIKeyHeader(name="X-Auth-Token", auto_error=False, description="A Keystone token.")
 
 
@@ -34,7 +34,7 @@ async def _asker(
     bearer: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
     token: Annotated[str | None, Depends(_token)],
 ) -> Request:
-    """The caller by either header, not by two that differ. Raises as `weft.api.asking.asker`."""
+    """The caller, by either header. Raises like `weft.api.asking.asker`, and for two headers that differ."""
     other = bearer.credentials if bearer else None
     if token and "authorization" in http.headers and other != token:
         raise UnauthenticatedError("X-Auth-Token and Authorization differ: send one of them")
@@ -51,11 +51,11 @@ MayReadTopology = Annotated[Request, Depends(_may)]
 router = APIRouter(prefix="/v1/pods/{name}/topograph", tags=["pods"])
 _objects = {"type": "array", "items": {"type": "object"}}
 _rows: dict[str, Any] = {
-    "description": "As topograph reads it.",
+    "description": "In the format that topograph reads.",
     "content": {_JSON: {"schema": {"type": "object", "properties": {"results": _objects}}}},
 }
 _list: dict[str, Any] = {
-    "description": "As topograph reads it.",
+    "description": "In the format that topograph reads.",
     "content": {_JSON: {"schema": _objects}},
 }
 

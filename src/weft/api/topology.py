@@ -10,18 +10,18 @@ from weft.generate.topology.formats import FORMATS
 from weft.model.views import TopologyFile
 
 LEFT_OUT = "Weft-Left-Out"
-"""Header of every topology: the servers that aren't in it, `name: why`, separated by `; `; empty: none."""
+"""Header of every topology: the servers that aren't in it, as `name: why`, separated by `; `; empty if all are."""
 _LONGEST = 4000
-"""Characters of that header: proxies refuse long ones."""
+"""Most characters of that header: proxies refuse long ones."""
 TOPOLOGY_FORMATS = "; ".join(f"`{name}`: {row.what}" for name, row in FORMATS.items()) + "."
 TOPOLOGY_SCHEMA: dict[str, Any] = {
-    "description": f"The file. The header `{LEFT_OUT}` has the servers that aren't in it.",
+    "description": f"The file. The header `{LEFT_OUT}` lists the servers that aren't in it.",
     "content": {
         kind: {"schema": {"type": "string"} if kind.startswith("text/") else {}}
         for kind in dict.fromkeys(row.media_type.partition(";")[0] for row in FORMATS.values())
     },
 }
-UNCHANGED: dict[str, Any] = {"description": "The file is the one of `If-None-Match`."}
+UNCHANGED: dict[str, Any] = {"description": "The file still has a tag that `If-None-Match` names."}
 
 
 def topology_answer(file: TopologyFile, if_none_match: str | None) -> Response:
@@ -35,7 +35,7 @@ def topology_answer(file: TopologyFile, if_none_match: str | None) -> Response:
 
 
 def left_out_header(file: TopologyFile) -> str:
-    """In ASCII, one line, not too long: how many more there are is said."""
+    """The header's value: one line of ASCII, cut at the limit with the number of servers that are left."""
     listed: list[str] = []
     for i, (name, why) in enumerate(file.left_out.items()):
         text = f"{name}: {why}".encode("ascii", "backslashreplace").decode()

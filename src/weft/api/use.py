@@ -27,7 +27,7 @@ def use(
     """Node and accelerator hours of the project in a period, or of all projects, from the holds that placement keeps;
     by project, pod, type and state, in pages.
 
-    A node counts from its assignment until it was returned, its cleaning included; what goes on counts until now. Ask
+    A node counts from its assignment until it is free again, cleaning included; current holds count until now. Ask
     for further pages with the `until` of the first one.
     """
     found = verbs.use(request, search)

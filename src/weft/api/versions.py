@@ -55,7 +55,7 @@ async def healthz() -> Response:
 
 @router.get("/readyz", response_model=Health, responses={503: {"model": Health}})
 async def readyz(http: HttpRequest, verbs: Backend) -> Response:
-    """Readiness: 503 if it can't work, naming the failing part."""
+    """Readiness: 503 with the failing part if weft can't work."""
     with waiting_at_most(READ_SECONDS, http.url.path):
         health = await to_thread.run_sync(verbs.health, limiter=http.app.state.watchers)
     return answer(health, 200 if health.ready else 503)

@@ -23,11 +23,11 @@ LONGEST_WAIT = 60.0
 LONGEST_GATHER = 10.0
 """Maximum `gather`, in seconds."""
 GATHER = 0.2
-"""Seconds after the first event that was waited for in which further ones are collected, unless `gather` says more."""
+"""Default of `gather`: seconds after the first event in which further ones are collected."""
 
 
 class _SharedWait:
-    """Those who wait for the same, on the server's loop. Args: forget: called once, when no one can join any more."""
+    """Requests that wait for the same event, on the server's loop. Args: forget: called once, when no more can join."""
 
     def __init__(self, forget: Callable[[], object]) -> None:
         self._forget = forget
@@ -38,7 +38,7 @@ class _SharedWait:
     def begin(
         self, watch: Callable[[Callable[[], None]], AbstractContextManager[None]], seconds: float
     ) -> None:
-        """Watch until `end`, at the latest in these seconds; what `watch` raises ends it, too."""
+        """Watch until `end` is called or the seconds are over. If `watch` raises, the wait ends too."""
         loop = asyncio.get_running_loop()
 
         def seen() -> None:
@@ -55,7 +55,7 @@ class _SharedWait:
 
     @contextmanager
     def joined(self, ended: asyncio.Future[None]) -> Generator[None]:
-        """Have `ended` finished with the wait; who leaves last ends it."""
+        """Finish `ended` when the wait ends. When the last one leaves, the wait ends."""
         self._waiting.add(ended)
         try:
             yield
@@ -96,7 +96,7 @@ class WaitingRoom:
         return len(self._places)
 
     def end_all(self) -> None:
-        """Answer all waiting requests now, and later ones at once: the server stops."""
+        """Answer all waiting requests now, and further ones at once, because the server stops."""
         self._ended = True
         for end in self._places.values():
             end()
@@ -122,7 +122,7 @@ class WaitingRoom:
         watch: Callable[[Callable[[], None]], AbstractContextManager[None]],
         seconds: float,
     ) -> bool:
-        """As `wait`, until what `watch` is given is called, in any thread, or the time is up."""
+        """Like `wait`, until the function that `watch` is given is called, in any thread, or the time is up."""
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[None] = loop.create_future()
         needed = False
@@ -158,12 +158,12 @@ class WaitingRoom:
         watch: Callable[[Callable[[], None]], AbstractContextManager[None]],
         seconds: float,
     ) -> bool:
-        """As `until`, for streams: all who wait for the same have one watch, which ends at the first one's time.
+        """Like `until`, for streams: all who wait for the same share one watch, which ends after the first one's time.
 
-        A client that goes isn't noticed here: the response that a stream is part of ends with it.
+        A client that disconnects isn't noticed here: its stream's response ends by itself.
 
         Args:
-            what: those with the same one wait for the same.
+            what: calls with the same value share a watch.
         """
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         needed = False
@@ -216,7 +216,7 @@ def room_of(http: HttpRequest) -> WaitingRoom:
 
 
 async def _gone(http: HttpRequest) -> None:
-    """Return when the client closes its connection."""
+    """Return once the client has closed its connection."""
     while (await http.receive())["type"] != "http.disconnect":
         pass
 

@@ -22,8 +22,9 @@ router = APIRouter(prefix="/v1", tags=["webhooks"])
 
 
 def _may(rule: str) -> Any:
-    """A dependency: the request of a caller; which parameters there are is shown only to those who may do this with the
-    webhook in the path."""
+    """A dependency: the request of a caller. Unknown parameters are only reported to those who may do this with the
+    webhook in the path.
+    """
 
     def allowed(http: HttpRequest, request: Asker, verbs: Backend, name: Named) -> Request:
         try:
@@ -61,13 +62,13 @@ def webhooks(
 @router.post(
     "/webhooks",
     response_model=NewWebhook,
-    responses={201: {"model": NewWebhook, "description": "Made; `secret` is shown only now."}},
+    responses={201: {"model": NewWebhook, "description": "Created; only this answer shows `secret`."}},
     openapi_extra=body_schema(WebhookRequest),
 )
 def make_webhook(
     request: Annotated[Request, may("webhooks:change")], verbs: Backend, body: SmallBody
 ) -> Response:
-    """Have events of the project's pods sent to a URL, from now on, signed as Standard Webhooks says.
+    """Send events of the project's pods to a URL from now on, signed as Standard Webhooks says.
 
     Each is sent at least once, in order, until the receiver answers 2xx; the `webhook-id` stays the same.
     """
@@ -82,27 +83,26 @@ def show_webhook(request: MayShow, verbs: Backend, name: Named) -> Response:
 
 @router.delete("/webhooks/{name}", response_model=WebhookView)
 def delete_webhook(request: MayChange, verbs: Backend, name: Named, if_match: Revised = None) -> Response:
-    """Delete a webhook; the answer is what it was. 412 if it isn't of the revision in `If-Match`."""
+    """Delete a webhook; the answer is its last state. 412 if it isn't of the revision in `If-Match`."""
     return answer(verbs.webhooks.delete(request, name, generation_of(if_match)))
 
 
 @router.post("/webhooks/{name}/rotate", response_model=NewWebhook)
 def rotate_webhook(request: MayChange, verbs: Backend, name: Named, if_match: Revised = None) -> Response:
-    """Make a new secret; for a day messages have a signature by the one before, too. 412 as for DELETE."""
+    """Make a new secret; for a day, messages are also signed with the previous one. 412 as for DELETE."""
     return _tagged(verbs.webhooks.rotate(request, name, generation_of(if_match)))
 
 
 @router.post("/webhooks/{name}/enable", response_model=WebhookView)
 def enable_webhook(request: MayChange, verbs: Backend, name: Named, if_match: Revised = None) -> Response:
-    """Send again, at once, from the first event on that wasn't delivered and is still kept. 412 as for
-    DELETE."""
+    """Resume at once, from the first undelivered event that is still kept. 412 as for DELETE."""
     return _tagged(verbs.webhooks.enable(request, name, generation_of(if_match)))
 
 
 @router.post("/webhooks/{name}/test", response_model=WebhookTest)
 @outside()
 def test_webhook(request: MayChange, verbs: Backend, name: Named) -> Response:
-    """Send a message of type `webhook.test` now; says whether it was delivered, or why not."""
+    """Send a message of type `webhook.test` now; the answer says whether it was delivered, or why not."""
     return answer(verbs.webhooks.test(request, name))
 
 
