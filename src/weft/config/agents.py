@@ -22,7 +22,7 @@ from weft.model.errortable import Shown
 
 D = TypeVar("D", bound=Document)
 SECRET: dict[str, Any] = {"secret": True}
-"""`json_schema_extra` of a field with a secret: a whole number, which `FIELD_file` or a credential may have instead."""
+"""`json_schema_extra` of a secret field, which is a whole number; `FIELD_file` or a credential may hold it instead."""
 _WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false", Path: "path"}
 
 
@@ -142,14 +142,15 @@ def _put_secret(
     section: str,
     environment: Mapping[str, str],
 ) -> None:
-    """Replace `KEY_file`, or a credential's name, by the number in it; a number in the file must be readable by weft
-    alone."""
+    """Put the number from `KEY_file` or from a credential into the document. A number in `weft.toml` itself needs a
+    file that only weft can read.
+    """
     *outer, key = one.path
     table: Any = document
     for name in outer:
         table = table.get(name, {}) if isinstance(table, dict) else {}
     if not isinstance(table, dict):
-        return  # validation says so
+        return  # the model's validation reports it
     table = cast(dict[str, Any], table)
     field, where = f"{section}.{one.key}", file.where(section, *one.path)
     if f"{key}_file" in table:
@@ -163,7 +164,9 @@ def _put_secret(
             raise InputError(field, str(path), why, where)
     elif key in table:
         if table[key] != one.default and (why := readable_by_others(file.path)):
-            raise InputError(field, HIDDEN, f"without a secret, or {why}; {key}_file names its own", where)
+            raise InputError(
+                field, HIDDEN, f"without a secret, or {why}; {key}_file names a file of its own", where
+            )
         return
     elif (path := credential(key, environment)) is not None:
         text = secret_text(path, f"credential {key}", None)
@@ -186,7 +189,7 @@ def _number(text: str, field: str, where: str) -> int:
 def faults_of(
     error: ValidationError, kind: type[Document], section: str, where: Callable[[tuple[str, ...]], str]
 ) -> Iterator[InputError]:
-    """A fault for each of an agent's fields that are wrong. None shows a secret, which pydantic's own words do.
+    """A fault for each wrong field of an agent's settings. None shows a secret; pydantic's own messages would.
 
     Args:
         section: before the field's name; empty: the file is an agent's own, in YAML.
@@ -213,7 +216,7 @@ def _meaning(kind: type[Document], path: tuple[str, ...]) -> str:
 
 
 def _keys(kind: type[Document], path: tuple[str, ...], files: bool = False) -> list[str]:
-    """Keys of a table; with `files`, those too that name a secret's own file."""
+    """Keys of a table. Args: files: whether to include the keys that name a secret's file."""
     length = len(path)
     found = [
         name

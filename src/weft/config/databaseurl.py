@@ -18,7 +18,7 @@ def check_database_url(field: str, url: str, example: str) -> None:
     """Raise `InputError`, which never shows the URL, unless user, password and host can't be taken for each other.
 
     Args:
-        field: what the user gave it by.
+        field: the setting, option or variable that the URL was given by.
         example: of a URL, for the error.
     """
     authority, _, rest = url.partition("://")[2].partition("/")
@@ -32,7 +32,9 @@ def check_database_url(field: str, url: str, example: str) -> None:
         or not all("=" in pair for pair in query.split("&") if pair)
         or not _is_text(url)
     ):
-        allowed = f"a URL such as {example}; in user and password @ is written %40, / %2F, : %3A, % %25"
+        allowed = (
+            f"a URL such as {example}; in user and password write @ as %40, / as %2F, : as %3A, % as %25"
+        )
         raise InputError(field, Shown("what is there"), allowed)
 
 

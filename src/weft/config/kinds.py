@@ -27,24 +27,24 @@ class NotAllowedError(ValueError):
 
 
 class SettingKind:
-    """A kind of value: text, unless a subclass says otherwise. What reads one may raise `NotAllowedError`."""
+    """A kind of value: text, unless a subclass says otherwise. Its `from_` methods may raise `NotAllowedError`."""
 
     what = "text"
     """Name of the kind in the documentation."""
 
     @property
     def said(self) -> str:
-        """The same with its limits."""
+        """Name of the kind with its limits."""
         return self.what
 
     def from_file(self, value: Any, folder: Path) -> Any:
-        """The value of a TOML value; paths are relative to `folder`."""
+        """Convert a TOML value; paths are relative to `folder`."""
         if not isinstance(value, str):
             raise NotAllowedError(f"{self.what}, as a string in quotes")
         return self.from_text(value)
 
     def from_text(self, text: str) -> Any:
-        """The value of an option's or a variable's text."""
+        """Convert the text of an option or a variable."""
         if not text or not text.isprintable():
             raise NotAllowedError(f"{self.what}, not empty, of printable characters")
         return text
@@ -54,7 +54,7 @@ class SettingKind:
         return True
 
     def missing(self, value: Any) -> str | None:
-        """What the process wouldn't find on this host, as the end of a sentence."""
+        """What must exist on this host but doesn't, as the end of a sentence; None: nothing."""
         return None
 
 

@@ -26,7 +26,7 @@ class SettingValue:
     Attributes:
         value: of its kind; None: there is none.
         source: `--option`, `VARIABLE`, `credential NAME`, `FILE:LINE` or `default`.
-        field, where: for an error about it.
+        field, where: of an error for this value.
     """
 
     setting: Setting
@@ -37,7 +37,7 @@ class SettingValue:
 
     @property
     def shown(self) -> str | None:
-        """Its text; that of a secret is `***`."""
+        """The value as text; `***` for a secret."""
         if self.value is None:
             return None
         if self.setting.secret:
@@ -45,7 +45,7 @@ class SettingValue:
         return str(self.value).lower() if isinstance(self.value, bool) else str(self.value)
 
     def error(self, allowed: str) -> InputError:
-        """An error about it."""
+        """An error for this value. Args: allowed: what would be allowed, as the end of a sentence."""
         return InputError(self.field, HIDDEN if self.setting.secret else str(self.value), allowed, self.where)
 
 
@@ -63,9 +63,9 @@ class Configuration:
 def config_file(
     given: Path | None, environment: Mapping[str, str], option: str = "--config"
 ) -> TomlFile | None:
-    """The file: named by an option or WEFT_CONFIG, else /etc/weft/weft.toml if that is there.
+    """The file: named by an option or WEFT_CONFIG, else /etc/weft/weft.toml if it exists.
 
-    Raises `InputError` for one that is named or there, and can't be read.
+    Raises `InputError` if a named file, or the default one that exists, can't be read.
     """
     if given is not None:
         return read_toml(given, option)
@@ -91,9 +91,9 @@ def resolve(
 
     Args:
         given: name -> text or flag of the options of the command line.
-        sections: of the table. Of the file's others, only names are looked at.
+        sections: of the table. In the file's other sections, only names are checked.
 
-    Raises `InputErrors` with every fault there is, also of values in the file that something else overrides.
+    Raises `InputErrors` with every fault, also those of values in the file that something else overrides.
     """
     faults = list(unknown_names(file)) if file is not None else []
     values: dict[str, SettingValue] = {}
@@ -114,7 +114,7 @@ def resolve(
 
 
 def in_order(faults: Sequence[InputError]) -> list[InputError]:
-    """By line; those that aren't of the file last."""
+    """The faults by line; those outside the file come last."""
 
     def line(fault: InputError) -> tuple[bool, int]:
         number = (fault.where or "").rpartition(":")[2]
@@ -144,12 +144,12 @@ def unknown_names(file: TomlFile) -> Iterator[InputError]:
 
 
 def unknown_key(field: str, key: str, known: Sequence[str], where: str) -> InputError:
-    """The fault of a key that a section doesn't have; its value isn't shown, it may be a secret."""
+    """The fault of a key that a section doesn't have. The value isn't shown, since it may be a secret."""
     return InputError(field, Shown("an unknown key"), f"{', '.join(known)}{nearest(key, known)}", where)
 
 
 def nearest(word: str, known: Sequence[str] | Mapping[str, object]) -> str:
-    """`; the nearest is NAME`, if one is near."""
+    """`; the nearest is NAME` if a known word is similar, else empty."""
     found = difflib.get_close_matches(word[:80], list(known), n=1, cutoff=0.5)
     return f"; the nearest is {found[0]}" if found else ""
 
@@ -176,7 +176,7 @@ def _above(one: Setting, environment: Mapping[str, str], given: Mapping[str, obj
 
 
 def _in_file(one: Setting, file: TomlFile | None) -> SettingValue | None:
-    """Raises `InputError`: also for a secret in a file that others can read."""
+    """The setting's value in the file. Raises `InputError`, also for a secret in a file that others can read."""
     table = file.values.get(one.section) if file is not None else None
     if file is None or not isinstance(table, dict):
         return None
@@ -216,7 +216,12 @@ def _read(
     file: TomlFile | None = None,
     where: str | None = None,
 ) -> SettingValue:
-    """Raises `InputError`. Args: where: file and line, if the value is text that is named there."""
+    """Convert a value to its kind. Raises `InputError`.
+
+    Args:
+        file: the value is one of its TOML values; None: the value is text, or an option's flag.
+        where: file and line of the setting that names the text, if one does.
+    """
     where = source if file is not None else where
     try:
         if file is not None:
@@ -232,7 +237,7 @@ def _read(
 
 
 def _unusable(values: Mapping[str, SettingValue]) -> Iterator[InputError]:
-    """Files that aren't there, a certificate without its key, plain HTTP for other machines."""
+    """Faults of valid values: missing files, a certificate without its key, plain HTTP for other machines."""
     for value in values.values():
         if value.value is not None and (allowed := value.setting.kind.missing(value.value)) is not None:
             yield value.error(allowed)
@@ -246,7 +251,7 @@ def _unusable(values: Mapping[str, SettingValue]) -> Iterator[InputError]:
 
 
 def _unsafe_listen(values: Mapping[str, SettingValue]) -> Iterator[InputError]:
-    """Plain HTTP for others than this machine, unless it was asked for."""
+    """A fault for plain HTTP on an address that other machines reach, unless it was asked for."""
     address = values.get("serve.listen")
     if address is None or any((one := values.get(n)) is None or one.value for n in _SAFE):
         return

@@ -12,7 +12,7 @@ from weft.model.errortable import Shown
 CREDENTIALS = "CREDENTIALS_DIRECTORY"
 """systemd's variable of the folder with a unit's credentials."""
 HIDDEN = Shown("this value")
-"""In place of a value that may be a secret."""
+"""Shown in place of a value that may be a secret."""
 _LARGEST = 64 << 10
 
 
@@ -33,7 +33,7 @@ def secret_text(path: Path, field: str, where: str | None) -> str:
 def credential(name: str, environment: Mapping[str, str]) -> Path | None:
     """The file of a unit's credential; None: the unit has none of that name.
 
-    Raises `InputError` if that can't be seen: another value must not be used in its place.
+    Raises `InputError` if that can't be found out: no other value may be used instead.
     """
     folder = environment.get(CREDENTIALS)
     if not folder:
@@ -49,9 +49,9 @@ def credential(name: str, environment: Mapping[str, str]) -> Path | None:
 
 
 def readable_by_others(path: Path) -> str | None:
-    """What must be changed of a file with a secret, as the end of a sentence; None: nothing.
+    """What must change about a file with a secret, as the end of a sentence; None: nothing.
 
-    Its owner may read it, and where root owns it, its group: that of weft's user.
+    Its owner may read it and, if root owns it, its group, which is that of weft's user.
     """
     try:
         found = path.stat()

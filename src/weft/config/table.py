@@ -22,7 +22,7 @@ from weft.config.kinds import (
 FILE = Path("/etc/weft/weft.toml")
 """Read if no file is named."""
 VARIABLE = "WEFT_CONFIG"
-"""Variable that names another one."""
+"""Environment variable that names another file."""
 SECTIONS: Mapping[str, str] = {
     "weft": "What `weft serve` and `weft worker` share.",
     "serve": "The API of `weft serve`.",
@@ -32,7 +32,7 @@ SECTIONS: Mapping[str, str] = {
 }
 """Section of the file -> what it is for. Those of the agents follow from their models."""
 PROCESS = ("weft", "serve", "logs")
-"""Sections of the table: those of `weft serve`."""
+"""Sections of the table, which `weft serve` reads."""
 
 
 def default_state(environment: Mapping[str, str]) -> Path:
@@ -50,9 +50,9 @@ class Setting:
         section, key: in the file. With `secret`, the file may have `key_file` instead, the path of a file with the
             value, and systemd a credential `key`.
         meaning: one line.
-        default: None: there is none; `said` is then what happens without a value.
+        default: None: there is none. said: what happens without a value.
         option, metavar: on the command line; by default as the key. An option that begins with `--no-` sets false.
-        option_meaning: the option's, where it is the opposite.
+        option_meaning: of an option whose meaning is the opposite of the setting's.
         variable: of the environment, which overrides the file.
         secret: the value is never shown.
         secret_file: the value is the path of a file with a secret.
@@ -85,7 +85,7 @@ class Setting:
 
     @property
     def credential(self) -> str | None:
-        """Name of the credential of systemd that may have it, for secrets."""
+        """Name of systemd's credential that may hold the value; None: it isn't a secret."""
         return self.key.removesuffix("_file") if self.secret or self.secret_file else None
 
     @property
@@ -199,7 +199,7 @@ TABLE: tuple[Setting, ...] = (
         "tls_certificate",
         File(),
         "PEM: serve HTTPS with this certificate and its chain",
-        said="HTTP, on loopback alone",
+        said="HTTP, on loopback addresses only",
         metavar="FILE",
         example='"tls.pem"',
     ),
@@ -207,7 +207,7 @@ TABLE: tuple[Setting, ...] = (
         "serve",
         "tls_key",
         File(),
-        "PEM: its key",
+        "PEM: the certificate's key",
         metavar="FILE",
         secret_file=True,
         example='"tls.key"',
@@ -250,8 +250,8 @@ TABLE: tuple[Setting, ...] = (
         "serve",
         "monitoring_token_file",
         File(),
-        "answer Prometheus' questions for targets, with the token in this file (monitoring.md)",
-        said="operators alone may ask",
+        "answer Prometheus' requests for targets, with the token in this file (monitoring.md)",
+        said="only operators may ask",
         metavar="FILE",
         secret_file=True,
         example='"monitoring-token"',

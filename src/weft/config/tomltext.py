@@ -13,9 +13,9 @@ from weft.model.errors import InputError
 from weft.model.errortable import Shown
 
 LARGEST = 64 << 10
-"""Bytes of a file."""
+"""Most bytes of a file."""
 LONGEST_STATEMENT = 200
-"""Lines of one value; behind a longer one, no line is known."""
+"""Most lines of one value. After a longer one, no line is known."""
 _AT = re.compile(r"\(at (?:line (\d+), column \d+|end of document)\)")
 
 Path_ = tuple[str, ...]
@@ -36,7 +36,7 @@ class TomlFile:
 
     @property
     def folder(self) -> Path:
-        """That of the file: what its relative paths are relative to."""
+        """The file's folder, which its relative paths start from."""
         return self.path.parent.absolute()
 
     def where(self, *path: str) -> str:
@@ -71,7 +71,7 @@ def read_toml(path: Path, field: str) -> TomlFile:
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         found = _AT.search(str(error))
         line = int(found[1]) if found and found[1] else text.count("\n") + 1
-        # Not the line itself, which may have a secret; of the parser's own words those without a character of it.
+        # Never the line itself, which may have a secret: only those of the parser's messages that quote nothing of it.
         known = re.match(r"Cannot [a-z ]+|Expected [^:(]+|Unclosed [a-z ]+|Invalid [a-z ]+", str(error))
         why = known[0].strip().rstrip(" '") if known else "not TOML"
         raise InputError(field, Shown("this line"), f"TOML ({why})", f"{path}:{line}") from None
@@ -82,7 +82,7 @@ def read_toml(path: Path, field: str) -> TomlFile:
 
 
 def _lines(text: str) -> Iterator[tuple[Path_, int]]:
-    """Path and line of each table and value of a text that is TOML, up to a value too long to look for its end."""
+    """Path and line of each table and value of a TOML text, up to the first value longer than `LONGEST_STATEMENT`."""
     table: Path_ = ()
     rows = text.split("\n")
     at = 0
@@ -104,7 +104,7 @@ def _lines(text: str) -> Iterator[tuple[Path_, int]]:
 
 
 def _statement(rows: list[str], at: int) -> tuple[int, Mapping[str, Any]]:
-    """Lines of the statement that begins at a row, and what it says; 0 and nothing if it is too long."""
+    """Number of lines of the statement that begins at a row, and its content; 0 and nothing if it is too long."""
     for length in range(1, min(LONGEST_STATEMENT, len(rows) - at) + 1):
         try:
             return length, tomllib.loads("\n".join(rows[at : at + length]))

@@ -18,11 +18,11 @@ class Recorder:
     Attributes:
         defaults: those of `set_defaults`; `run` is the command.
         description: of the command.
-        children: sub-commands by name.
+        children: subcommands by name.
     """
 
     parse_known_args: Any = None
-    """There, since a command may wrap its parser's; what it wraps here is never called."""
+    """Exists because a command may wrap its parser's; the wrapper is never called here."""
 
     def __init__(self, description: str = "") -> None:
         self.description = description
@@ -36,7 +36,7 @@ class Recorder:
         return self.children.setdefault(name, Recorder(description))
 
     def add_subparsers(self, **_: Any) -> Recorder:
-        """Itself, so that subcommands are recorded in it."""
+        """This recorder, so that subcommands are recorded in it."""
         return self
 
     def set_defaults(self, **given: Any) -> None:
@@ -52,7 +52,7 @@ class Recorder:
         return self._group("add_argument_group", {"title": title, **given})
 
     def add_mutually_exclusive_group(self, **given: Any) -> Recorder:
-        """Remember such a group; its arguments are recorded in what is returned."""
+        """Remember a mutually exclusive group; its arguments are recorded in what is returned."""
         return self._group("add_mutually_exclusive_group", given)
 
     def _group(self, kind: str, given: dict[str, Any]) -> Recorder:
@@ -62,7 +62,7 @@ class Recorder:
 
     @property
     def run(self) -> Callable[..., int] | ReadCommand | None:
-        """What the command does; None: it has only sub-commands."""
+        """What the command does; None: it only has subcommands."""
         return None if self.children else self.defaults.get("run")
 
     @property
@@ -71,7 +71,7 @@ class Recorder:
         return any(given.get("title") == SIGNING_IN for _, given, _ in self._groups)
 
     def give(self, parser: Any, titles: tuple[str, ...]) -> None:
-        """Add the recorded arguments to another parser; of titled groups only those in `titles`."""
+        """Add the recorded arguments to another parser. Args: titles: only these of the groups with a title are added."""
         for name, names, given in self._calls:
             getattr(parser, name)(*names, **given)
         for kind, given, group in self._groups:
@@ -89,7 +89,7 @@ class Recorder:
 
 
 def pod_commands() -> dict[tuple[str, ...], Recorder]:
-    """Those of `weft pod`, by path: ("pod", "list")."""
+    """The commands of `weft pod`, by path: ("pod", "list")."""
     from weft.cli.pod import add_commands
 
     recorder = Recorder()

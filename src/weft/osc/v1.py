@@ -44,7 +44,7 @@ class WeftCommand(command.Command):
 
     @contextmanager
     def signed_in(self, args: argparse.Namespace) -> Generator[None]:
-        """With the client of `openstack` in the arguments; an error of weft's becomes one that `openstack` reports."""
+        """Put `openstack`'s client into the arguments, and turn weft's errors into ones that `openstack` reports."""
         args.json = getattr(args, "json", False)
         try:
             if self.auth_required:
@@ -80,7 +80,7 @@ class ShowCommand(WeftCommand, command.ShowOne):
 
 
 class DetailsColumn(FormattableColumn[Any]):
-    """A list within a record: a line each."""
+    """A list within a record, with one row a line."""
 
     def human_readable(self) -> str:
         """One line for each row, of `name=value`."""
@@ -123,5 +123,5 @@ def _class(path: tuple[str, ...], recorded: Recorder) -> type[WeftCommand]:
 
 
 COMMANDS = {made.__name__: made for made in (_class(*one) for one in pod_commands().items())}
-"""Each command's class by its name, which is the module's own attribute, too: entry points name it so."""
+"""Each command's class by its name. It is also an attribute of this module, because entry points name it so."""
 globals().update(COMMANDS)

@@ -32,7 +32,7 @@ class ProbeConfig(Document):
     nodes: tuple[Name, ...] | None = Field(
         default=None,
         min_length=1,
-        description="Only adapters of these nodes are used; none: as weft says.",
+        description="Only adapters of these nodes are used; empty: of any node.",
         examples=[["gpu01"]],
     )
     adapters: dict[str, Adapter] = Field(

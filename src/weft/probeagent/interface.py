@@ -123,7 +123,7 @@ def _opened(
             with contextlib.suppress(OSError):
                 (IPV6 / name / "disable_ipv6").write_text("1")
             _ioctl(asking, SIOCSIFFLAGS, name, struct.pack("H", flags | IFF_UP))
-        with contextlib.suppress(OSError):  # it has none
+        with contextlib.suppress(OSError):  # the interface has no IPv4 address
             address = IPv4Address(_ioctl(asking, SIOCGIFADDR, name)[20:24])
     mouth = _raw(name)
     try:

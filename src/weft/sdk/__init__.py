@@ -21,18 +21,19 @@ __all__ = ["Pod", "PodProxy", "add", "hook"]
 if TYPE_CHECKING:
     _Description = ServiceDescription[PodProxy]
 else:
-    _Description = ServiceDescription  # openstacksdk 4.4 has no generic one
+    _Description = ServiceDescription  # not generic in openstacksdk 4.4
 
 
 class _PodService(_Description):
-    """weft, in the one version that there is."""
+    """weft's API, which has one version."""
 
     supported_versions = {"1": PodProxy}  # noqa: RUF012 - the base class has it so
 
 
 def hook(connection: Connection) -> None:
-    """Give a connection the attribute `accelerator_pod`. Nothing is asked before its first use: openstacksdk calls this
-    for every connection to the cloud, also when weft isn't what it is for."""
+    """Give a connection the attribute `accelerator_pod`. Nothing is sent before its first use, since openstacksdk calls
+    this for every connection to the cloud, whatever it is for.
+    """
     connection.add_service(_PodService(SERVICE_TYPE))
 
 

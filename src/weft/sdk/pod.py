@@ -64,7 +64,9 @@ class Pod(Resource):
         limit: str | None,
         total_yielded: int,
     ) -> tuple[str | None, Mapping[str, str | list[str] | int | None]]:
-        """The next page: `next` is a marker, which openstacksdk would take for a URL, and the filters stay."""
+        """URL and query of the next page. `next` is a marker, which openstacksdk would take for a URL; the filters are
+        kept.
+        """
         following = data.get("next") if isinstance(data, Mapping) else None
         if not isinstance(following, str):
             return None, {}

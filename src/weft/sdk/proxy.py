@@ -12,7 +12,7 @@ from openstack.proxy import Proxy
 from weft.sdk.pod import Pod
 
 _SETTLED = ("FAILED", "RELEASED")
-"""States in which a pod becomes nothing else by itself."""
+"""States that a pod doesn't leave by itself."""
 
 NameOrPod = str | Pod
 
@@ -42,11 +42,11 @@ class PodProxy(Proxy):
         return self._list(Pod, **query)
 
     def get_pod(self, pod: NameOrPod) -> Pod:
-        """A pod in full. Raises `NotFoundException`."""
+        """A pod with all its fields. Raises `NotFoundException`."""
         return self._shown("GET", pod, "")
 
     def find_pod(self, name_or_id: str, ignore_missing: bool = True) -> Pod | None:
-        """A pod in full; None, or `NotFoundException`, if there is none of this name or id in the project."""
+        """A pod with all its fields; None, or `NotFoundException`, if the project has none of this name or id."""
         try:
             return self.get_pod(name_or_id)
         except exceptions.NotFoundException:
@@ -60,7 +60,7 @@ class PodProxy(Proxy):
         return answer
 
     def create_pod(self, key: str | None = None, **order: Any) -> Pod:
-        """Order a pod; it is made in the background: `wait_for_pod`.
+        """Order a pod; it is made in the background, see `wait_for_pod`.
 
         Args:
             key: your own name for this order, such as a UUID: after a lost answer, the same call returns the same pod.
@@ -74,7 +74,7 @@ class PodProxy(Proxy):
 
         Args:
             pod: its name; with a `Pod`, it is refused if the pod was changed meanwhile (`PreconditionFailedException`).
-            remove: names of servers that go when it gets smaller.
+            remove: names of the servers to remove if the pod gets smaller.
         """
         name = pod.name if isinstance(pod, Pod) else pod
         headers = {}
@@ -105,9 +105,9 @@ class PodProxy(Proxy):
         return self._shown("POST", pod, "/replace", {"node": node, **options})
 
     def pod_events(self, pod: NameOrPod, after: int = 0) -> list[dict[str, Any]]:
-        """Events of a pod after a sequence number, page after page.
+        """Events of a pod after a sequence number, from all pages.
 
-        Raises `SDKException` for a page that doesn't go on: a proxy that drops queries always gives the first one.
+        Raises `SDKException` if a page doesn't continue the previous one, for example because a proxy drops queries.
         """
         events: list[dict[str, Any]] = []
         while True:
@@ -117,7 +117,9 @@ class PodProxy(Proxy):
             if following is None:
                 return events
             if following <= after:
-                raise exceptions.SDKException(f"events after {after} are followed by those after {following}")
+                raise exceptions.SDKException(
+                    f"the page of events after {after} names {following} as its last"
+                )
             after = following
 
     def pod_receipt(self, pod: NameOrPod) -> dict[str, Any]:
@@ -147,7 +149,7 @@ class PodProxy(Proxy):
 def _path(pod: NameOrPod) -> str:
     name = pod.id if isinstance(pod, Pod) else pod
     if name in ("", ".", ".."):
-        raise ValueError(f"{name!r} is no name or id of a pod")
+        raise ValueError(f"{name!r} isn't the name or id of a pod")
     return f"/v1/pods/{quote(name, safe='')}"
 
 
