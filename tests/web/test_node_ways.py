@@ -244,7 +244,8 @@ def test_check_that_fails_on_many_nodes_is_judged(pods_console: Console, browser
     assert "XID fails on 2 nodes: gpu01, gpu02" in browser.text
     browser.post(path, {**hidden(browser), "judged": "mistake"})
     assert (
-        judged("gpu01") == judged("gpu02") == ["mistake"] and "XID fails was judged: mistake" in browser.text
+        judged("gpu01") == judged("gpu02") == ["mistake"]
+        and "the failures of check XID were judged: mistake" in browser.text
     )
     assert browser.get(f"{path}?check=GPU_COUNT").status_code == 409
     assert browser.get(f"{path}?check=nix").status_code == 409

@@ -212,7 +212,7 @@ def test_guid_shown_elsewhere_leaves_the_partition(house: House, tmp_path: Path)
     other = next(n for n in house.site.nodes if n.role == "compute" and n.name not in victim.nodes)
     manager.strays.append(VirtualPort(f"{guid_of(mac):016x}", f"{other.hcas[0].port_guid:016x}"))
     victim = visits(house, victim)
-    assert victim.state is PodState.DEGRADED and "is not only where it belongs" in victim.reason
+    assert victim.state is PodState.DEGRADED and "also appears elsewhere" in victim.reason
     assert not inside(manager, victim, guid_of(mac))
     manager.strays.clear()
     victim = house.run(victim, PodState.READY)

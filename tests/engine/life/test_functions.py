@@ -529,7 +529,7 @@ def test_stolen_guid_is_an_alarm_until_it_is_returned(ufm: tuple[House, UfmOfAHo
     adapter = thief.hcas_on("ib0")[0]
     manager.strays.append(VirtualPort(f"{guid_of(mac):016x}", f"{adapter.port_guid:016x}"))
     pod = house.run(pod, PodState.DEGRADED)
-    assert "not only where it belongs" in pod.reason and thief.name in pod.reason
+    assert "also appears elsewhere" in pod.reason and thief.name in pod.reason
     (found,) = house.service.audits.run(house.operator).findings
     assert thief.name in found.what
     manager.strays.clear()

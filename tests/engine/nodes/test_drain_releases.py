@@ -79,7 +79,9 @@ def test_pod_is_released_at_the_time_of_a_drain_if_its_order_says_so(house: Hous
     house.run(pod, PodState.RELEASED)
     repairs(house).tend()
     (said,) = messages(house, pod, "release")[:1]
-    assert said.startswith(f"{pod.nodes[0]} should be empty since 2026-11-21T09:00Z: the pod is released")
+    assert said.startswith(
+        f"{pod.nodes[0]} should have been empty since 2026-11-21T09:00Z: the pod is released"
+    )
     assert "DRAIN_DUE" not in [e.code for e in house.service.pods.events(house.operator, "train")]
     (entry,) = house.store.records.audit_log(AuditLogSearch(action="pod release"))
     assert (entry.user, entry.subject, entry.outcome) == ("weft", "train", f"done: {said}")

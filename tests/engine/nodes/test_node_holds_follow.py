@@ -62,7 +62,7 @@ def test_other_firmware_holds_the_node(house: House, report: Report) -> None:
     assert not whys(house)
     report("gpu03", mlx5_0="28.1")
     report("gpu03", mlx5_0="28.2")
-    assert "other firmware than before" in whys(house)["gpu03"] and states(house)["gpu03"] == "held"
+    assert "after their firmware changed" in whys(house)["gpu03"] and states(house)["gpu03"] == "held"
     report("gpu04", bios="1.1")
     report("gpu04", bios="1.2")
     assert whys(house).keys() == {"gpu03", "gpu04"}

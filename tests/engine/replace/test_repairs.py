@@ -100,7 +100,7 @@ def test_spare_takes_the_place_of_a_node_whose_host_is_down(house: House, clock:
     (hold,) = house.service.nodes.holds(house.operator)
     assert (hold.what, hold.held_by) == ("repair", "weft")
     assert hold.why.startswith(
-        f"replaced in pod train of project {pod.project_id} by weft: its host is down since"
+        f"replaced in pod train of project {pod.project_id} by weft: its host has been down since"
     )
     entries = house.service.nodes.history(house.operator, failed).entries
     (one,) = (e for e in entries if e.code == "NODE_REPLACED_BY")
@@ -412,7 +412,9 @@ def test_server_in_an_error_is_reset_before_its_node_is_replaced(house: House, c
     assert act == (house.cloud.thing(f"server/{pod.nodes[0]}").id, Action.RESET)
     assert said(house, pod) == "SERVER_RESET" and look(house, pod).generation == 1
     assert messages(house, pod, "action") == [f"reset of {pod.nodes[0]} requested by weft"]
-    assert messages(house, pod, "node")[0].startswith(f"node {pod.nodes[0]}: its server is in an error since")
+    assert messages(house, pod, "node")[0].startswith(
+        f"node {pod.nodes[0]}: its server has been in an error since"
+    )
     clock.forward(minutes=9)
     repairs(house).tend()
     assert said(house, pod) == "SERVER_RESET" and look(house, pod).generation == 1, (

@@ -52,11 +52,11 @@ def test_node_whose_required_check_fails_is_replaced(house: House, clock: HandCl
     now = look(house, pod)
     assert now.generation == 2 and pod.nodes[1] not in now.nodes
     (hold,) = house.service.nodes.holds(house.operator)
-    assert hold.node == pod.nodes[1] and "its own check GPU_COUNT fails since" in hold.why
+    assert hold.node == pod.nodes[1] and "its own check GPU_COUNT has failed since" in hold.why
     assert (look(house, other).generation, said(house, other)) == (1, "NODE_FAILS")
     tenant = redacted(house.service, policy()).pods.show(house.request(), "other")
     (text,) = (c.message for c in tenant.conditions if c.type is Aspect.NODES_FAIL)
-    assert "its own check GPU_COUNT fails since" in text and "7 of 8" not in text
+    assert "its own check GPU_COUNT has failed since" in text and "7 of 8" not in text
     report(other.nodes[0], FINE)
     repairs(house).tend()
     assert not said(house, other)

@@ -235,7 +235,7 @@ def test_function_with_duplicate_mac_leaves_its_network() -> None:
 def test_function_seen_elsewhere_is_not_a_member() -> None:
     guid = format_guid(guid_of("fa:16:3e:00:00:01"))
     has = KnownPorts(granted={NET: {guid}}, elsewhere={guid: "UFM shows it behind gpu02/mlx5_0"})
-    assert why_not(vf(), around=has).endswith("not only where it belongs: UFM shows it behind gpu02/mlx5_0")
+    assert why_not(vf(), around=has).endswith("also appears elsewhere: UFM shows it behind gpu02/mlx5_0")
 
 
 def test_port_in_another_segment_waits_and_member_stays() -> None:

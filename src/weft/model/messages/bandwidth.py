@@ -42,8 +42,8 @@ BANDWIDTH_FABRICS_DIFFER = Code(
 BANDWIDTH_OTHER_NODES = Code(
     "BANDWIDTH_OTHER_NODES",
     Component.SITE,
-    "the measurements have a node that isn't in the plan: {name}",
-    "the measurements have a server that the pod doesn't have",
+    "the measurements name a node that isn't in the plan: {name}",
+    "the measurements name a server that the pod doesn't have",
     "bandwidth",
     {"name": TEXT},
 )
@@ -59,7 +59,7 @@ BANDWIDTH_NOT_PROVED = Code(
     "BANDWIDTH_NOT_PROVED",
     Component.SITE,
     "node {node} isn't accepted for '{what}': the site wants a bandwidth test passed since {since}, and the last one "
-    "is {found}; test it (weft node verify-bandwidth), or say why not (--without-test)",
+    "is {found}; test it (weft node verify-bandwidth), or give a reason to accept it untested (--without-test)",
     True,
     "bandwidth",
     {"node": NODE, "what": PUBLISHED, "since": TIME, "found": word("passed|failed|incomplete|missing|older")},
@@ -67,8 +67,8 @@ BANDWIDTH_NOT_PROVED = Code(
 BANDWIDTH_UNTESTED = Code(
     "BANDWIDTH_UNTESTED",
     Component.FABRIC,
-    "the order wants a bandwidth test, and none of its servers on these nodes was reported: "
-    "weft pod verify-bandwidth {pod}",
+    "the order wants a bandwidth test, and its servers on these nodes haven't reported one: weft pod verify-bandwidth "
+    "{pod}",
     True,
     "bandwidth",
     {"pod": POD},

@@ -76,14 +76,14 @@ CERTIFICATE_SUPERSEDED = Code(
 CERTIFICATE_EXPIRED = Code(
     "CERTIFICATE_EXPIRED",
     Component.SERVICE,
-    "it has expired: the agent isn't reached until an operator makes another one",
+    "it has expired: the agent can't be reached until an operator makes a new one",
     None,
     "certificates",
 )
 CERTIFICATE_UNSEEN = Code(
     "CERTIFICATE_UNSEEN",
     Component.SERVICE,
-    "it can't be seen: {why}",
+    "it can't be read: {why}",
     None,
     "certificates",
     {"why": TEXT},

@@ -8,7 +8,7 @@ from weft.model.messages.values import COUNT, word
 INVALID_INPUT = Code("INVALID_INPUT", Component.ORDER, "invalid input", True, "errors")
 CONFLICT = Code("CONFLICT", Component.ORDER, "not possible in the current state", True, "errors")
 PRECONDITION = Code(
-    "PRECONDITION", Component.ORDER, "what the change is based on isn't so any more", True, "errors"
+    "PRECONDITION", Component.ORDER, "the state that the change is based on has changed", True, "errors"
 )
 REVISION_CHANGED = Code(
     "REVISION_CHANGED",

@@ -50,18 +50,18 @@ FORGOTTEN = _code("NODE_CHECKS_FORGOTTEN", "what its checks had reported was for
 NOTHING_REPORTED = _code("NODE_NEVER_CHECKED", "node {node} hasn't reported any checks", True, node=NODE)
 JUDGED = _code(
     "NODE_CHECK_JUDGED",
-    "that check {check} fails was judged: {judged}",
+    "the failures of check {check} were judged: {judged}",
     True,
     check=CHECK,
     judged=word("open|real|mistake"),
 )
 FAILS_NOWHERE = _code("CHECK_FAILS_NOWHERE", "check {check} fails on no node", True, check=CHECK)
 NO_SUCH_TOKEN = _code(
-    "CHECK_TOKEN_UNKNOWN", "there is no token of checks with the id '{token}'", True, token=TEXT
+    "CHECK_TOKEN_UNKNOWN", "there is no check token with the id '{token}'", True, token=TEXT
 )
 TOO_MANY_TOKENS = _code(
     "TOO_MANY_CHECK_TOKENS",
-    "node {node} has {most} tokens of checks already: revoke one of them first",
+    "node {node} already has {most} check tokens: revoke one first",
     True,
     node=NODE,
     most=COUNT,
@@ -102,7 +102,7 @@ NOT_HELD_FOR_TESTS = _code(
 TESTS_NOT_PASSED = _code(
     "NODE_TESTS_NOT_PASSED",
     "node {node} isn't accepted for '{what}': these tests haven't passed since {since}: {tests}; its hold ends by "
-    "itself once they have; or say why not (--without-test)",
+    "itself once they have; or give a reason to accept it without them (--without-test)",
     True,
     node=NODE,
     what=PUBLISHED,
@@ -110,11 +110,11 @@ TESTS_NOT_PASSED = _code(
     since=TIME,
 )
 TESTED_IN_POD = _code(
-    "NODE_TESTED_IN_POD", "a pod has node {node}: results count once it has left", True, node=NODE
+    "NODE_TESTED_IN_POD", "a pod has node {node}: results only count once it has left", True, node=NODE
 )
 TESTED_BEFORE = _code(
     "NODE_TESTED_BEFORE",
-    "test {test} of node {node} began before {since}, from when on results count: run it again",
+    "test {test} of node {node} began before {since}; only later ones count: run it again",
     True,
     test=TEST,
     node=NODE,

@@ -10,8 +10,8 @@ _ENGINE = word(r"[\w-]{1,40}")
 ROUTING_ENGINE = Code(
     "ROUTING_ENGINE",
     Component.FABRIC,
-    "routing engine {configured} is configured, and {used} is in force: it doesn't fit the fabric, and OpenSM went on "
-    "with another one without an error; see opensm's log, and correct routing_engine",
+    "routing engine {configured} is configured, but {used} is used: OpenSM takes another one, without an error, if the "
+    "configured one doesn't fit the fabric; see opensm's log, and correct routing_engine",
     None,
     "links",
     {"configured": _ENGINE, "used": _ENGINE},
@@ -19,8 +19,8 @@ ROUTING_ENGINE = Code(
 LINKS_NOT_READ = Code(
     "LINKS_NOT_READ",
     Component.FABRIC,
-    "it isn't known which links are used on fabric {fabric}: forwarding tables are read by weft's agents beside its "
-    "subnet manager, and it has none",
+    "it isn't known which links are used on fabric {fabric}: only weft's agents beside its subnet manager read "
+    "forwarding tables, and it has no agent",
     True,
     "links",
     {"fabric": NODE},
@@ -28,7 +28,7 @@ LINKS_NOT_READ = Code(
 LINK_NOT_SEEN = Code(
     "LINK_NOT_SEEN",
     Component.FABRIC,
-    "port {port} of {switch} on fabric {fabric} has no cable that was discovered",
+    "no cable was discovered on port {port} of {switch} on fabric {fabric}",
     None,
     "links",
     {"fabric": NODE, "switch": word(r"[\x20-\x7e]{1,100}"), "port": word(r"[A-Za-z0-9/._-]{1,40}")},

@@ -55,7 +55,7 @@ NODE_REPLACED = Code(
 HELD_AFTER_POD = Code(
     "HELD_AFTER_POD",
     Component.SITE,
-    "the site wants nodes to be accepted that a pod has left",
+    "the site wants nodes to be accepted after a pod has left them",
     True,
     "maintenance",
     {},
@@ -63,7 +63,7 @@ HELD_AFTER_POD = Code(
 HELD_AFTER_QUARANTINE = Code(
     "HELD_AFTER_QUARANTINE",
     Component.SITE,
-    "the site wants nodes to be accepted that were in quarantine",
+    "the site wants nodes to be accepted after quarantine",
     True,
     "maintenance",
     {},
@@ -71,7 +71,7 @@ HELD_AFTER_QUARANTINE = Code(
 HELD_NEW = Code(
     "HELD_NEW",
     Component.SITE,
-    "the site wants new nodes to be accepted, and those with another machine",
+    "the site wants nodes to be accepted that are new or have another machine",
     True,
     "maintenance",
     {},
@@ -79,7 +79,7 @@ HELD_NEW = Code(
 HELD_AFTER_FIRMWARE = Code(
     "HELD_AFTER_FIRMWARE",
     Component.SITE,
-    "the site wants nodes to be accepted that have other firmware than before",
+    "the site wants nodes to be accepted after their firmware changed",
     True,
     "maintenance",
     {},
@@ -122,7 +122,7 @@ DRAIN_DUE = Code(
 POD_ENDS_FOR_DRAIN = Code(
     "POD_ENDS_FOR_DRAIN",
     Component.RELEASE,
-    "{nodes} should be empty since {since}: the pod is released, as its order says (on_drain: release)",
+    "{nodes} should have been empty since {since}: the pod is released, as its order says (on_drain: release)",
     "maintenance[ of {mine}] began at {since}: the pod is released, as its order says (on_drain: release)",
     "maintenance",
     {"nodes": NODES, "mine": NODES, "since": TIME},

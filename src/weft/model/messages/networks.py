@@ -45,8 +45,8 @@ IN_ANOTHER_PARTITION = Code(
 FUNCTION_NOT_ALONE = Code(
     "FUNCTION_NOT_ALONE",
     Component.FABRIC,
-    "its function is not only where it belongs: {why}",
-    "its function is not only where it belongs",
+    "its function also appears elsewhere: {why}",
+    "its function also appears elsewhere",
     "networks",
     {"why": TEXT},
 )

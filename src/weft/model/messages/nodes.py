@@ -108,14 +108,15 @@ REPORT_CLEARED = _code(
 )
 REPORTED_IN_POD = _code(
     "NODE_REPORTED_IN_POD",
-    "node {node} was reported by {user}: the project's next orders do without it",
+    "node {node} was reported by {user}: the project's next orders avoid it",
     True,
     node=NODE,
     user=USER,
 )
 REPORTED_ALREADY = _code(
     "NODE_REPORTED_ALREADY",
-    "the project has reported node {node} already, at {at}: operators clear the report before it can be reported again",
+    "the project already reported node {node} at {at}: it can be reported again once operators have cleared that "
+    "report",
     True,
     node=NODE,
     at=TIME,
@@ -129,7 +130,7 @@ TOO_MANY_REPORTS = _code(
 )
 NOT_OF_POD = _code("NODE_NOT_OF_POD", "pod {pod} has no node or server '{node}'", True, pod=POD, node=NODE)
 NOT_REPORTED = _code("NODE_NOT_REPORTED", "there is no such report of node {node}", True, node=NODE)
-HOST_DOWN = _code("NODE_HOST_DOWN", "its host is down since {since}", True, since=TIME)
+HOST_DOWN = _code("NODE_HOST_DOWN", "its host has been down since {since}", True, since=TIME)
 HOST_UP = _code("NODE_HOST_UP", "its host is up again: it was down since {since}", True, since=TIME)
 HOSTS_DOWN = _code("HOSTS_DOWN", "the host of {nodes} is down", True, nodes=NODES)
 INNER_HOSTS_DOWN = _code(

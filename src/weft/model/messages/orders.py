@@ -25,7 +25,7 @@ _NAMES = word(r"[A-Za-z0-9 ._:,'-]{1,2000}")
 
 
 class _Public(Value):
-    """Text made by `instead` alone."""
+    """Text that only `instead` makes."""
 
     def valid(self, value: Any) -> bool:
         return isinstance(value, str)
@@ -93,7 +93,7 @@ SERVER_NOT_FOUND = Code(
 NO_SITE = Code(
     "NO_SITE",
     Component.SITE,
-    "no site has been described yet: an operator runs `weft site activate FILE` first",
+    "no site has been described yet: an operator must run `weft site activate FILE` first",
     True,
     "conflicts",
 )

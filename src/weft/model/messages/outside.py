@@ -48,7 +48,7 @@ WAIT_FOR = Code(
     {"names": Words(word(rf"{NAMED}|{_NUMBERED}"), most=3), "end": word("to settle|to go")},
 )
 READ_BACK = Code("READ_BACK", Component.RELEASE, "read back what was removed", True, "release")
-TAKE_AWAY = Code("TAKE_AWAY", Component.RELEASE, "take everything away", True, "release")
+TAKE_AWAY = Code("TAKE_AWAY", Component.RELEASE, "delete everything", True, "release")
 SERVE_ORDER = Code("SERVE_ORDER", Component.ORDER, "serve the order", True, "outside")
 CHECK_TOKEN = Code("CHECK_TOKEN", Component.SERVICE, "check a caller's token", True, "outside")
 TALK_TO_DATABASE = Code("TALK_TO_DATABASE", Component.SERVICE, "run a statement", True, "outside")

@@ -41,7 +41,7 @@ OTHERS_ON_HOST = Code(
 OTHERS_WITHOUT_ADAPTER = Code(
     "OTHERS_WITHOUT_ADAPTER",
     Component.CLOUD,
-    "its host has something that doesn't belong to the pod, without an adapter: the pod's stay in its segment",
+    "its host has something that doesn't belong to the pod, without an adapter: the pod's adapters stay in its segment",
     True,
     "nodes",
 )
@@ -138,8 +138,8 @@ FUNCTION_DOWN = Code(
 FUNCTION_ELSEWHERE = Code(
     "FUNCTION_ELSEWHERE",
     Component.FABRIC,
-    "{subject} is not only where it belongs: {why}",
-    "{subject} is not only where it belongs",
+    "{subject} also appears elsewhere: {why}",
+    "{subject} also appears elsewhere",
     "isolation",
     {"subject": _FUNCTION, "why": TEXT},
 )

@@ -12,13 +12,18 @@ def _code(name: str, operator: str, tenant: str | bool = True, **types: Value) -
 
 
 REPORTED_BY_PROJECT = _code("REPORTED_BY_PROJECT", "its project reported it at {since}", since=TIME)
-SERVER_BROKEN = _code("SERVER_BROKEN", "its server is in an error since {since}", since=TIME)
-ADAPTER_GONE = _code("ADAPTER_GONE", "an adapter of it isn't shown by its fabric since {since}", since=TIME)
+SERVER_BROKEN = _code("SERVER_BROKEN", "its server has been in an error since {since}", since=TIME)
+ADAPTER_GONE = _code(
+    "ADAPTER_GONE", "one of its adapters has been missing from its fabric since {since}", since=TIME
+)
 CHECK_FAILED = _code(
-    "REQUIRED_CHECK_FAILED", "its own check {check} fails since {since}", check=CHECK, since=TIME
+    "REQUIRED_CHECK_FAILED", "its own check {check} has failed since {since}", check=CHECK, since=TIME
 )
 DRAINED_BY_THEN = _code(
-    "DRAINED_BY_THEN", "it should be empty since {since}", "maintenance of it begins at {since}", since=TIME
+    "DRAINED_BY_THEN",
+    "it should have been empty since {since}",
+    "maintenance of it begins at {since}",
+    since=TIME,
 )
 
 NODE_FAILS = _code("NODE_FAILS", "node {node}: {cause}", node=NODE, cause=REASON)
@@ -54,7 +59,8 @@ SERVERS_UNKNOWN = _code("SERVERS_UNKNOWN", "its cloud doesn't say whether the po
 HOST_NOT_DOWN = _code("HOST_NOT_DOWN", "its cloud doesn't report its host as down now")
 SERVER_NOT_BROKEN = _code("SERVER_NOT_BROKEN", "its cloud doesn't show its server in an error now")
 SERVER_NOT_RUNNING = _code(
-    "SERVER_NOT_RUNNING", "its server doesn't run as it should now: an adapter of one that is off isn't shown"
+    "SERVER_NOT_RUNNING",
+    "its server doesn't run as it should now: a server that is off doesn't show its adapters",
 )
 SERVER_RESET = _code("SERVER_RESET", "its server was reset: it is replaced if that doesn't help")
 FABRIC_UNKNOWN = _code(

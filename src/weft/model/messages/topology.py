@@ -12,7 +12,7 @@ _WORDS = word(r"[A-Za-z -]{1,200}")
 TOPOLOGY_NOT_IN_FORCE = Code(
     "TOPOLOGY_NOT_IN_FORCE",
     Component.POD,
-    "pod {pod} is {state}: none of its servers is in force, so that it has no topology",
+    "pod {pod} is {state}: none of its servers is in force, so it has no topology",
     True,
     "topology",
     {"pod": POD, "state": word("[A-Z]{4,12}|being released")},

@@ -27,5 +27,5 @@ HEALTH = Code("NOT_OK", Component.SERVICE, "not ok", True, "withheld")
 
 
 def reason(what: str | None = None) -> Message:
-    """Why something is as it is; `what`: what can be said."""
+    """A reason that only operators see. Args: what: what tenants may read instead of it, such as a state."""
     return _OF_STATE(what=what) if what else _PLAIN()
