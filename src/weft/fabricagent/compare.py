@@ -26,7 +26,7 @@ def compare(reading: TableReading, expected: frozenset[int]) -> list[PortMismatc
 
 
 def port_reading(reading: TableReading, expected: frozenset[int]) -> PortReading:
-    """A port's tables as returned by the agent."""
+    """A port's tables in the form that the agent returns."""
     leaf = reading.leaf_keys
     return PortReading(
         port_guid=reading.port_guid,

@@ -128,7 +128,7 @@ class CounterWatch:
             return self._readings
 
     def look(self, max_age: float) -> Counters:
-        """Rates by the last readings; the newest is at most `max_age` seconds old. Raises `UnknownError`."""
+        """Rates computed from the last readings; the newest is at most `max_age` seconds old. Raises `UnknownError`."""
         self.start()
         self.read(max_age)
         readings = self.readings()

@@ -27,7 +27,7 @@ MOST_LID = 0xBFFF
 """The last unicast LID (IBA 1.4 §4.1.3)."""
 READ_SECONDS = 12.0
 """Seconds after which no further request is sent, and what is missing counts as not read."""
-_SWEPT = "a sweep ended while the tables were read, twice: they may be of before and after it"
+_SWEPT = "a sweep ended while the tables were read, twice: they may be from before and after it"
 
 
 @dataclass(frozen=True, slots=True)

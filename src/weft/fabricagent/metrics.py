@@ -1,7 +1,7 @@
 """`GET /metrics` of a fabric agent: ports' counters in Prometheus' text format.
 
-Names and labels are those of `infiniband_exporter` (treydock), which dashboards of the field are made for. Labels are
-of hardware alone: tenants come and go, and would make new series each time.
+Names and labels are those of `infiniband_exporter` (treydock), which existing dashboards use. Labels only name
+hardware: tenants come and go, and would start new series each time.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def metrics(reading: CountersReading, age: float, ends: Mapping[str, float] | No
 
     Args:
         age: seconds since it began.
-        ends: name -> when this certificate of the agent's ends, in seconds since 1970.
+        ends: name of a certificate of the agent -> when it ends, in seconds since 1970.
     """
     lines = [*_lines(reading, age), *_certificates(ends or {})]
     return PlainText(media_type=MEDIA_TYPE, text="\n".join(lines) + "\n")

@@ -37,7 +37,7 @@ _ROUTED = re.compile(r" ([\w-]{1,40}) tables configured on all switches")
 """The line that names the routing engine in force; other lines name engines that were tried."""
 _KEPT = 20
 _NONE_YET = -1
-"""In place of an inode: there was no log, so that all of a log is new."""
+"""Stands for an inode if there was no log yet, so that all of a new log counts."""
 _MOST_TRIED = 1000
 """Most different attempts that are counted, so that attempts with ever new keys don't fill the memory."""
 
@@ -221,7 +221,7 @@ class Log:
             return now - self._asked_to_sweep if self._asked_to_sweep else 0.0
 
     def sweeps(self) -> int:
-        """How many completed sweeps were seen in it: another number than before means that tables may have changed."""
+        """Number of completed sweeps in the log so far. When it changes, tables may have changed."""
         with self._lock:
             self._read()
             return self._sweeps

@@ -54,7 +54,7 @@ def replace_pair(
         old = current.resolve()
         _point(current, _stored(pairs, certificate, key, certificate_pem, key_pem))
         for folder in pairs.iterdir():
-            # The one before stays until the next time: a reader may be between its two files.
+            # The previous pair stays until the next replacement: a reader may be between its two files.
             if folder.name.rpartition("~")[0] == current.name and folder not in (current.resolve(), old):
                 shutil.rmtree(folder, ignore_errors=True)
 

@@ -83,7 +83,7 @@ _STATUSES: tuple[tuple[type[WeftError], int], ...] = (
 
 
 class Listens(Protocol):
-    """What the server needs of the settings of an agent of any sort."""
+    """The settings that the server needs, of any sort of agent."""
 
     @property
     def listen(self) -> Listen:
@@ -92,7 +92,7 @@ class Listens(Protocol):
 
     @property
     def tls(self) -> Tls:
-        """Certificates, and who may ask."""
+        """Certificates, and who may send requests."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What weft requires of a sender of webhooks."""
+"""Port: sends webhooks to the URLs that tenants gave."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class UndeliveredError(Exception):
 
 
 class Receivers(Protocol):
-    """Sends to the URLs that tenants gave."""
+    """Sends webhooks."""
 
     def post(self, url: str, headers: Mapping[str, str], body: bytes, policy: WebhookPolicy) -> int:
-        """The status of the answer, of which nothing else is read. Raises `UndeliveredError`."""
+        """Send a body; returns the status of the answer, whose other parts aren't read. Raises `UndeliveredError`."""
         ...

@@ -25,8 +25,10 @@ class Witnesses(Protocol):
     """A note in the cloud that belongs to weft: no tenant can change it, and restoring a dump doesn't revert it."""
 
     def witness(self, site: str) -> Witness | None:
-        """The note of this site, of several that with the highest number; None if there is none. Raises
-        `UnknownError`."""
+        """This site's note, the one with the highest number if there are several; None: there is none.
+
+        Raises `UnknownError`.
+        """
         ...
 
     def testify(self, site: str, witness: Witness) -> None:

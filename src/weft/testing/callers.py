@@ -31,7 +31,7 @@ def caller(
 
 
 def tokens() -> dict[str, Caller]:
-    """Token -> caller, named by the token."""
+    """Token -> caller; the token names the caller."""
     return {
         "a-member": caller("alice", "team-a", "member", "reader"),
         "a-reader": caller("rita", "team-a", "reader"),
@@ -48,5 +48,5 @@ def tokens() -> dict[str, Caller]:
 
 
 def by(token: str) -> dict[str, str]:
-    """A caller's headers."""
+    """The request headers of the caller with this token."""
     return {"X-Auth-Token": token}

@@ -6,8 +6,8 @@
     cloud.plant(Fault.BROKEN, key="server/gpu02", reason="No valid host was found.")
     cloud.thing("server/gpu01").fields["host"] = "gpu09"     # someone else's change
 
-It refuses what the real one refuses: duplicate segments and addresses, deleting a network with ports, a second whole
-adapter on one host, exceeding the quota. It passes the contract suite of the real driver.
+It refuses what the real one refuses: duplicate segments and addresses, deleting a network with ports, giving an adapter
+of a host to two servers, exceeding a quota. It passes the contract suite of the real driver.
 """
 
 from __future__ import annotations
@@ -100,13 +100,15 @@ class FakeCloud(FakeServers, FakeStorage, FakePeople):
             if resource.kind in (Kind.SHARE, Kind.VOLUME) and (
                 made := self._mine(scope, {}).get(resource.key)
             ):
-                return Outcome(made[0].id)  # nothing of it is unique: the driver looks first
+                return Outcome(
+                    made[0].id
+                )  # shares and volumes have nothing unique: the driver looks for them first
             project = scope.project_id if resource.owner == "tenant" else SERVICE_PROJECT
             refusal = refusal_of_creation(
                 resource.kind, resource.name, fields, project, self.things(), self.offers
             )
             if refusal is not None:
-                # A conflict with what a lost answer made is no conflict.
+                # What a request with a lost answer created is returned, not a conflict with it.
                 same = self._mine(scope, ids).get(resource.key)
                 return Outcome(same[0].id) if same else self._refused("create", resource, refusal)
             thing = self._put(resource.kind, resource.name, project, scope.mark(resource.key), fields)
@@ -117,7 +119,7 @@ class FakeCloud(FakeServers, FakeStorage, FakePeople):
         try:
             outcomes.update(self._each("create", wanted, one))
         finally:
-            # A flavor takes two requests: whose answer was lost sent the first one only.
+            # A flavor takes two requests; if the first one's answer was lost, the second was never sent.
             for thing in (t for t in self.things(Kind.FLAVOR) if t.mark and t.mark.owner == scope.owner):
                 if (answer := outcomes.get(thing.mark.key if thing.mark else "")) and answer.error is None:
                     say_made(thing)
@@ -150,19 +152,19 @@ class FakeCloud(FakeServers, FakeStorage, FakePeople):
         return self._each("update", wanted, one)
 
     def _hosted(self, thing: Thing, resource: Resource, made: bool = False) -> TemporaryError | None:
-        """What aggregates need besides their fields."""
+        """Write an aggregate's hosts and flavors; other kinds need nothing more."""
         if thing.kind is not Kind.AGGREGATE:
             return None
         fields = wanted_fields(resource, {})
         return write_aggregate(thing, resource.name, fields, self.offers.hosts, made)
 
     def _forget_name(self, thing: Thing) -> PermanentError | None:
-        """As a Neutron without a domain of its own for names."""
+        """Forget a port's DNS name, like a Neutron that has no DNS domain configured."""
         if self.offers.keeps_names or not thing.fields.get("dns_name"):
             return None
         asked = f"give port {thing.name} the host name {thing.fields['dns_name']}"
         thing.fields["dns_name"] = None
-        return PermanentError(asked, f"fake cloud {self.name}", "it forgot it", "set dns_domain")
+        return PermanentError(asked, f"fake cloud {self.name}", "it didn't keep it", "set dns_domain")
 
     def delete(self, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Outcomes:
         def one(resource: Resource) -> Outcome:
@@ -288,7 +290,7 @@ class FakeCloud(FakeServers, FakeStorage, FakePeople):
         return {h: replace(one, occupants=self._listed(h, one), unknown="") for h, one in seen.items()}
 
     def _listed(self, host: str, one: OnHost) -> tuple[Occupant, ...]:
-        """What Nova has; where that is nothing, what Placement has had for long."""
+        """What Nova has on a host or, if that is nothing, what Placement has had there for long."""
         found = tuple(replace(o, placement=False) for o in one.occupants if o.nova)
         return found or tuple(o for o in one.occupants if o.id in self.offers.leaked.get(host, ()))
 
@@ -334,7 +336,7 @@ class FakeCloud(FakeServers, FakeStorage, FakePeople):
             self.witnesses[site] = witness
 
     def _devices(self, server: Thing) -> tuple[str, ...]:
-        """As Placement has them where Nova reports PCI devices to it; those of ports aren't among them."""
+        """A server's PCI devices in Placement, where Nova reports them to it. Adapters of ports aren't among them."""
         flavor = self.offers.flavors.get(str(server.fields.get("flavor")))
         return ("CUSTOM_PCI_DEVICE",) if flavor is not None and flavor.alias else ()
 

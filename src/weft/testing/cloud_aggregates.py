@@ -11,17 +11,20 @@ from weft.model.specs import AggregateSpec
 from weft.testing.cloud_state import Thing
 
 MADE, BEFORE, PUT = "weft:made", "weft:before", "weft:put"
-"""Facts: weft made it; the flavors that an adopted one named; the hosts that weft has put into it."""
+"""Names of facts: weft created the aggregate; the flavors that an adopted one named before; the hosts that weft added.
+"""
 Fields = Mapping[str, object]
 
 
 def write_aggregate(
     thing: Thing, name: str, fields: Fields, known: Collection[str], made: bool
 ) -> TemporaryError | None:
-    """Set its flavors, and put hosts into it and out of it; others' stay. The error is of a host that isn't known.
+    """Set an aggregate's flavors, and add and remove weft's hosts; others' hosts stay. Returns the error for an unknown
+    host.
 
     Args:
-        known: Nova's compute hosts; made: it is new.
+        known: Nova's compute hosts.
+        made: whether it is new.
     """
     if made:
         thing.facts[MADE], thing.fields["hosts"] = True, ()
@@ -43,7 +46,7 @@ def write_aggregate(
 
 
 def seen_aggregate(thing: Thing, resource: Resource, found: Observed) -> Observed:
-    """Others' hosts are no difference."""
+    """What `find` shows of an aggregate. Hosts that others added aren't a difference."""
     spec = resource.spec
     if not isinstance(spec, AggregateSpec) or not found.there:
         return found
@@ -57,7 +60,9 @@ def seen_aggregate(thing: Thing, resource: Resource, found: Observed) -> Observe
 
 
 def given_back(thing: Thing) -> bool:
-    """Take out what weft has put there. Whether it stays: it was there before, or has hosts of others."""
+    """Remove weft's hosts from an aggregate. Returns whether it stays, because it was there before or has others'
+    hosts.
+    """
     hosts = _names(thing.fields.get("hosts")) - _names(thing.facts.pop(PUT, ()))
     thing.fields["hosts"] = tuple(sorted(hosts))
     if thing.facts.get(MADE) and not hosts:
@@ -68,7 +73,7 @@ def given_back(thing: Thing) -> bool:
 
 
 def aggregates_like(thing: Thing, resource: Resource) -> Iterator[tuple[str, bool]]:
-    """In what it is like a wanted one."""
+    """What an existing aggregate has in common with a wanted one, and whether it counts as the same."""
     assert isinstance(resource.spec, AggregateSpec)
     if thing.name == resource.name:
         yield f"the name {thing.name}", True

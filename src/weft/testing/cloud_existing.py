@@ -1,4 +1,4 @@
-"""The fake cloud: what is there already that is like a wanted resource."""
+"""The fake cloud: existing resources that resemble a wanted one."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from weft.testing.cloud_rules import segments_of
 from weft.testing.cloud_state import Fault, Thing
 
 SERVICE_PROJECT = "service"
-"""Project of what is the site's own."""
+"""Project of the site's own resources."""
 
 
 _BY_NAME = (Kind.ROUTER, Kind.SECURITY_GROUP, Kind.FLAVOR)
 
 
 def known_by_name(scope: Scope, resource: Resource) -> bool:
-    """Whether others find it by its name, so that one that is adopted gets it."""
+    """Whether others find the resource by its name, so that an adopted one gets the desired name."""
     return scope.owner.kind == "site" and resource.kind in (Kind.NETWORK, Kind.SECURITY_GROUP)
 
 

@@ -1,4 +1,4 @@
-"""The fake cloud: flavors say in an extra spec whether weft made them, or what they had before."""
+"""The fake cloud: an extra spec of a flavor says that weft made it, or what an adopted one had before."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ MADE, BEFORE = "weft:made", "weft:before"
 
 
 def say_made(flavor: Thing) -> None:
-    """Before its mark is written: one without a mark was there already, and is adopted."""
+    """Write whether weft made the flavor. Called before the mark is written: a flavor without one was there before."""
     if flavor.kind is Kind.FLAVOR and not flavor.facts.keys() & {MADE, BEFORE}:
         flavor.facts[MADE if flavor.mark else BEFORE] = True
 
 
 def unsaid(thing: Thing, found: Observed) -> Observed:
-    """With a difference, if it says neither."""
+    """What `find` shows of a flavor, with a difference if the extra spec is missing."""
     if thing.kind is not Kind.FLAVOR or thing.mark is None or thing.facts.keys() & {MADE, BEFORE}:
         return found
     missing = Difference(field="extra_specs", wanted=f"{MADE}=yes", observed=f"{MADE}=none")

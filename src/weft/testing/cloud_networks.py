@@ -51,7 +51,7 @@ class FakeNetworks(FakeUses):
     def pairs_with(
         self, project_id: str, macs: Collection[str], ends: Collection[End] = ()
     ) -> tuple[Mapping[str, Sequence[TenantPort]], Mapping[End, Sequence[TenantPort]]]:
-        """Pairs are texts of an address, and perhaps a MAC address after it."""
+        """In a fake port, a pair is text: an address, optionally followed by a MAC address."""
         self._call("ports", None)
         if project_id in self.unseen_projects:
             raise UnknownError("list ports", self.name, f"nothing of project {project_id} is shown")

@@ -23,7 +23,7 @@ class FakePeople(CloudStore):
         system: bool = False,
         valid: timedelta = timedelta(hours=1),
     ) -> str:
-        """A user with a token, which is returned; project id and name are the same."""
+        """Add a user; returns a token. Project id and name are the same."""
         with self._lock:
             token = f"token-{name}-{self._seeded.id()[:8]}"
             self.offers.tokens[token] = caller(name, project, roles, self.clock.now() + valid, system)
@@ -34,7 +34,7 @@ class FakePeople(CloudStore):
         del self.offers.tokens[token]
 
     def remembered(self, token: str) -> Caller | None:
-        """It caches no callers."""
+        """None: the fake caches no callers."""
         return None
 
     def check(self, token: str) -> Caller:

@@ -13,7 +13,7 @@ from weft.testing.cloud_state import Offers, Thing, Trunk
 _Rule = Callable[[str, Mapping[str, object], Sequence[Thing], Sequence[Thing], Offers], str | None]
 
 VLAN_IN_USE = "HTTP 409: VLAN"
-"""How the refusal of a number begins that another network has."""
+"""Beginning of the refusal of a VLAN that another network has."""
 
 
 def refusal_of_creation(
@@ -35,7 +35,7 @@ def refusal_of_creation(
 
 
 def refusal_of_deletion(thing: Thing, things: Sequence[Thing], trunks: Iterable[Trunk] = ()) -> str | None:
-    """What still needs it, or None."""
+    """What still uses the thing, or None."""
     for trunk in trunks:
         if thing.id == trunk.parent:
             return f"HTTP 409 PortInUseAsTrunkParent: trunk {trunk.id}"
@@ -133,7 +133,9 @@ def bind_ports(server: Thing, things: Mapping[str, Thing], offers: Offers, away:
 
 
 def segments_of(network: Thing) -> list[tuple[str, int]]:
-    """Physical networks and VLANs; one with several (a routed provider network) has `segments` and not the rest."""
+    """Physical network and VLAN of each segment. A network with several (a routed provider network) lists them in
+    `segments`.
+    """
     several = network.fields.get("segments") or ()
     assert isinstance(several, tuple)
     one = (network.fields.get("physical_network"), network.fields.get("segment"))

@@ -1,4 +1,4 @@
-"""What tenants have done with the fake cloud's servers."""
+"""The fake cloud: actions on servers that tenants request."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from weft.testing.cloud_existing import FakeExisting
 from weft.testing.cloud_state import Thing
 
 RESCUE = "RESCUE"
-"""As Nova shows it: on its host, and not at rest until its tenant ends it."""
+"""State of a rescued server in Nova: it stays on its host, and isn't at rest until its tenant ends the rescue."""
 
 
 class FakeServers(FakeExisting):
-    """`ServerActions`; `acts` has what was asked for."""
+    """`ServerActions`; `acts` records what was requested."""
 
     def act(self, project_id: str, server: str, action: Action, fence: Fence) -> str | None:
         fence()
@@ -47,7 +47,7 @@ class FakeServers(FakeExisting):
         return frozenset(mine & set(names))
 
     def built(self, since: datetime, awaited: Callable[[], Collection[str]]) -> Collection[str]:
-        """All that aren't being built: the fake doesn't note when a server changed."""
+        """All servers that aren't being built: the fake doesn't record when one changed."""
         self._call("built", Kind.SERVER)
         now = self.clock.monotonic()
         with self._lock:

@@ -44,7 +44,7 @@ NEVER_WANTED: Mapping[AnyKind, Mapping[str, object]] = {
     Kind.PORT: {"address_pairs": ()},
     Kind.SHARE: {"others": ()},
 }
-"""What a tenant can put on what is the pod's, and no spec ever wants."""
+"""Fields that a tenant can add to a pod's resources, with the value that every spec wants: none."""
 
 
 class Fault(StrEnum):
@@ -111,11 +111,11 @@ class Thing:
         ready_at: monotonic seconds from which it is settled.
         gone_at: monotonic seconds from which it is gone; None: its deletion wasn't requested.
         broken: why it is broken, or empty.
-        hosted: of a server that broke: it did so on its host, which has it still; else its build failed.
+        hosted: a broken server broke on its host, which still has it; otherwise its build failed.
         stuck: why it doesn't settle, or empty.
-        hidden: of a server: it was soft-deleted, no listing shows it, and its host has it still.
-        had_by: of a server: the host that had it last.
-        left_on: of a server: hosts that it was moved off while their nova-compute was down, so that it runs on there.
+        hidden: a server was soft-deleted: no listing shows it, but its host still has it.
+        had_by: a server's last host.
+        left_on: hosts that a server was moved off while their nova-compute was down, so that it still runs there.
     """
 
     kind: AnyKind
@@ -139,7 +139,7 @@ class Thing:
     left_on: set[str] = field(default_factory=set[str])
 
     def observed(self, mark: Mark, wanted: Mapping[str, object], now: float) -> Observed:
-        """As `find` shows it; `wanted` has ids for keys."""
+        """What `find` shows of the thing. Args: wanted: the desired fields, with ids instead of keys."""
         if self.gone_at is not None:
             return Observed(self.id, Status.PENDING, outside.BEING_DELETED(), facts=self.all_facts())
         if self.hidden:
@@ -241,31 +241,31 @@ class Offers:
     external_networks: set[str] = field(default_factory=lambda: {"public"})
     key_pairs: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     quotas: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
-    """(project, quota's name as in `weft.model.quota`) -> limit; none: without limit."""
+    """(project, quota's name as in `weft.model.quota`) -> limit; without an entry there is no limit."""
     adapters: list[str] = field(default_factory=lambda: [f"0000:{0x40 + n:02x}:00.0" for n in range(8)])
-    """PCI addresses of each host's whole adapters, as the lab's hosts have them; Nova takes the first that is free."""
+    """PCI addresses of each host's whole adapters, as in the lab; Nova takes the first free one."""
     functions: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    """Nova host -> PCI addresses of its virtual functions, those that Nova takes first at the front."""
+    """Nova host -> PCI addresses of its virtual functions, in the order in which Nova takes them."""
     hosts: dict[str, str] = field(default_factory=lambda: {f"gpu{n:02d}": "up" for n in range(1, 17)})
     """Nova host -> `up`, or why not."""
     keeps_names: bool = True
-    """Whether names of ports in DNS are kept: a Neutron without a domain of its own forgets them."""
+    """Whether DNS names of ports are kept; a Neutron that has no DNS domain configured forgets them."""
     claims: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
-    """Nova host -> consumers besides its servers that Placement has allocations of it for, since a moment ago."""
+    """Nova host -> consumers other than its servers that Placement has recent allocations for."""
     leaked: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
-    """The same of allocations for so long that the listing of all hosts has them."""
+    """The same, for allocations old enough to be in the listing of all hosts."""
     reserved: dict[str, str] = field(default_factory=dict[str, str])
-    """Nova host -> what of it Placement has reserved."""
+    """Nova host -> the part of it that is reserved in Placement."""
     busy: dict[str, str] = field(default_factory=dict[str, str])
     """Machine -> what Ironic does with it."""
     machines: dict[str, SeenMachine] = field(default_factory=dict[str, SeenMachine])
-    """The same with all that a listing of Ironic shows of it."""
+    """Machine -> all that a listing of Ironic shows of it."""
     unreadable: set[str] = field(default_factory=set[str])
     """Nova hosts of a cell that doesn't answer."""
     storage_types: dict[str, set[str]] = field(
         default_factory=lambda: {"share": {"default", "fast"}, "volume": {"default", "fast"}}
     )
-    """Share types and volume types; none: the cloud has no Manila, or no Cinder."""
+    """Share types and volume types; empty: the cloud has no Manila, or no Cinder."""
     tokens: dict[str, Caller] = field(default_factory=dict[str, Caller])
 
     def unfit(self, host: str, image: str, flavor: str) -> str | None:
@@ -276,7 +276,7 @@ class Offers:
 
 @dataclass(slots=True)
 class Seeded:
-    """Randomness that is the same for the same seed."""
+    """Random values that are the same for the same seed."""
 
     rng: random.Random
 
@@ -290,7 +290,7 @@ class Seeded:
 
 
 def caller(name: str, project: str | None, roles: Sequence[str], expires: datetime, system: bool) -> Caller:
-    """A caller whose user id is made of its name; project id and name are the same."""
+    """A caller whose user id is derived from the name; project id and name are the same."""
     return Caller(
         user_id=f"user-{name}",
         user_name=name,

@@ -1,4 +1,4 @@
-"""Storage of the fake cloud: types, what exists."""
+"""The fake cloud's storage: its types, and existing shares and volumes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KINDS = {"share": Kind.SHARE, "volume": Kind.VOLUME}
 
 
 class FakeStorage(CloudStore):
-    """`StorageOffers`. What exists are things of a project, whatever created them."""
+    """`StorageOffers`. Existing shares and volumes are things of a project, of any origin."""
 
     def check_storage(
         self, project_id: str, entries: Sequence[StorageOrder], offer: Storage, mine: Collection[str] = ()

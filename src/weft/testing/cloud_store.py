@@ -30,12 +30,12 @@ class CloudStore:
 
     Args:
         seed: same seed, same ids and same latencies (for the same order of calls).
-        name: the cloud's name: `where` of its resources.
+        name: the cloud's name, which is the `where` of its resources.
         latency: 1.0: as slow as a small real cloud; 0: no latency.
         clock: None: the real one.
 
     Attributes:
-        trunks: id -> those that someone created.
+        trunks: id -> a trunk that someone created.
         offers: images, flavors, quotas, hosts, key pairs, tokens: change them as you like.
         unlisted: ids of networks and ports that a listing of tenants' networks omits although they exist.
         unseen_projects: whose networks and ports weft's user is no longer shown, in a listing or by id.
@@ -102,17 +102,17 @@ class CloudStore:
     def add(
         self, kind: AnyKind, name: str, project: str, mark: Mark | None = None, **fields: object
     ) -> Thing:
-        """Add something as someone else: an orphan with a mark, or a foreign one without."""
+        """Add something as another user: an orphan with a mark, or a foreign thing without."""
         with self._lock:
             return self._put(kind, name, project, mark, dict(fields))
 
     def lose(self, thing: Thing) -> None:
-        """Delete it as someone else."""
+        """Delete a thing as another user."""
         with self._lock:
             self._end(self._things.pop(thing.id, thing))
 
     def ends(self, server: str, ending: Ending) -> None:
-        """What Nova's record says of a server's end from now on."""
+        """Set what Nova's record says about a server's end."""
         with self._lock:
             self._endings[server] = ending
 
@@ -314,9 +314,7 @@ class CloudStore:
         asked = f"{verb} {resource.kind} {resource.name}"
         if why.startswith(VLAN_IN_USE):
             return Outcome(error=TakenError(asked, f"fake cloud {self.name}", why, resource.key))
-        return Outcome(
-            error=PermanentError(asked, f"fake cloud {self.name}", why, "see the cause away first")
-        )
+        return Outcome(error=PermanentError(asked, f"fake cloud {self.name}", why, "remove the cause first"))
 
 
 _OF_CALLS = (Fault.LOST_ANSWER, Fault.ERROR_500, Fault.UNREACHABLE, Fault.REFUSED)

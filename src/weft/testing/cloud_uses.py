@@ -17,8 +17,8 @@ _INTERFACE = "network:router_interface"
 class FakeUses(CloudStore):
     """`CloudNetworks` without the segments.
 
-    Someone's port has what uses it in `owner` and `device_id`, a floating IP its `port` and `router`, all as fields;
-    a security group that is shared by RBAC says so in its fact `rbac`.
+    Fields say who uses what: `owner` and `device_id` of a port, `port` and `router` of a floating IP. A security group
+    that is shared by RBAC has the fact `rbac`.
     """
 
     def share(self, thing: Thing, project: str) -> None:
@@ -81,7 +81,7 @@ class FakeUses(CloudStore):
             del self.trunks[use.id]
 
     def _remove(self, thing: Thing, key: str) -> Outcome:
-        """With what is in the way, as the driver says it."""
+        """Delete a thing; the error names what is in the way, as the driver's does."""
         outcome = super()._remove(thing, key)
         error = outcome.error
         if not isinstance(error, TemporaryError) or not isinstance(thing.kind, Kind):

@@ -1,15 +1,15 @@
 """An Ethernet fabric in memory: weft's own driver on simulated switches, with VLANs, access and trunk ports.
 
     fabric = FakeEthernet(site, "eth0")
-    fabric.switches["leaf01"].reachable = False                  # it can't be read: unknown, not fine
+    fabric.switches["leaf01"].reachable = False                  # it can't be read: unknown, not ok
     fabric.put("leaf01/Ethernet9", 101)                          # someone else puts a port into a VLAN
     fabric.switches["leaf01"].freeze()                           # a proxy keeps answering with the old state
     fabric.lose_answer = True                                    # the next change is made, its answer is lost
     fabric.late = True                                           # the next change comes when arrive() is called
-    fabric.switches["leaf01"].full = True                        # what it has isn't saved for its next start
-    fabric.switches["leaf01"].settings = SwitchQos({…})          # what it says of its ports' settings for RoCE
+    fabric.switches["leaf01"].full = True                        # its configuration can't be saved for its next start
+    fabric.switches["leaf01"].settings = SwitchQos({…})          # its ports' settings for RoCE, as it reports them
 
-It has nothing to do with OpenSM: it shows that engine, app and API know nothing about InfiniBand.
+It has nothing in common with OpenSM, and so shows that engine, app and API don't depend on InfiniBand.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class FakeSwitch(SwitchSession):
 
     Attributes:
         meanwhile: called before each change is made.
-        level: how near to what it forwards its state is; `beyond`: what it forwards against its configuration.
+        level: how close its reports are to what it forwards; `beyond`: what it forwards contrary to its configuration.
         down, unclear: ports whose links are down, or not reported.
     """
 
@@ -83,9 +83,9 @@ class FakeSwitch(SwitchSession):
         self._late, self._on_its_way = late, list[Batch]()
         self.reachable = True
         self.settings: SwitchQos | str = "this simulated switch has none"
-        self.no_settings = False  # no answer when it is asked for them
-        self.full = False  # there is no room for its configuration
-        self.asked = 0  # changes
+        self.no_settings = False  # whether it doesn't answer when asked for them
+        self.full = False  # whether there is no space to save its configuration
+        self.asked = 0  # number of changes requested
         self.config = Config({}, {p: PortConfig() for p in ports})
         self.saved = deepcopy(self.config)
         self._frozen: Config | None = None
@@ -145,7 +145,7 @@ class FakeSwitch(SwitchSession):
         self.config.revision += 1
 
     def arrive(self) -> None:
-        """What was sent and came late."""
+        """Make the changes that were sent and delayed."""
         come, self._on_its_way = self._on_its_way, []
         for batch in come:
             self._make(batch)
@@ -161,7 +161,7 @@ class FakeSwitch(SwitchSession):
 
 
 class _Answering(SwitchSessions):
-    """Args: done: called after each change, of however many switches."""
+    """Sessions of simulated switches. Args: done: called after each change of one or more switches."""
 
     def __init__(self, fabric: str, switches: Sequence[SwitchDriver], done: Callable[[], None]) -> None:
         super().__init__(fabric, switches, save_seconds=0.0)
@@ -210,17 +210,17 @@ class _Simulated(EthernetFabric):
         self.lose_answer = self.late = False
 
     def arrive(self) -> None:
-        """A change that was sent and came late."""
+        """Make the change that was sent and delayed."""
         for switch in self.switches.values():
             switch.arrive()
 
     def share(self, other: _Simulated) -> None:
-        """Be another process's driver of the same switches."""
+        """Use another driver's switches, as a second process would."""
         for name, switch in self.switches.items():
             switch.config = other.switches[name].config
 
     def put(self, port: str, number: int | None, mode: Mode = Mode.ACCESS) -> None:
-        """Put a port into a VLAN as someone else, or (None) take it out of all."""
+        """Put a port into a VLAN as another user would, or (None) remove it from all."""
         switch, _, name = port.partition("/")
         trunk = {number} if number is not None and mode is Mode.TRUNK else set[int]()
         access = number if mode is Mode.ACCESS else None
@@ -232,4 +232,4 @@ class FakeEthernet(_Simulated):
 
 
 class FakeNeutrons(_Simulated, NeutronsFabric):
-    """The same of one whose VLANs Neutron sets: nothing is changed unless the test's Neutron does it (`put`)."""
+    """`FabricDriver` of a fabric whose VLANs Neutron sets: nothing changes unless the test acts as Neutron (`put`)."""

@@ -1,4 +1,4 @@
-"""Small example values for tests of what is shown; the numbers are arbitrary."""
+"""Small example values for tests of output; the numbers are arbitrary."""
 
 from __future__ import annotations
 

@@ -47,12 +47,12 @@ def function_guids(site: Site, fabric: str) -> tuple[int, ...]:
 
 
 class Fault(StrEnum):
-    """What happens to the master's next change."""
+    """What can go wrong with the master's next change."""
 
     LOST_ANSWER = "lost answer"
-    """It is made, and the answer never comes."""
+    """The change is made, and the answer never comes."""
     SLOW = "slow"
-    """The manager sweeps only after the tables were read three times more."""
+    """The manager only sweeps after the tables were read three more times."""
     STOPPED = "stopped"
     """The subnet managers end right after the file is written."""
 
@@ -63,8 +63,8 @@ class FakeFabric(OpenSmDriver):
     Args:
         seed, latency: every request takes a seeded random time of up to `latency` seconds.
         capacity: entries of every port's table (ibsim's are 64).
-        virtual_functions: whether it claims, as no OpenSM does, that virtual functions can be members; every one that
-            the site describes then has a port of its own.
+        virtual_functions: whether it reports, as no real OpenSM does, that virtual functions can be members; each one
+            that the site describes then has a port of its own.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class FakeFabric(OpenSmDriver):
         self.wire.managers = self.managers
         self.wire.elect()
         super().__init__(site, fabric, ledger or NoLedger(), agents=self.managers, takes=0.5)
-        self._changer.takes = 0.0  # it sweeps at once, and tests' clocks stand still between visits
+        self._changer.takes = 0.0  # the fake sweeps at once, and tests' clocks stand still between visits
         self._ports = self._ports.union(functions)
         self._functions = virtual_functions
 
@@ -102,7 +102,7 @@ class FakeFabric(OpenSmDriver):
         return next(m for m in self.managers if m.name == name)
 
     def plant(self, fault: Fault) -> None:
-        """Let the master's next change meet this fault, once."""
+        """Apply this fault to the master's next change, once."""
         self.wire.faults.append(fault)
 
     def cut(self, port_guid: int) -> None:
@@ -121,14 +121,14 @@ class FakeFabric(OpenSmDriver):
         self.wire.overlooked = set(port_guids)
 
     def change_guid(self, port_guid: int, other: int) -> None:
-        """An adapter that was given another one: the old one is seen nowhere."""
+        """Give an adapter another GUID; the old one no longer appears."""
         wire = self.wire
         wire.hosts[other], wire.leaves[other] = wire.hosts.pop(port_guid), wire.leaves.pop(port_guid)
         wire.places[other] = wire.places.pop(port_guid)
         wire.believed.pop(port_guid, None)
 
     def repair(self, port_guid: int) -> None:
-        """Reconnect it: the manager reads the port's table again and corrects it."""
+        """Reconnect the port: the manager reads its table again and corrects it."""
         self.wire.cut.discard(port_guid)
         self.wire.believed.pop(port_guid, None)
         self.wire.sweep()

@@ -49,12 +49,12 @@ class FakeManager:
         self.name, self.port_guid, self.site = name, port_guid, site
         self.reachable, self.running, self.rules = True, True, False
         self.settings: dict[str, str] = {}
-        """opensm's own options; without any they are its defaults."""
+        """opensm's options; those that are missing have their defaults."""
         self.writable = True
-        """Its disk is full, or the file is immutable: False."""
+        """False: its disk is full, or the file is immutable."""
         self.eyes: Callable[[Tables], Tables] = lambda tables: tables
         self.port_errors: tuple[PortErrors, ...] = ()
-        """What its agent makes of a reading."""
+        """Errors of ports that its agent reports."""
         self.unread_ports = 0
         members = ", ".join(f"{format_guid(g)}=full" for g in managers)
         self.text: str | None = f"Default=0x7fff, ipoib : ALL=limited, {members};\n"
@@ -71,13 +71,13 @@ class FakeManager:
             self._wire.elect()
 
     def start(self) -> None:
-        """Run the manager; it rules if none does."""
+        """Start the manager; it becomes master if there is none."""
         with self._wire.lock:
             self.running = True
             self._wire.elect()
 
     def sweep(self) -> None:
-        """SIGHUP by hand."""
+        """Do what SIGHUP does."""
         with self._wire.lock:
             if self.rules:
                 self._wire.sweep()
@@ -259,7 +259,9 @@ class FakeManager:
             return Paths(paths=tuple(self._path(a, b) for a, b in query.pairs))
 
     def _path(self, source: int, destination: int) -> PathProbe:
-        """A key that both have, at least one of them as full member, as the subnet administrator requires."""
+        """The path of a pair: a key that both ports have, at least one as full member, as the subnet administrator
+        requires.
+        """
         tables = [self._wire.believed.get(g, frozenset[int]()) for g in (source, destination)]
         if not (self._wire.cut | self._wire.off) & {source, destination}:
             for key in sorted({k & ~FULL_MEMBER for k in tables[0]} & {k & ~FULL_MEMBER for k in tables[1]}):

@@ -37,13 +37,13 @@ class FakeRoutes:
         self.engine, self.configured = "minhop", tuple[str, ...]()
         self.lmc = 0
         self.traffic: dict[tuple[int, int], PortRate] = {}
-        """(GUID of the node, port) -> what it sends; all others send nothing."""
+        """(GUID of the node, port) -> the rate at which it sends; ports that aren't listed send nothing."""
         self.seconds: tuple[float, ...] = (15.0, 15.0)
         self._made: tuple[object, ...] = ()
         self._routes: Routes | None = None
 
     def answer(self, query: RoutesQuery) -> Routes:
-        """As an agent answers."""
+        """The forwarding tables as an agent returns them."""
         wire = self._wire
         made = (
             frozenset(wire.cut | wire.off), frozenset(wire.cut_links), frozenset(self.silent),
@@ -58,7 +58,7 @@ class FakeRoutes:
         return self._routes.model_copy(update={"switches": switches})
 
     def counters(self) -> Counters:
-        """As an agent answers."""
+        """The ports' rates as an agent returns them."""
         routes = self.answer(RoutesQuery())
         ends = [(p.node_guid, p.port) for p in routes.ports] + [
             (p.switch_guid, p.switch_port) for p in routes.ports

@@ -1,4 +1,4 @@
-"""The tables that the fake's subnet managers manage, and what a partition file says of them."""
+"""The tables that the fake's subnet managers manage, and what a partition file asks for."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from weft.planning.fabric.portkeys import table_order
 
 EVERY_PORT = DEFAULT_PKEY | FULL_MEMBER
 FILES = 4
-"""Partition files that are kept as they were read: one of thousands of partitions is some megabytes."""
+"""Number of parsed partition files that are kept: one with thousands of partitions takes some megabytes."""
 NOWHERE = LeafPort("leaf", None, 1)
-"""Place of ports whose cables the site doesn't have."""
+"""Leaf port of host ports whose cable the site doesn't describe."""
 
 
 class Manager(Protocol):
@@ -39,11 +39,11 @@ class Manager(Protocol):
         ...
 
     def stop(self) -> None:
-        """End it; a standby takes over."""
+        """End the manager; a standby takes over."""
 
 
 class PartitionFile:
-    """A partition file as it is read: once for each text, since in a benchmark the fake is to cost little."""
+    """A parsed partition file, parsed once for each text so that the fake costs little in benchmarks."""
 
     def __init__(self, text: str, site: str) -> None:
         before, _, after = split(text, site)
@@ -88,7 +88,7 @@ class FakeWire:
         self._files: dict[tuple[str, str], PartitionFile] = {}
 
     def file(self, text: str, site: str) -> PartitionFile:
-        """One of the last that were read, or another one."""
+        """The partition file with this text, from those kept or parsed now."""
         found = self._files.pop((text, site), None) or PartitionFile(text, site)
         self._files[text, site] = found
         while len(self._files) > FILES:
@@ -96,7 +96,7 @@ class FakeWire:
         return found
 
     def master(self) -> Manager | None:
-        """The manager that rules, or None."""
+        """The manager that is master, or None."""
         return next((m for m in self.managers if m.rules), None)
 
     def elect(self) -> None:
@@ -109,7 +109,7 @@ class FakeWire:
             self.sweep()
 
     def sweep(self) -> None:
-        """What OpenSM does after SIGHUP: trust the memory, write what has changed, fail open."""
+        """Do what OpenSM does after SIGHUP: trust its memory, write what has changed, fail open."""
         master = self.master()
         if master is None:
             return
@@ -136,8 +136,9 @@ class FakeWire:
 
 
 def _that_fit(keys: frozenset[int], before: frozenset[int], capacity: int) -> frozenset[int]:
-    """Keys that a full table takes: the default key has its place, what was there stays, new keys come in OpenSM's
-    order."""
+    """The keys that fit into a table: the default key has its place, existing keys stay, new ones come in OpenSM's
+    order.
+    """
     numbers = {k & ~FULL_MEMBER for k in before}
 
     def order(key: int) -> tuple[bool, bool, int]:

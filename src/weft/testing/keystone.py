@@ -27,10 +27,10 @@ class FakeIdentity:
         self.tokens = dict(tokens or {})
         self.error: WeftError | None = None
         self.requests = self.failed = 0
-        """How many tokens were looked up, and how many answers were `error`."""
+        """Number of tokens looked up, and number of lookups that failed with `error`."""
 
     def remembered(self, token: str) -> Caller | None:
-        """As if it had been validated a moment ago."""
+        """The caller of a token, as if it had been validated a moment ago."""
         self.requests += 1
         try:
             return self.check(token)
@@ -100,7 +100,7 @@ class FakeKeystone:
         return {"system": [{"all": True}] if any(c.system for c in self._choices(request)) else []}
 
     def _choices(self, request: Request) -> list[Caller]:
-        """Where the user of the request's token has roles."""
+        """The callers that the user of the request's token can become: one for each role on a project or the system."""
         who = self.identity.tokens.get(request.headers.get("X-Auth-Token", ""))
         return [c for (user, _), c in self.scoped.items() if who is not None and user == who.user_id]
 
@@ -112,7 +112,7 @@ class FakeKeystone:
         return Response(status_code=204)
 
     def _validate(self, request: Request) -> Response:
-        """Whose token it is; `answer` instead, if there is one."""
+        """Whose token it is; `answer` instead, if it is set."""
         caller = self.identity.tokens.get(request.headers.get("X-Subject-Token", ""))
         knows_rules = request.headers.get("OpenStack-Identity-Access-Rules") == "1.0"
         if caller is None or (caller.access_rules is not None and not knows_rules):

@@ -1,4 +1,4 @@
-"""Short forms of what a driver saw."""
+"""Short forms of what a driver observed."""
 
 from __future__ import annotations
 

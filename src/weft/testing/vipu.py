@@ -1,7 +1,7 @@
 """An IPU-POD in memory behind the same ports as the V-IPU driver: machines bound to a controller that may fail.
 
-Three truths may disagree: what an agent says that it is bound to (`owners`), what a controller lists (`has`), and what
-is set up on a machine (`settings`).
+Three states may disagree: the controller that an agent is bound to (`owners`), what a controller lists (`has`), and
+what is set up on a machine (`settings`).
 
 pod = FakeVipu("pod1", ["ipum1", "ipum2"])
 pod.boot(scope, graph)                  # what the controller's cloud-init does
@@ -37,14 +37,14 @@ class FakeController:
     partitions: set[str] = field(default_factory=set[str])
     up: bool = True
     taken: set[str] = field(default_factory=set[str])
-    """Keys of users whose allocation was taken away by hand."""
+    """Keys of users whose allocation was removed by hand."""
 
 
 class FakeVipu:
     """`ResourceDriver` and `MachineReader`.
 
     Attributes:
-        meanwhile: called when a proof is asked for, before it is begun or taken away.
+        meanwhile: called when a proof is requested or cleared, before anything is done.
     """
 
     def __init__(self, name: str, machines: Sequence[str]) -> None:
@@ -68,7 +68,10 @@ class FakeVipu:
         return controller
 
     def make_partition(self, pod_id: str, name: str) -> None:
-        """Raises `PermanentError` if something of another one is still set up."""
+        """Make a partition of the tenant's on all machines of the pod.
+
+        Raises `PermanentError` if another one is still set up on a machine.
+        """
         controller = self.controllers[pod_id]
         for machine in self._listed(controller):
             if left := self.settings[machine] - {name}:
@@ -199,7 +202,7 @@ class FakeVipu:
     # -- inside ----------------------------------------------------------------------------------------------
 
     def _seen_agent(self, scope: Scope, key: str, machine: str) -> Observed | None:
-        """None: it isn't bound, and nothing is set up."""
+        """What was observed of a machine's agent; None: it isn't bound, and nothing is set up."""
         owner, facts = self._owner(machine), {"controller": self.owners[machine]}
         if not owner:
             many = len(self.settings[machine])
@@ -213,7 +216,9 @@ class FakeVipu:
         return Observed(machine, differences=() if listed else (differs,), facts=facts)
 
     def _make(self, scope: Scope, controller: FakeController, resource: Resource) -> None:
-        """A machine that is new to its controller is cleared; one that it has is only bound to it again."""
+        """Create a resource. A machine that is new to its controller is cleared; one that it has is only bound to it
+        again.
+        """
         spec = resource.spec
         if isinstance(spec, VipuAgentSpec):
             self.owners[spec.machine] = self.owners[spec.machine] or controller_id(scope.owner.id)
@@ -225,7 +230,9 @@ class FakeVipu:
         return [r.spec.machine for r in controller.has.values() if isinstance(r.spec, VipuAgentSpec)]
 
     def _clear_partitions(self, pod_id: str, controller: FakeController) -> None:
-        """By force: what can't be cleared, or is bound to it no more, keeps what is set up."""
+        """Clear the machines by force. One that can't be cleared, or is no longer bound to the controller, stays as it
+        is.
+        """
         for machine in self._listed(controller):
             if self.owners[machine] == controller_id(pod_id) and machine not in self.stuck:
                 self.settings[machine].clear()
