@@ -21,7 +21,7 @@ SUITES = {
     "metal": "order of 4 bare-metal machines to ACTIVE, against a script",
     "replace": "a node of an InfiniBand and of a RoCE pod of 16 replaced, against a script that boots one server",
     "fabric": "partition change of 16 of 800 hosts, against OpenSM's own",
-    "ufm": "the same through UFM's REST API, against the stand-in's own",
+    "ufm": "partition change of 16 of 800 hosts through UFM's REST API, against the stand-in's own",
     "neutron_ports": "200 Neutron ports to the wire, against a stand-in that answers at once",
     "switches": "VLAN of 32 ports on 8 switches by each driver, against the switches' own",
     "roce": "a RoCE pod of 16 nodes to READY, against a script",
@@ -31,12 +31,12 @@ SUITES = {
     "links": "tables and counters of 800 hosts and 5,007 nodes, against infiniband-diags; who disturbs a pod",
     "telemetry": "share of a processor of agent and API with telemetry on, 800 hosts",
     "console": "pages at 16,000 nodes with 50 viewers, and 200 event streams",
-    "requests": "processor of one request of each kind",
+    "requests": "processor time of one request of each kind",
     "placement": "decisions, quality, traces",
     "loop": "2,000 pods that boot at once, a release among them, claims among 10,000",
     "live": "visits to 10,000 READY pods",
     "audit": "audit and sweep with 10,000 READY pods",
-    "visits": "an order of four nodes from claim to receipt: statements and processor of each step",
+    "visits": "an order of four nodes from claim to receipt: statements and processor time of each step",
     "endtoend": "orders a second from order to receipt",
     "site": "sites of 10,000 and 100,000 nodes: first upload, a change of one node",
     "bringup": "networks, ports and groups of an IPU-POD64 in Neutron, against a sequential script",
@@ -47,7 +47,7 @@ SUITES = {
 ALONE = frozenset({"against"})
 """Suites that only run by name: they repeat others, for an hour."""
 EARLY = 130
-"""Exit code of who was interrupted."""
+"""Exit code of an interrupted bench."""
 
 
 def main() -> int:
@@ -59,7 +59,7 @@ def main() -> int:
     args = parser.parse_args()
     if unknown := set(args.suites) - set(SUITES):
         parser.error(f"NAME: {sorted(unknown)[0]!r} is not one of {', '.join(SUITES)}")
-    interrupt_on_sigterm()  # a lab that is up ends with the bench
+    interrupt_on_sigterm()  # so that a running lab is taken down when the bench is ended
     rows: list[dict[str, Any]] = []
     code = 0
     try:
@@ -121,5 +121,5 @@ if __name__ == "__main__":
     code = main()
     if code == EARLY:
         sys.stdout.flush()
-        os._exit(code)  # a thread may wait for minutes for what has been taken down
+        os._exit(code)  # a thread may still wait, for minutes, for something in the lab that is gone
     sys.exit(code)

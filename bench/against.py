@@ -1,9 +1,9 @@
 """Suites of this build beside those of an earlier one, each with its own libraries and on its own database, in turns.
 
 `make bench SUITE=against BASE=93bb7bfa`: the commit is taken out of git into build/against and gets an environment from
-its own lock. A round runs each suite once in both trees, and the next one in the other order, so that what else the
-machine does meets both. The suites' clients are the same files in both trees: what differs is stated by a row.
-`ROUNDS` (5) and `OF` (suites, by spaces) shorten it.
+its own lock. A round runs each suite once in both trees, and the next round in the other order, so that other load on
+the machine affects both. The suites' clients should be the same files in both trees: a row counts those that differ.
+`ROUNDS` (default 5) and `OF` (suites, separated by spaces) shorten it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SUITES = {
     "loop": ("loop.py", "world.py"),
     "site": ("site.py", "sites.py"),
 }
-"""With the files of each that measure."""
+"""Suite -> the files that measure."""
 GOALS = {
     "orders end to end": ("≥", 1.7),
     "loop: processor of a pod from claim to READY": ("≤", 0.55),
@@ -46,8 +46,9 @@ SUMS = {
     ),
     f"{_SITE}one node changed, memory of the client": (f"{_SITE}memory of the client",),
 }
-"""Rows of which earlier builds have the parts. Their sum is less than what the row says: the client's start isn't in
-it."""
+"""Rows that earlier builds only have in parts. The sum of these is less than the row, since it lacks the client's
+start.
+"""
 LONGEST = 1800
 
 
@@ -71,7 +72,7 @@ def rows() -> list[dict[str, Any]]:
 
 
 def _summed(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of a build, also those that it has in parts."""
+    """The rows of a build, those that it has in parts included."""
     values = {one["name"]: one for one in found}
     for name, parts in SUMS.items():
         if name not in values and all(part in values for part in parts):
@@ -86,7 +87,7 @@ def _compared(
     """Medians of both with their spread, and their ratio."""
     for name, (now, was) in measured.items():
         if not now or not was:
-            yield row(f"{name} (in one build alone)", statistics.median(now or was), units[name])
+            yield row(f"{name} (only in one build)", statistics.median(now or was), units[name])
             continue
         median, before = statistics.median(now), statistics.median(was)
         beside = f"{BASE}: {before:.4g} ({min(was):.4g} to {max(was):.4g})"

@@ -20,7 +20,7 @@ from bench.row import row
 from bench.threads import served_by
 
 PODS = ((1000, 30.0), (10_000, 60.0))
-"""How many there are, and how many milliseconds the 99th percentile of list and show may take."""
+"""Number of pods, and the goal for the 99th percentile of list and show in milliseconds."""
 ROUNDS = 200
 SETTLE = 10.0
 IDLE = 30.0
@@ -53,7 +53,7 @@ def answers(
         url: address of any weft API; token: of a member of the project whose pods are listed.
         there: number of pods.
         goal: of the 99th percentile, in milliseconds.
-        operator: token of one who may list all projects; none: that isn't measured.
+        operator: token of a caller who may list all projects; empty: that isn't measured.
 
     Each alternates with `/healthz` of the same server, which shows the cost of HTTP alone.
     """
@@ -93,7 +93,7 @@ def answers(
 
 
 def _marker(client: httpx.Client, there: int) -> str:
-    """What the page in the middle of the list begins after."""
+    """The marker of the page in the middle of the list."""
     limit, marker = min(1000, max(1, there // 10)), ""
     for _ in range(there // 2 // limit):
         page = client.get("/v1/pods", params={"limit": limit, **({"marker": marker} if marker else {})})
@@ -171,7 +171,7 @@ def _parent(process: Path) -> int:
 
 
 def ticks(pids: Iterable[int]) -> int:
-    """User and system time; without processes that have ended."""
+    """User and system time in ticks; processes that have ended don't count."""
     total = 0
     for pid in pids:
         try:
@@ -183,7 +183,7 @@ def ticks(pids: Iterable[int]) -> int:
 
 
 def processor(pids: Iterable[int]) -> float:
-    """Seconds that all threads which these processes have now were on a processor: exact, where `ticks` samples."""
+    """Processor time in seconds of all threads that these processes have now: exact, where `ticks` samples."""
     total = 0
     for pid in pids:
         for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):

@@ -36,7 +36,7 @@ PROJECT = "id-of-team-a"
 
 
 def fill(made: SharedServices, state: Path, pods: int) -> None:
-    """Fill in pods of four nodes, each with all rows that an order writes."""
+    """Add pods of four nodes, each with all rows that an order writes."""
     site = make_site(settings(), Layout(state=state, cache=state, ports=1))
     made.store.activate_site(site, "bench")
     can = Capabilities(virtual_functions=False)

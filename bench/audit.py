@@ -1,7 +1,7 @@
 """The audit and a sweep with thousands of READY pods, some released a moment ago.
 
-On the fakes of `bench.lean`: what is measured is weft's own cost, and how often it asks the outside, since each of
-those requests takes a cloud some 50 ms. AUDITED in the environment sets the number of pods.
+It runs on the fakes of `bench.lean` and measures weft's own cost, and how many requests it sends outside, each of which
+takes a real cloud some 50 ms. AUDITED in the environment sets the number of pods.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def rows() -> list[dict[str, Any]]:
 
 
 def auditing(pods: int) -> list[dict[str, Any]]:
-    """Rows of an audit and a sweep with so many pods."""
+    """Rows of an audit and a sweep with this many pods."""
     with (
         tempfile.TemporaryDirectory(prefix="weft-bench-") as folder,
         bench(Path(folder), int((pods + RELEASED) * 1.05) + 20, many=True) as made,
@@ -68,7 +68,7 @@ def _begin(made: Bench, pods: int) -> None:
 
 
 def _clean(found: int) -> None:
-    """A finding, or something unread, would be a defect: the measurement would be of something else."""
+    """Raise for a finding or something unread: the audit would then measure something else."""
     if found:
         raise RuntimeError(f"{found} findings")
 

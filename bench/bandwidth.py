@@ -14,7 +14,7 @@ from weft.planning.bandwidth.certify import certify
 from weft.planning.bandwidth.expected import Planned
 
 SIZES, GOAL = (64, 128), 0.01
-"""Nodes; share of the time that measuring takes at least."""
+"""Numbers of nodes; goal as a share of the least time that measuring takes."""
 RAILS, GBPS, ROUNDS, SECONDS = 8, 400, 5, 2
 BAD, SLOW = ("n005", 3), "n011"
 """An adapter and a node that are slow."""
@@ -62,7 +62,7 @@ def _certified(number: int) -> list[dict[str, Any]]:
         took.append((time.perf_counter() - began) * 1000)
         causes = {(cause.kind, cause.name, cause.rail) for cause in found.causes}
         if causes != {("adapter", *BAD), ("node", SLOW, None)}:
-            raise RuntimeError(f"the planted faults aren't what is named: {causes}")
+            raise RuntimeError(f"the named causes aren't the planted faults: {causes}")
     value, measuring = statistics.median(took), 2 * (number - 1) * SECONDS
     what = (
         f"certificate of {number} nodes with {RAILS} rails ({len(document.pairs):,} pairs), two faults named"

@@ -1,12 +1,12 @@
 """An IPU-POD64's networks, 100 ports and security groups from nothing: `weft site apply` against a sequential script.
 
 The script is what an operator writes with openstacksdk: the same networks, subnets, RBAC policies, groups with their
-rules and ports, one request after the other, with no look at what is there. weft is timed from the request to the
-answer that everything was read back as described, and again for an apply that finds nothing to do. Both are on the
-lab's Neutron in turn, first the one, then the other, and each is removed before the next begins. Neutron's API has as
-many processes as the machine has processors, as Kolla Ansible gives it. The lab has Keystone, Neutron and weft; at rest
-a small fabric, and Nova's API, where weft notes which database it has. A round before those that count warms it up.
-Each round prints weft's waves, and what each service spent of the processors' time.
+rules and ports, one request after the other, without checking what exists. weft is timed from the request to the answer
+that everything was read back as described, and again for an apply that finds nothing to do. Both use the lab's Neutron,
+alternating in their order, and what one created is removed before the next begins. Neutron's API has as many processes
+as the machine has processors, as with Kolla Ansible. The lab has Keystone, Neutron and weft and, idle, a small fabric
+and Nova's API, where weft keeps its note of the database. One round before those that count warms it up. Each round
+prints weft's waves, and the processor time of each service.
 
 A second script can be run twice, as weft can: it looks for each thing before it makes it. The goal is set for both.
 Neutron's own processing is nearly all of the time.
@@ -44,7 +44,7 @@ ROUNDS = 3
 GOAL, AGAIN = 0.4, 3.0
 LEGS = {"bmc": 201, "gw": 202, "rnic": 205}
 Part = tuple[tuple[str, Callable[[], None], list[float]], ...]
-"""What it is, what is done, and the seconds that it took in each round."""
+"""Name of a part, what is done, and the seconds that it took in each round."""
 MACHINES, SERVERS = 16, 26
 """48 ports of IPU-Machines, and 52 of Poplar servers, switches, PDUs and storage on two networks."""
 
@@ -98,7 +98,7 @@ def _measure(lab: Lab) -> list[dict[str, Any]]:
                 seconds = _took(work)
                 used = {name: now - before.get(name, 0.0) for name, now in spent(lab).items()}
                 said = ", ".join(f"{name} {used[name]:.1f}" for name in sorted(used) if used[name] >= 0.05)
-                print(f"round {number}: {what} {seconds:.1f} s; of processors: {said} s", flush=True)
+                print(f"round {number}: {what} {seconds:.1f} s; processor time: {said} s", flush=True)
                 if what == "weft":
                     print(_waves(client.site.events(last)), flush=True)
                 if number > 0:
@@ -165,7 +165,7 @@ def described(site: Site, project: str) -> Site:
 
 
 class Script:
-    """What an operator writes; it remembers ids, to remove what it made."""
+    """The script that an operator would write; it remembers ids to remove what it created."""
 
     def __init__(self, connection: Connection) -> None:
         self._network: Any = connection.network
@@ -241,7 +241,7 @@ class Script:
             )
 
     def remove(self) -> None:
-        """Needs last. Several at a time: it isn't measured."""
+        """Delete everything, needed resources last. Several at a time, since this isn't measured."""
         kinds: dict[str, list[str]] = {}
         for key, thing in reversed(self._ids.items()):
             kinds.setdefault(key.partition("/")[0], []).append(thing)
@@ -251,7 +251,7 @@ class Script:
 
 
 class Careful(Script):
-    """The same, as a script that can be run twice does it: it finds each by its name first."""
+    """The same as a script that can be run twice: it first looks for each thing by its name."""
 
     def _one(self, name: str, spec: object) -> Any:
         match spec:
@@ -275,7 +275,7 @@ def _last(client: Client) -> int:
 
 
 def _waves(events: list[dict[str, Any]]) -> str:
-    """When the first and the last of each kind were there, in seconds since it was applied, and what else happened."""
+    """When the first and last resource of each kind was created, in seconds since the request, and other events."""
     if not events:
         return "  no events"
     began = datetime.fromisoformat(events[0]["at"])
@@ -314,10 +314,10 @@ def _took(work: Callable[[], None]) -> float:
 def _until(
     client: Client, after: int, over: Callable[[dict[str, Any]], bool], longest: float = 300.0
 ) -> None:
-    """As `weft site apply --wait`: events are waited for; changes without an event are read a little later."""
+    """Wait as `weft site apply --wait` does: for events; changes without one are read a little later."""
     deadline = time.monotonic() + longest
     while not over(view := client.site.resources()):
         if time.monotonic() > deadline:
-            raise TimeoutError("the site doesn't come to rest")
+            raise TimeoutError("the site doesn't settle")
         events = client.site.events(after, 0.2 if view["state"] == "READY" else 5.0)
         after = max((e["sequence"] for e in events), default=after)

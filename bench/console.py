@@ -122,7 +122,7 @@ async def _viewed(url: str, cookie: str, pid: int, name: str, path: str) -> list
 async def _followed(
     url: str, cookies: list[str], pid: int, each: float, what: str, api: bool = False
 ) -> dict[str, Any]:
-    """Share of a processor of the server while all streams are open, the console's or the API's."""
+    """Processor use of the server while all streams are open, the console's or the API's."""
     got = [0]
     async with httpx.AsyncClient(
         base_url=url, trust_env=False, timeout=None, limits=httpx.Limits(max_connections=500)
@@ -162,7 +162,7 @@ async def _followed(
 
 
 def _processor(pid: int) -> float:
-    """Seconds that a process has used."""
+    """Processor time of a process in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

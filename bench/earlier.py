@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 def files_of(commit: str, under: str, *paths: str) -> Path:
     """The commit's files (all, or those under `paths`) in build/`under`/, by its full hash: names may move.
 
-    Raises `CalledProcessError` for a commit that git doesn't have; nothing is left of what couldn't be taken out.
+    Raises `CalledProcessError` for a commit that git doesn't have; a checkout that fails leaves nothing behind.
     """
     words = ["git", "rev-parse", "--verify", "--end-of-options", f"{commit}^{{commit}}"]
     full = subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()

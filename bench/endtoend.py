@@ -53,7 +53,7 @@ def rows() -> list[dict[str, Any]]:
 
 
 def _orders(url: str) -> tuple[list[float], float]:
-    """Seconds of each completed order, and of all together."""
+    """Seconds of each completed order, and of the whole run."""
     end = time.monotonic() + SECONDS
     took: list[float] = []
     errors: list[BaseException] = []
@@ -100,7 +100,7 @@ def _one(http: httpx.Client, name: str) -> None:
 
 
 def _wait(http: httpx.Client, name: str, pod_id: str, state: str, answer: httpx.Response) -> None:
-    """Ask again until the pod is in the state, if the first answer came before."""
+    """Ask again until the pod is in the state, if an answer came before that."""
     deadline = time.monotonic() + LONGEST
     while (now := answer.raise_for_status().json()["state"]) != state:
         if now == "FAILED" or time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""The API over the fakes of `bench.lean`, and a worker in a process of its own, as `weft serve` has it.
+"""The API over the fakes of `bench.lean`, and a worker in a process of its own, as with `weft serve`.
 
 `python -m bench.endtoend_server FOLDER NODES THREADS` writes its address when it is ready and serves until its stdin
 ends, without a worker if THREADS is 0; then it writes the CPU seconds that both have used. Each process has its own
@@ -45,7 +45,9 @@ def work(folder: Path, nodes: int, threads: int) -> None:
 
 
 def _until_over(worker: subprocess.Popen[str] | None = None) -> None:
-    """Wait for the end of stdin, then write how many seconds of processor this process and its worker had since."""
+    """Wait for the end of stdin, then print the processor time in seconds that this process and its worker have used
+    since.
+    """
     began = time.process_time()
     sys.stdin.read()
     seconds = time.process_time() - began
@@ -56,7 +58,7 @@ def _until_over(worker: subprocess.Popen[str] | None = None) -> None:
 
 @contextmanager
 def _beside(folder: Path, nodes: int, threads: int) -> Generator[subprocess.Popen[str] | None]:
-    """The worker's process, ready; None for no threads."""
+    """The worker's process, once it is ready; None if there are no threads."""
     if not threads:
         yield None
         return

@@ -63,10 +63,10 @@ def _measure(place: FabricFolder, site: Site) -> Measured:
                 tool.stdin.flush()
                 took_own = float(tool.stdout.readline())
                 took_weft = change(driver, wanted, with_members)
-                if round_:  # the first warms connections and maps on both sides
+                if round_:  # the first round warms up connections and maps on both sides
                     own.append(took_own)
                     weft.append(took_weft)
-                # weft's section is the operator's file as the tool knows it, plus nothing: put back by deletion.
+                # The tool knows the file without weft's section, so deleting the partition restores it.
                 if with_members:
                     made(driver, wanted, False)
         tool.stdin.close()

@@ -1,5 +1,5 @@
-"""Among 10,000 pods in the real service and database: an outage of a leaf of 40 nodes, a drain of 400 nodes as it is
-planned, and the search for nodes that fail."""
+"""With 10,000 pods in the real service and database: the impact of a leaf of 40 nodes, the plan of a drain of 400
+nodes, and the search for failing nodes."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from weft.testing.keystone import FakeIdentity
 PODS = int(os.environ.get("IMPACT_PODS", "10000"))
 PER_LEAF, PER_RACK, FREE, ROUNDS = 40, 400, 400, 30
 GOAL = 50.0
-"""Milliseconds without placing the pods elsewhere."""
+"""Goal in milliseconds without placing the pods elsewhere."""
 DRAIN_GOAL = 1000.0
-"""Milliseconds of planning a drain of 400 nodes."""
+"""Goal in milliseconds for the plan of a drain of 400 nodes."""
 PROJECT = "id-of-team-a"
 
 
@@ -54,7 +54,7 @@ def rows() -> list[dict[str, Any]]:
 
 
 def in_rows(site: Site) -> Site:
-    """The site with its nodes in racks of 400: the largest place that one drain names."""
+    """The site with its nodes in racks of 400, the largest place that one drain can name."""
     racked = (n.model_copy(update={"rack": f"row{i // PER_RACK}"}) for i, n in enumerate(site.nodes))
     return site.model_copy(update={"nodes": tuple(racked)})
 
@@ -93,7 +93,7 @@ def copy_of(plan: Plan, number: int, name: str) -> Plan:
 def measured(service: Service) -> list[dict[str, Any]]:
     """The median of a leaf's impact, each time another leaf, without and with placing its pods elsewhere."""
     request = Request(FakeIdentity(tokens()).check("operator"), "127.0.0.1", "req-bench")
-    service.site.impact(request, "leaf0", place=False)  # the process counts the pods once
+    service.site.impact(request, "leaf0", place=False)  # a process counts the pods at its first request
     found: list[dict[str, Any]] = []
     for place in (False, True):
         took: list[float] = []
@@ -112,7 +112,7 @@ def measured(service: Service) -> list[dict[str, Any]]:
 
 
 def drains(service: Service) -> list[dict[str, Any]]:
-    """A drain of 400 nodes that is only planned, each time of others."""
+    """The plan of a drain of 400 nodes, each time of other nodes."""
     request = Request(FakeIdentity(tokens()).check("operator"), "127.0.0.1", "req-bench")
     took: list[float] = []
     for number in range(ROUNDS):
@@ -127,7 +127,7 @@ def drains(service: Service) -> list[dict[str, Any]]:
 
 
 def failures(store: Store, site: Site) -> list[dict[str, Any]]:
-    """One turn's search for nodes that fail, while none does, and while a drain of 400 nodes is due."""
+    """One search for failing nodes: while no node fails, and while a drain of 400 nodes is due."""
     found: list[dict[str, Any]] = []
     for what in ("none of which fails", f"{PER_RACK} of which are on drained nodes"):
         took: list[float] = []
@@ -155,7 +155,7 @@ def failures(store: Store, site: Site) -> list[dict[str, Any]]:
 
 
 def _releases(store: Store) -> float:
-    """Milliseconds of one turn's search for pods that are released at a drain's time, of which there are none."""
+    """Milliseconds of one search for pods to release because of a drain; there are none."""
     began = time.perf_counter()
     assert end_pods_on_drains(store.database) == []
     return (time.perf_counter() - began) * 1000

@@ -41,7 +41,7 @@ class LeanCloud(FakeCloud):
         self._others: tuple[str, ...] = ()
         self._numbers: dict[str, set[int]] = {}
         self._boots: list[tuple[float, str]] = []
-        """When each server is ready, and its id; in that order, since all boot equally long."""
+        """When each server is ready, and its id, sorted, since all servers boot for the same time."""
 
     def _call(self, verb: str, kind: AnyKind | None) -> OutsideError | None:
         self.calls[f"{verb} {kind}" if kind else verb] += 1
@@ -164,7 +164,7 @@ class LeanCloud(FakeCloud):
             return self._seen_on_hosts
 
     def list_on(self, hosts: Iterable[str]) -> None:
-        """Let listings have a server on each of these hosts, in addition to what was created."""
+        """Add a server on each of these hosts to listings, besides what was created."""
         self._others, self._seen_on_hosts = tuple(hosts), None
 
     def on_hosts(self, hosts: Collection[str]) -> Mapping[str, OnHost]:
@@ -192,10 +192,10 @@ class LeanCloud(FakeCloud):
 
 
 class Meter:
-    """CPU seconds of calls to fakes, in whichever thread; a call inside another one counts once.
+    """CPU seconds of calls to fakes, in all threads; nested calls count once.
 
     Attributes:
-        seconds: until now.
+        seconds: the total so far.
     """
 
     def __init__(self) -> None:

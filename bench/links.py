@@ -1,9 +1,9 @@
-"""Reading forwarding tables and counters against infiniband-diags, and who disturbs one of 100 pods: of 800 hosts, and
-of a fabric of 5,007 nodes.
+"""Reading forwarding tables and counters against infiniband-diags, and finding out who disturbs one of 100 pods, with
+800 hosts and with a fabric of 5,007 nodes.
 
-The readings are of real OpenSM over ibsim, alternating with the program that they are compared with, both from the same
-simulated host; of both the fastest round counts. weft's have the discovery that the agent keeps; the programs make one
-in each call.
+The readings are from real OpenSM over ibsim. They alternate with the program that they are compared with, both on the
+same simulated host, and the fastest round of each counts. weft uses the discovery that the agent keeps; the programs
+discover the fabric in each call.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from weftlab.site import FABRIC, make_site, settings
 
 PODS, PER_POD, ROUNDS = 100, 8, 15
 READING_GOAL, ANSWER_GOAL, LARGE_GOAL = 0.1, 20.0, 100.0
-"""Share of the program's time; milliseconds, at 800 hosts and at 5,007 nodes."""
+"""Goals: share of the program's time; milliseconds of an answer with 800 hosts and with 5,007 nodes."""
 READINGS, LARGE_READINGS = 5, 3
 SMALL, LARGE = f"{HOSTS} hosts", f"{NODES:,} nodes"
 PROJECT = "id-of-team-a"
@@ -119,7 +119,7 @@ def read_both(rounds: int) -> dict[str, list[float]]:
     from weft.model.agentlinks import RoutesQuery
 
     wire = Wire(ManagerPort(), DiagnosticPrograms())
-    now = 0.0  # a minute goes by for the tables, and not for the discovery, which is kept
+    now = 0.0  # so that the tables are a minute old, but the kept discovery isn't
     routes = RouteReader(wire, Log(Path("/nonexistent")), lambda: now)
     counters = CounterWatch(wire)
     wire.finder.map(0.0)
@@ -187,7 +187,7 @@ def fill(store: Store, site: Site) -> None:
 
 
 def _asked(service: Service, size: str, goal: float) -> list[dict[str, Any]]:
-    """The median of an answer: paths followed for it, and with the paths of an answer before."""
+    """Median time of an answer: with all paths followed for it, and with the paths kept from an answer before."""
     request = Request(FakeIdentity(tokens()).check("operator"), "127.0.0.1", "req-bench")
     service.fabrics.who_disturbs(request, str(UUID(int=1)))
     found: list[dict[str, Any]] = []

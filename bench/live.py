@@ -1,4 +1,4 @@
-"""Visits to 10,000 READY pods, and the memory of the worker that makes them; apart from `bench.loop`, since so many
+"""Visits to 10,000 READY pods, and the memory of the worker that makes them; not in `bench.loop`, since so many
 pods take minutes to become READY. LIVE in the environment sets their number."""
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The loop with thousands of pods: booting all at once, and a release among them; and what `bench.live` measures.
+"""The loop with thousands of pods: all booting at once, and releases among them; also what `bench.live` measures.
 
 On the fakes of `bench.lean` with the embedded PostgreSQL; one process, `THREADS` threads. Claims are measured in a
-process of their own, so that its memory is not what the others left behind; so are visits to live pods. In the
-environment, PODS sets the number of pods, CLAIMED the numbers of existing pods when claims are measured (separated by
-commas), LIVE the number of READY pods that are visited.
+process of their own, so that its memory doesn't include what other measurements left behind; so are visits to live
+pods. In the environment, PODS sets the number of pods, CLAIMED the numbers of existing pods when claims are measured
+(separated by commas), LIVE the number of READY pods that are visited.
 
-A release takes time even with nothing else going on, and the more, the larger the fabric that it is read back from.
-So `alone` is reported both ways: the only pod, and one of as many READY ones while nothing is built. The goal is 1.2
-times the latter: the fabric's share is in both, and only what the booting pods add is measured.
+A release takes time even with nothing else going on, and more of it the larger the fabric is that is read back. So
+`alone` is reported twice: for the only pod, and for one of as many READY pods while nothing is built. The goal is 1.2
+times the latter: both include the fabric's share, so only what the booting pods add is measured.
 """
 
 from __future__ import annotations
@@ -64,10 +64,13 @@ def _alone(made: Bench) -> float:
 
 
 def _booting(made: Bench, only: float) -> list[dict[str, Any]]:
-    """What all at once cost, and a release among them; `only`: as `_alone` measured it.
+    """The cost of booting all pods at once, and of releases among them.
 
-    A release's own cost grows with the fabric that it is read out of: it is compared with one of the same fabric, when
+    A release's own cost grows with the fabric that is read back, so it is compared with one on the same fabric, when
     all others are READY and nothing is built.
+
+    Args:
+        only: seconds as measured by `_alone`.
     """
     for number in AMONG:
         order(made, number)
@@ -87,7 +90,7 @@ def _booting(made: Bench, only: float) -> list[dict[str, Any]]:
     release = statistics.median(_in_turn(made, AMONG, BOOT / 6))
     until_ready(made, PODS - len(AMONG))
     took, spent = time.monotonic() - began, (time.process_time() - cpu) / (PODS - len(AMONG))
-    # The first ones may meet looks at what has just become READY.
+    # The first ones may coincide with visits to pods that have just become READY.
     alone = statistics.median(_in_turn(made, ALONE, 1.0))
     worker.stop(60)
     boots.stop()
@@ -127,8 +130,8 @@ def _in_turn(made: Bench, numbers: range, pause: float) -> list[float]:
 
 
 def looking(pods: int) -> list[dict[str, Any]]:
-    """So many pods, ordered and booted, are all due at once: how long it takes until each was visited, and what that
-    costs, and the memory of it.
+    """This many pods, ordered and booted, are all due at once: the time until each was visited, and the cost in
+    processor time and memory.
     """
     with (
         tempfile.TemporaryDirectory(prefix="weft-bench-") as folder,
@@ -138,11 +141,11 @@ def looking(pods: int) -> list[dict[str, Any]]:
             list(pool.map(lambda n: order(made, n), range(pods)))
         worker, boots = made.worker(THREADS), BootKeeper(made.database, made.keeper.world)
         boots.start()
-        worker.start()  # only now: pods that trickle in are many changes of a large fabric
+        worker.start()  # only now: pods that come one by one are many changes of a large fabric
         until_ready(made, pods)
         worker.stop(60)
         boots.stop()
-        Path("/proc/self/clear_refs").write_text("5")  # the peak from here on
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak of the memory
         return [*_visits(made, pods), *_memory(f", visits to {pods:,} READY pods")]
 
 
@@ -157,7 +160,7 @@ def _visits(made: Bench, pods: int) -> list[dict[str, Any]]:
         worker.start()
         while left := _count(connection, "watched_at IS NULL AND state = 'READY'"):
             if time.monotonic() - began > PATIENCE:
-                raise RuntimeError(f"{left} pods were not looked at in {PATIENCE:.0f} s")
+                raise RuntimeError(f"{left} pods were not visited in {PATIENCE:.0f} s")
             time.sleep(0.25)
         took, spent = time.monotonic() - began, time.process_time() - cpu
         worker.stop(60)
@@ -202,7 +205,7 @@ def claiming(pods: int) -> list[dict[str, Any]]:
 
 
 def _memory(when: str) -> list[dict[str, Any]]:
-    # `getrusage` has the parent's peak, too: it outlasts exec.
+    # `getrusage` includes the parent's peak, which survives exec.
     status = Path("/proc/self/status").read_text()
     peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) / 1024
     return [row(f"loop: memory at most{when}, fakes included", peak, "MiB", "≤ 300", peak <= 300)]
@@ -234,7 +237,9 @@ def _release(made: Bench, name: str) -> float:
 
 
 def until_ready(made: Bench, count: int) -> None:
-    """Asks for one number, on a connection of its own: the asking is no cost of the loop."""
+    """Wait until this many pods are READY. It only reads a count, on a connection of its own, so that waiting doesn't
+    burden the loop.
+    """
     began = time.monotonic()
     with psycopg.connect(made.database.url, autocommit=True) as connection:
         while (found := _count(connection, "state = 'READY'")) < count:

@@ -1,9 +1,9 @@
 """An order of four bare-metal machines until all servers are ACTIVE, against a script on the same cloud.
 
-In one lab, alternating: weft, the script, weft, the script … (`bench.onlab.in_turn`). Each begins when Ironic has
+In one lab, alternating: weft, the script, weft, the script … (`bench.onlab.in_turn`). Each begins once Ironic has
 cleaned all machines and Nova offers them. The script knows nothing of partitions, marks, or whether a machine was
-cleaned. weft's time includes that all adapters have joined the partition. Most of the bench's own time, ten minutes,
-is Ironic's cleanings.
+cleaned. weft's time includes that all adapters have joined the partition. Most of the ten minutes that the bench takes
+are Ironic's cleanings.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def _measure(lab: Lab) -> list[dict[str, Any]]:
 
 
 def _offered(lab: Lab) -> None:
-    """By Ironic first: Placement has a machine as nova-compute saw it last, before its server was deleted or after."""
+    """Wait until all machines can be used, by Ironic first: Placement shows what nova-compute last saw, which may be
+    older.
+    """
     bare: Any = enroll.system(lab.layout).baremetal
 
     def cleaned() -> str | None:

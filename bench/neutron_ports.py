@@ -1,11 +1,11 @@
 """200 Neutron ports at once until weft has them on the wire, against a stand-in for weft that answers at once.
 
-Neutron has networking-mlnx's unmodified `mlnx_sdn_assist` in both halves of each round. With weft it is done when the
-host ports' own tables, and their leaf ports', show the network's P_Key, as the agent beside the manager reads them. The
-stand-in takes a notice and calls its job completed, and nothing else: with it, it is done when the driver's journal has
-nothing left to send. Ports are created by the same eight threads; that time is in both, and what remains after the last
-port's creation stands beside it. Before each, what was sent is deleted from the driver's journal: it doesn't do that
-itself, and is the slower, the longer its journal.
+Neutron runs networking-mlnx's unmodified `mlnx_sdn_assist` in both halves of each round. With weft, a half is done when
+the tables of the host ports and of their leaf ports show the network's P_Key, as read by the agent beside the manager.
+The stand-in only accepts a notice and reports its job as completed; with it, a half is done when the driver's journal
+has nothing left to send. Ports are created by the same eight threads; that time is in both, and what remains after the
+last port's creation is listed separately. Before each half, sent entries are deleted from the driver's journal: the
+driver doesn't do that itself, and becomes slower as its journal grows.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from weftlab.site import FABRIC
 PORTS = 200
 NODES = 100
 LEAVES = 6
-"""Five have too few ports for two adapters of 20 nodes and the uplinks."""
+"""Leaves of the lab: five have too few ports for two adapters of 20 nodes and the uplinks."""
 HCAS = 2
 ROUNDS = 2
 """Rounds of four minutes each: Neutron needs most of that, to create the ports and to delete them."""
@@ -64,7 +64,7 @@ def _measure(lab: Lab) -> list[dict[str, Any]]:
         bench = _Bench(lab, admin)
         for number in range(ROUNDS):
             with_weft = partial(bench.round, NUMBER + 2 * number, bench.wired)
-            if number % 2 == 0:  # which is first changes, since Neutron isn't the same after
+            if number % 2 == 0:  # the order alternates, since Neutron isn't the same afterwards
                 weft.append(with_weft())
             with _instead_of_the_front(lab):
                 alone.append(bench.round(NUMBER + 2 * number + 1, bench.sent))
@@ -87,12 +87,12 @@ def _measure(lab: Lab) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class _Durations:
-    """Seconds from the first request until it was done, and those of them that followed the last port's creation."""
+    """Seconds from the first request until all was done, and how many of them followed the last port's creation."""
 
     whole: float
     after: float
     processor: float
-    """Processor time of weft's own process, which is API and worker in one."""
+    """Processor time of weft's process, which is API and worker in one."""
 
     def __str__(self) -> str:
         return f"{self.whole:.1f} s, {self.after:.1f} s of them after the last port's creation,"
@@ -111,7 +111,7 @@ class _Bench:
         self._journal = create_engine(database_url(lab.layout.etc / "neutron" / "neutron.conf"))
 
     def round(self, number: int, done: Callable[[int], bool]) -> _Durations:
-        """One network with all ports until it is done; everything is taken away again after."""
+        """Create one network with all ports, wait until it is done, and delete everything again."""
         with self._journal.begin() as connection:
             connection.execute(text("DELETE FROM sdn_journal WHERE state = 'completed'"))
         network = self._admin.network.create_network(
@@ -152,7 +152,7 @@ class _Bench:
             return connection.execute(left).scalar_one() == 0
 
     def _having(self, number: int) -> int:
-        """Adapters that have the key, host port and leaf port both."""
+        """Number of adapters that have the key on both host port and leaf port."""
         key, guids = FULL_MEMBER | number, tuple(sorted(hca.port_guid for _, hca in self._places))
         tables = self._agent.tables(TablesQuery(port_guids=guids)).ports
         return sum(key in t.keys and key in (t.leaf_keys or ()) for t in tables)
@@ -171,7 +171,7 @@ class _Bench:
 
 
 def _until(done: Callable[[], bool]) -> None:
-    """Raises `TimeoutError`."""
+    """Wait until it is done. Raises `TimeoutError`."""
     deadline = time.monotonic() + LONGEST
     while not done():
         if time.monotonic() > deadline:
@@ -181,7 +181,7 @@ def _until(done: Callable[[], bool]) -> None:
 
 @contextmanager
 def _instead_of_the_front(lab: Lab) -> Generator[None]:
-    """A server that answers at once, where weft's front is; in a process of its own, as that one."""
+    """A server that answers at once, in place of weft's front; like that, in a process of its own."""
     lab.supervisor.stop(["front"], giving_up=False)
     port = lab.layout.port("front")
     server = multiprocessing.get_context("spawn").Process(target=_take, args=(port,), daemon=True)

@@ -26,7 +26,7 @@ from weftlab.layout import free_ports
 
 @contextmanager
 def bench_lab(**settings: Any) -> Generator[Lab]:
-    """A lab that is up; it is gone afterwards. `settings`: see `Lab`."""
+    """A running lab, which is taken down afterwards. Args: settings: of `Lab`."""
     with tempfile.TemporaryDirectory(prefix="weft-b-") as folder:
         lab = Lab(Path(folder) / "lab", ports=free_ports(), say=print, **settings)
         try:
@@ -37,7 +37,7 @@ def bench_lab(**settings: Any) -> Generator[Lab]:
 
 
 def _down(lab: Lab) -> None:
-    """Also if it is interrupted just then: what was begun is ended."""
+    """Take the lab down, also if this is interrupted meanwhile."""
     try:
         lab.down()
     except KeyboardInterrupt:
@@ -46,7 +46,7 @@ def _down(lab: Lab) -> None:
 
 
 def spent(lab: Lab) -> dict[str, float]:
-    """Seconds that each service, its processes and weft's database have had of the processors so far."""
+    """Processor time in seconds of each service, its processes and weft's database so far."""
     ticks = os.sysconf("SC_CLK_TCK")
     parents, seconds, roots = dict[int, int](), dict[int, float](), dict[int, str]()
     for state in lab.status():
@@ -74,13 +74,14 @@ def spent(lab: Lab) -> dict[str, float]:
 
 
 SCRIPT = "byhand"
-"""What the script calls itself in its requests."""
+"""The script's User-Agent."""
 _ANSWERED = re.compile(r"^request \d{3} \S+ (?P<method>\S+) (?P<path>[^ ?]*)\S* by (?P<agent>\S*)")
 
 
 def connections(lab: Lab) -> tuple[Connection, Client]:
-    """The script's, of the service user in a tenant's project: it may ask for hosts, and the tenant's quota counts, as
-    for weft; and a tenant's client of weft."""
+    """The script's connection and a tenant's client of weft. The script is the service user in the tenant's project: it
+    may name hosts, and the tenant's quota applies, as with weft.
+    """
     files = [str(lab.clouds_yaml)]
     own = Connection(config=OpenStackConfig(config_files=files, app_name=SCRIPT).get_one("weft"))
     tenant = OpenStackConfig(config_files=files).get_one("team-a")
@@ -88,8 +89,9 @@ def connections(lab: Lab) -> tuple[Connection, Client]:
 
 
 class Asked:
-    """Requests that OpenStack's APIs have answered, by their own logs, and seconds that each service has worked, since
-    `begin`."""
+    """Requests that OpenStack's APIs have answered, by their own logs, and processor time of each service, since
+    `begin`.
+    """
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
@@ -113,7 +115,7 @@ class Asked:
         return found
 
     def worked(self) -> dict[str, float]:
-        """Service -> seconds of the processors, the busiest first."""
+        """Service -> processor time in seconds, the busiest first."""
         took = {name: now - self._spent.get(name, 0.0) for name, now in spent(self._lab).items()}
         return dict(sorted(took.items(), key=lambda one: -one[1]))
 
@@ -123,8 +125,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """Seconds of each round: weft's order to ACTIVE and to READY, its release, the script to ACTIVE; and requests of
-    weft until READY, and of the script."""
+    """Seconds of each round (weft's order to ACTIVE and to READY, its release, the script to ACTIVE), and the requests
+    of weft until READY and of the script.
+    """
 
     active: list[float]
     ready: list[float]
@@ -138,7 +141,7 @@ class Rounds:
         return statistics.median(a / b for a, b in zip(ours, self.script, strict=True))
 
     def request_rows(self, what: str) -> list[dict[str, Any]]:
-        """How many requests were made, against the script's."""
+        """Rows of the numbers of requests, weft's against the script's."""
         mine, theirs = statistics.median(self.asked), statistics.median(self.asked_by_script)
         return [
             row(
@@ -161,10 +164,10 @@ def in_turn(
     rounds: int,
     before: Callable[[], object] = lambda: None,
 ) -> Rounds:
-    """weft, the script, weft, the script …, and before them the script once, whose time doesn't count.
+    """Run weft, the script, weft, the script …; before them the script once, whose time doesn't count.
 
     A new cloud does some things for the first time then (images are fetched, policies and catalogs read), which would
-    be counted as weft's otherwise. What weft does for the first time is.
+    otherwise be counted as weft's. What weft itself does for the first time counts.
 
     Args:
         script: calls its argument when its servers are ACTIVE.
@@ -179,7 +182,7 @@ def in_turn(
         for what, number in sorted(requests.items()):
             print(f"  {number:4} {what}", flush=True)
         busiest = ", ".join(f"{name} {took:.1f}" for name, took in list(worked.items())[:8])
-        print(f"  seconds of processors: {busiest}", flush=True)
+        print(f"  processor time in seconds: {busiest}", flush=True)
 
     before()
     print(f"not counted: script {script(lambda: None):.1f} s", flush=True)
@@ -205,7 +208,9 @@ def in_turn(
 def by_weft(
     client: Client, order: dict[str, Any], at_ready: Callable[[], None] = lambda: None
 ) -> tuple[float, float, float]:
-    """Seconds from the request to all servers ACTIVE, to READY, and of the release. Args: at_ready: called then."""
+    """Seconds from the request until all servers are ACTIVE, until READY, and of the release. Args: at_ready: called
+    when READY.
+    """
     name = order["name"]
     began = time.monotonic()
     client.pods.create(order)
@@ -218,7 +223,7 @@ def by_weft(
 
 
 def _until(client: Client, name: str, done: Callable[[PodState], bool], began: float) -> float:
-    """Follow the events, as the command line does, without polling, which would interfere."""
+    """Follow the events as the command line does: polling would interfere."""
     after = 0
     for _ in range(200):
         for event in client.pods.events(name, after=after, wait=20.0):
@@ -228,4 +233,4 @@ def _until(client: Client, name: str, done: Callable[[PodState], bool], began: f
                 raise RuntimeError(f"pod {name}: {event['message']}")
             if state in PodState.__members__ and done(PodState(state)):
                 return time.monotonic() - began
-    raise RuntimeError(f"pod {name} didn't get there")
+    raise RuntimeError(f"pod {name} didn't get to that state")

@@ -1,7 +1,7 @@
 """Scripts as written by hand with openstacksdk: the same resources as a weft pod, pinned with `host=`.
 
 `sequential` does one thing after the other and waits for each server; `parallel` is the fastest known: ports in one
-bulk request, servers eight at a time, one listing as poll (16 at a time are no faster on a small cloud: its own
+bulk request, servers eight at a time, one listing per poll (16 at a time are no faster on a small cloud, whose
 processors are the limit). Neither knows about partitions, placement, marks, lost answers or proof.
 
     with contextlib.closing(parallel(connection, ["gpu01", "gpu02"])) as made:
@@ -23,7 +23,7 @@ from bench.threads import threads
 
 AT_A_TIME = 8
 POLL = 1.0
-"""Seconds between two looks at the servers."""
+"""Seconds between two listings of the servers."""
 PATIENCE = 900.0
 
 
@@ -39,7 +39,7 @@ class Shape:
     segment: int = 901
     key: str | None = None
     bare_metal: bool = False
-    """Hosts are machines, by their ids in Ironic."""
+    """Whether hosts are bare-metal machines, named by their ids in Ironic."""
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Made:
     phases: dict[str, float] = field(default_factory=dict[str, float])
 
     def remove(self) -> None:
-        """Servers, and once they are gone their ports; eight requests at a time."""
+        """Delete the servers and, once they are gone, their ports, with eight requests at a time."""
         compute, network = self.connection.compute, self.connection.network
         with threads(AT_A_TIME) as pool:
             _all(pool, compute.delete_server, self.servers)
@@ -111,7 +111,7 @@ def parallel(
         with threads(at_a_time) as pool:
             asked = list(pool.map(lambda body: connection.compute.create_server(**body), bodies))
         made.servers.extend(server.id for server in asked)
-        # `byhand-…`, then the host's: a machine's id has dashes of its own.
+        # `byhand-…-HOST`: a machine's id may contain dashes.
         names = "^" + "-".join(bodies[0]["name"].split("-")[:2]) + "-"
         end = time.monotonic() + PATIENCE
         while True:
@@ -168,7 +168,7 @@ def _script(
         ]
         make_servers(made, wanted)
         phase("servers")
-    except Exception:  # who is interrupted takes the lab down, and waits for nothing in it
+    except Exception:  # not on an interruption: the lab is taken down then, and nothing in it is waited for
         made.close()
         raise
     made.seconds = time.monotonic() - began

@@ -1,4 +1,4 @@
-"""What the benchmarks of a partition's change have in common: the fabric, the timed change, the rows."""
+"""Shared by the benchmarks of partition changes: the fabric, the timed change, the rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOSTS, MEMBERS, KEY = 800, 16, 0x101
 SCOPE = Scope("lab", Owner.pod("0000be4c-0000-4000-8000-000000000001"), "bench", "bench")
 
 Measured = tuple[list[float], list[float]]
-"""Seconds of each change: the other's, weft's."""
+"""Seconds of each change by what weft is compared with, and by weft."""
 
 
 def on_a_fabric(
@@ -66,7 +66,7 @@ def change(driver: FabricDriver, wanted: Resource, present: bool) -> float:
 
 
 def made(driver: FabricDriver, wanted: Resource, present: bool) -> float:
-    """As visits do it: requested, then asked about, with the loop's pauses."""
+    """Make a change as visits do: request it, then observe it, with the loop's pauses. Returns seconds."""
     scope, begun = replace(SCOPE, glance=True, leaving=not present), time.perf_counter()
     (driver.create if present else driver.delete)(scope, [wanted], {})
     status = Status.SETTLED if present else Status.ABSENT

@@ -18,14 +18,14 @@ MIX = dict(
         strict=True,
     )
 )
-"""Nodes of an order -> weight. On 800 nodes Kueue's rule then takes about 1.12 times the least leaves and 1.05 pods an
+"""Nodes of an order -> weight. On 800 nodes, Kueue's rule then takes about 1.12 times the least leaves and 1.05 pods an
 order, near the figures that the goals were set beside (1.14 to 1.17 and 1.04 to 1.05).
 """
 FULL = 0.92
 
 
 def topology(nodes: int, per_leaf: int, per_pod: int) -> Topology:
-    """A regular site by numbers."""
+    """The topology of a regular site. Args: nodes: in total; per_leaf: nodes of a leaf; per_pod: leaves of a block."""
     return Topology.from_locations(
         "ib0",
         (

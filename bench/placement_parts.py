@@ -1,4 +1,4 @@
-"""Parts of nodes next to whole ones: what an order costs at a large site where some hosts are shared.
+"""Parts of nodes beside whole ones: the cost of an order at a large site where some hosts are shared.
 
 CPU time of the deciding thread, from documents to the answer with its explanation (`place`).
 """
@@ -55,7 +55,7 @@ def parts_rows() -> list[dict[str, Any]]:
 
 
 def _ms(request: PlacementRequest, site: Any, occupancy: Occupancy) -> float:
-    """The least of some runs, after one that fills what is kept of a site."""
+    """Milliseconds: the least of some runs, after one that fills what is cached of a site."""
     place(request, site, occupancy)
     found: list[float] = []
     for _ in range(7):

@@ -59,7 +59,7 @@ def churn(weights: Weights, policy: Policy | None, seed: int) -> tuple[float, fl
 
 
 def quality_rows() -> list[dict[str, Any]]:
-    """The mean of some seeds; the least possible is that of an empty site."""
+    """Rows with the mean of some seeds; the least possible number of leaves is that on an empty site."""
 
     def mean(weights: Weights, policy: Policy | None = None) -> tuple[float, float]:
         runs = [churn(weights, policy, seed) for seed in SEEDS]
@@ -93,7 +93,7 @@ def trace_rows() -> list[dict[str, Any]]:
 
 
 def _outcomes(passes: int, rules: Sequence[str], loose: bool = False) -> dict[str, TraceResult]:
-    """By rule; `no levels` is the upper limit of the trace, with no order confined to a level."""
+    """Rule -> result; `no levels` is the upper limit of the trace, with no order confined to a level."""
     topology = read_topology(DATA / "lingjun" / "topo.csv", "ip,ASW,PSW")
     orders = over_and_over(read_orders(DATA / "itp" / "cluster01.csv", NodeNeeds()), passes)
     anywhere = at_load(topology, orders, LOAD)

@@ -1,6 +1,6 @@
 """What the service decides at a large site, without database and HTTP: a refusal with its advice, processing the queue.
 
-CPU time of the deciding thread, rows of the database in, answers out; the site is 10,000 nodes, nearly full.
+CPU time of the deciding thread, from rows of the database to the answer; the site has 10,000 nodes and is nearly full.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def service_rows() -> list[dict[str, Any]]:
     refusing, looking = _ms(refuse), _ms(lambda: look(False))
     return [
         row("service: refusal with its advice, 10,000 nodes", refusing, "ms", "≤ 150", refusing <= 150),
-        row("service: look at a queue of 100, 10,000 nodes", looking, "ms", "≤ 500", looking <= 500),
-        row("service: the same with the starts that are expected", _ms(lambda: look(True)), "ms"),
-        row("service: of 100 that wait, how many have one", expected, ""),
+        row("service: process a queue of 100, 10,000 nodes", looking, "ms", "≤ 500", looking <= 500),
+        row("service: the same with expected starts", _ms(lambda: look(True)), "ms"),
+        row("service: waiting orders of 100 with an expected start", expected, ""),
         row(
             f"service: count and decide a claim, {LARGE:,} nodes, {PODS:,} pods, processor",
             deciding,
@@ -72,8 +72,9 @@ def service_rows() -> list[dict[str, Any]]:
 
 
 def claim_ms(turns: int = 10) -> float:
-    """What a process computes of a claim of four nodes under the lock, besides statements: its count brought up to date
-    by the claim before, and the plan. Median, in milliseconds of the processor."""
+    """Milliseconds of processor time (median) that a process computes for a claim of four nodes under the lock,
+    statements excluded: it updates its count with the claim before, and plans.
+    """
     site, now = regular_site(LARGE), NOW.timestamp()
     given, window = PlanningInput(site, World({}, {}, {}), {}, {}), Window(now, now, FOREVER, FOREVER)
     asked = resolve(order("next", 4), "team-a", site)
@@ -109,7 +110,7 @@ def _holding(number: int, nodes: Iterable[int]) -> Holding:
 
 
 def _ms(decide: Callable[[], object], times: int = 5) -> float:
-    """The least of some runs, after one that fills what is kept of a site."""
+    """Milliseconds: the least of some runs, after one that fills what is cached of a site."""
     decide()
     found: list[float] = []
     for _ in range(times):

@@ -1,11 +1,11 @@
 """One node of a pod of 16 replaced, on InfiniBand and on RoCE, against scripts on that cloud.
 
-In one lab each, alternating: weft, the script, weft, the script … The script creates ports and one server on networks
-that are there, and is done when it is ACTIVE; then it deletes both, waits until Nova has none of it, and does so again:
-a replacement by hand, which proves nothing. weft's time ends when the change is done: the old server's end was proved,
-its adapters are out of the segment, the new one is ACTIVE in its place, and all was read back; the time until it is
-ACTIVE, as Nova notes it to the second, is a row of its own. On RoCE, adapters of nodes that stay ping each other and
-keep a TCP connection open meanwhile, through the switches.
+Each in a lab of its own, alternating: weft, the script, weft, the script … The script creates ports and one server on
+existing networks, and is done when it is ACTIVE. Then it deletes both, waits until Nova has none of it, and does so
+again: a replacement by hand, which proves nothing. weft's time ends when the change is done: the old server is proved
+gone, its adapters are out of the segment, the new one is ACTIVE in its place, and everything was read back; the time
+until it is ACTIVE, as Nova notes it to the second, is a row of its own. On RoCE, adapters of the remaining nodes
+meanwhile ping each other and keep a TCP connection open through the switches.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ROUNDS = 3
 GOAL = 1.1
 NAME = "train"
 ALL: dict[str, Any] = {"nodes": NODES + 1, "computes": NODES + 1, "ipus": 0}
-"""One node more than the pod has, all of them in Nova."""
+"""A lab with one node more than the pod, and with all nodes in Nova."""
 
 
 def rows() -> list[dict[str, Any]]:
@@ -116,8 +116,9 @@ def _ready(client: Client) -> Any:
 
 
 def _script(connection: Connection, host: str, shape: scripts.Shape) -> tuple[float, float]:
-    """Seconds from the request of its ports until one more server is ACTIVE, its networks being there; and of removing
-    such a server and booting it again."""
+    """Seconds from the request of its ports until one more server, on existing networks, is ACTIVE; and seconds of
+    deleting such a server and booting it again.
+    """
     with contextlib.closing(scripts.parallel(connection, [host], shape)) as made:
         first = made.phases["ports"] + made.phases["servers"]
         began = time.monotonic()
@@ -141,7 +142,7 @@ def _servers(pod: Mapping[str, Any]) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What went between two nodes meanwhile, once it has ended."""
+    """Results of the traffic between two nodes, set once it has ended."""
 
     lost: Callable[[], int]
     kept: Callable[[], bool]
@@ -170,7 +171,7 @@ while True:
         sys.exit(1)
     time.sleep(0.2)
 """
-"""A connection between two addresses on which something goes to and fro all the time."""
+"""A program that keeps a connection between two addresses, and sends on it all the time."""
 
 
 @contextmanager
@@ -204,7 +205,7 @@ def _traffic(lab: Lab, pod: Mapping[str, Any], stay: list[str]) -> Generator[Tra
 
 
 def _opened(child: subprocess.Popen[str]) -> None:
-    """Wait until it says something."""
+    """Wait for the process's first line."""
     assert child.stdout is not None
     child.stdout.readline()
 

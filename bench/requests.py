@@ -1,8 +1,8 @@
 """CPU time of one request of each kind: in weft, in PostgreSQL and in the client; no worker runs.
 
 One client at a time orders pods of four nodes, shows, lists, follows and releases them, on the fakes of `bench.lean`.
-What is measured is each process's CPU time, not a request's latency; of several runs of each kind the median, since
-other work on the machine slows processors down.
+It measures each process's CPU time, not a request's latency, as the median of several runs of each kind, since other
+work on the machine slows processors down.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bench.threads import served_by
 
 PODS, NODES_A_POD, RUN = 150, 4, 10
 WAIT = {"until": "PLACED,READY", "wait": 20}
-"""That is so already: what it costs to ask, and to be answered."""
+"""Already true for the pod: measures the cost of asking and being answered."""
 
 
 def rows() -> list[dict[str, Any]]:

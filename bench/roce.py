@@ -76,7 +76,7 @@ def _script(connection: Connection, switches: Switches, done: Callable[[], None]
 
 
 class Switches:
-    """What a script knows of them: which ports of which switch, and an open connection to each."""
+    """What the script knows about the switches: which ports of which switch to set, and an open connection to each."""
 
     def __init__(self, site: Site) -> None:
         switching = site.fabrics[FABRIC].manager.switching
@@ -98,7 +98,7 @@ class Switches:
             client.close()
 
     def put(self, number: int) -> None:
-        """Its hosts' ports into the VLAN, the links carry it."""
+        """Put the hosts' ports into the VLAN, and add it to the links."""
         self._everywhere(
             [f"vlan {number}", "exit"],
             ["switchport mode access", f"switchport access vlan {number}"],

@@ -61,7 +61,7 @@ def _rows(of: str, first: dict[str, float], change: dict[str, float], served: di
 def write_site(folder: Path, nodes: int) -> None:
     """The regular site as an operator would have it: `site.yaml` and CSV tables."""
     words = [sys.executable, "-m", "bench.site", "write", str(folder), str(nodes)]
-    subprocess.run(words, check=True)  # in a process of its own, whose memory isn't counted
+    subprocess.run(words, check=True)  # in a process of its own, so that its memory isn't counted
 
 
 def _write(folder: Path, nodes: int) -> None:
@@ -84,7 +84,7 @@ def _write(folder: Path, nodes: int) -> None:
 
 
 def _change(folder: Path, why: str) -> None:
-    """The first node is in maintenance, as an editor would have written it."""
+    """Put the first node into maintenance, as an editor would write it."""
     file = folder / "nodes.csv"
     with file.open(newline="") as read:
         header, first, *rest = csv.reader(read)
@@ -132,7 +132,7 @@ def _serve(folder: Path) -> None:
     from weft.testing.keystone import FakeIdentity
     from weft.testing.serving import served
 
-    # Whose clouds are never asked, but must be known.
+    # The site's clouds, which are never asked but must be known.
     (folder / "clouds.yaml").write_text(
         yaml.safe_dump({"clouds": {"main": {"auth_type": "none", "auth": {"endpoint": "http://[::1]:1"}}}})
     )
@@ -149,7 +149,7 @@ def _serve(folder: Path) -> None:
 
 
 def _reading(store: Any, url: str, generation: int) -> dict[str, float]:
-    """Seconds in which a new process reads a generation, and then the next one."""
+    """Seconds in which a new process reads a generation, and then the next."""
     import psycopg
 
     def read() -> float:

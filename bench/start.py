@@ -1,9 +1,9 @@
-"""How long `weft --help` and `weft pod list` take, against a build of 93bb7bfa, each run beside one of the other.
+"""How long `weft --help` and `weft pod list` take, against a build of 93bb7bfa, in alternating runs.
 
 The build is that commit's `src`, taken out of git into build/before. Both run with this environment's Python and
-libraries, `pod list` against a small Keystone and an API that answers at once with 20 pods; so does `openstack pod
-list`, by the plugin, and `openstack server list` with 20 servers of a Nova that answers as quickly, without names of
-images and flavors, which would be further questions.
+libraries, `pod list` against a small Keystone and an API that answers at once with 20 pods; so do `openstack pod
+list`, with the plugin, and `openstack server list` with 20 servers of a Nova that answers as quickly, without names of
+images and flavors, which would take further requests.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _environment(keystone: str, weft: str, home: Path) -> dict[str, str]:
 
 
 def _api() -> FastAPI:
-    """weft's answers and Nova's, as quick as can be: what is measured is the command."""
+    """weft's and Nova's answers, as quick as possible, since the command is measured."""
     app = FastAPI()
     pods = [
         {

@@ -1,9 +1,9 @@
-"""VLAN of 32 ports on 8 leaves made and taken away, until it is read back, by each driver: weft against the switches.
+"""A VLAN of 32 ports on 8 leaves created and deleted, until it is read back, by each driver: weft against the switches.
 
-The switches' own time is that of a script that knows the very requests: those that weft made to change something are
-sent again, to all switches at once over connections that are open, followed by one reading of each switch. The
-interfaces are the lab's, in front of Open vSwitch, in a process of their own. Both sides alternate in one run, and so
-does who goes first. Creating and deleting are listed separately; the ratio is that of their sums.
+The switches' own time is that of a script that already knows the requests: those of weft that change something are
+sent again, to all switches at once over open connections, followed by one reading of each switch. The interfaces are
+the lab's, in front of Open vSwitch, in a process of their own. Both sides alternate in one run, as does which of them
+goes first. Creating and deleting are listed separately; the ratio is that of their sums.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ GOAL = 1.3
 LEAVES, HOSTS, NUMBER = 8, 4, 0x101
 KINDS: tuple[Speaks, ...] = ("eos", "nvue", "sonic", "ovs")
 SLOW: tuple[tuple[Speaks, float], ...] = (("eos", 0.3), ("nvue", 0.3))
-"""Interfaces that are measured once more with a commit that takes so many seconds, as real switches' do."""
+"""Interfaces that are measured again with a commit that takes this many seconds, as on real switches."""
 LOOKS = ("read the configuration", "read the interfaces", "list the revisions", "watch a revision")
 """What weft asks for besides its changes; a script needs to know when a revision has ended."""
 POLL = 0.05
-"""How often the script asks whether a revision has ended."""
+"""Seconds after which the script asks again whether a revision has ended."""
 Request = tuple[Any, ...]
 Side = dict[bool, list[float]]
-"""Seconds of each change: of making the VLAN (True), of taking it away."""
+"""Seconds of each creation (True) and deletion (False) of the VLAN."""
 
 
 def rows() -> list[dict[str, Any]]:
@@ -101,7 +101,7 @@ def _fabric(kind: Speaks, slow: float) -> Generator[tuple[EthernetFabric, Resour
 
 
 def _serve(state: Path, plan: FabricPlan, slow: float, answer: Connection) -> None:
-    """The switches' interfaces: their time isn't that of weft's process."""
+    """Serve the switches' interfaces, in a process whose time isn't weft's."""
     fronts = Fronts(state / "fronts", plan, Ovs(state / "ovs"))
     fronts.reset()
     for front in fronts.by_name.values():
@@ -127,7 +127,7 @@ def _measure(driver: EthernetFabric, wanted: Resource) -> tuple[Side, Side]:
         def by_script(present: bool) -> float:
             took = _timed(lambda: list(pool.map(Tape.play, tapes, recorded[present])))
             for session in sessions:
-                session.read()  # what weft remembers of its own changes is brought up to date
+                session.read()  # so that what weft remembers of the switches is current
             return took
 
         for present in (True, False):  # opens connections, and records what the script sends
@@ -142,7 +142,7 @@ def _measure(driver: EthernetFabric, wanted: Resource) -> tuple[Side, Side]:
 
 
 def _check(driver: EthernetFabric, wanted: Resource, present: bool) -> None:
-    """The full reading agrees that the change was done when it was said to be."""
+    """Check by a full reading that the change was made."""
     found = driver.find(SCOPE, [wanted], {}).get(wanted.key)
     if (found is not None and found.status is Status.SETTLED) is not present:
         raise RuntimeError(f"{wanted.name} is not as asked: {found}")
@@ -155,7 +155,7 @@ def _timed(change: Callable[[], object]) -> float:
 
 
 def _by_weft(driver: EthernetFabric, wanted: Resource, present: bool) -> None:
-    """A change that is read back on each switch that it is made on."""
+    """Make a change; it is read back on each switch that it is made on."""
     outcome = (driver.create if present else driver.delete)(SCOPE, [wanted], {})[wanted.key]
     if outcome.error is not None:
         raise outcome.error
@@ -163,7 +163,7 @@ def _by_weft(driver: EthernetFabric, wanted: Resource, present: bool) -> None:
 
 @dataclass
 class Tape:
-    """Records the requests of one session that change something, and plays them again, with one reading after that."""
+    """Records the changing requests of a session, and replays them, followed by one reading."""
 
     session: SwitchSession
     requests: list[Request] = field(default_factory=list[Request])
@@ -183,7 +183,7 @@ class Tape:
         return requests
 
     def play(self, requests: list[Request]) -> None:
-        """NVUE's revisions get new names: what was recorded of one is sent for the one that is made now."""
+        """Send recorded requests. NVUE's revisions get new names: what was recorded for one is sent for the new one."""
         old, new = "", ""
         for request in requests:
             if isinstance(self.session, OvsSession):

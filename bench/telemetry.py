@@ -1,7 +1,7 @@
-"""What telemetry costs at 800 hosts: share of a processor of the fabric agent that reads all counters and answers
-Prometheus, and of an API process that answers it, at the intervals of `weft site export --format prometheus`.
+"""The cost of telemetry at 800 hosts: processor use of the fabric agent that reads all counters and answers Prometheus,
+and of an API process that answers it, at the intervals of `weft site export --format prometheus`.
 
-The agent's reading is of real OpenSM over ibsim, in the simulator's environment. The loop has no part in it.
+The agent reads real OpenSM over ibsim, in the simulator's environment. No worker runs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from weftlab.layout import Layout
 from weftlab.site import FABRIC, make_site, settings
 
 GOAL = 2.0
-"""Per cent of a processor."""
+"""Goal in per cent of a processor."""
 SCRAPE, RARE = 15.0, 60.0
 """Seconds between scrapes, and between readings of targets and of what changes rarely."""
 ROUNDS = 9
@@ -130,7 +130,9 @@ def _api() -> list[dict[str, Any]]:
         )
         registry = CollectorRegistry()
         ticks = iter(range(0, 1_000_000, 100))
-        registry.register(StoreCollector(made.store, lambda: float(next(ticks))))  # nothing kept
+        registry.register(
+            StoreCollector(made.store, lambda: float(next(ticks)))
+        )  # so that the collector reuses nothing
         who = Scraper()
         metrics = _processor(lambda: generate_latest(registry))
         info = _processor(lambda: service.monitoring.info(who))
@@ -145,7 +147,7 @@ def _api() -> list[dict[str, Any]]:
 
 
 def monitored(site: Site) -> Site:
-    """Every host has an address for exporters."""
+    """The site with an address for exporters on every host."""
     network = {
         "physical_network": "p1",
         "subnets": {"mgmt": {"role": "management", "addresses": "10.9.0.0/16", "dhcp": False}},
@@ -165,7 +167,7 @@ def monitored(site: Site) -> Site:
 
 
 def _processor(work: Callable[[], object]) -> float:
-    """Median seconds of processor of this process."""
+    """Median of the processor time of this process in seconds."""
     work()
     took: list[float] = []
     for _ in range(ROUNDS):

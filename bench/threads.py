@@ -1,4 +1,4 @@
-"""Threads and processes of a bench that is interrupted: what they haven't begun yet is dropped, and nothing stays."""
+"""Threads and processes of a bench that is interrupted: work that hasn't begun is dropped, and nothing stays behind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weftlab.processes import interrupt_on_sigterm
 
 @contextmanager
 def threads(number: int) -> Generator[ThreadPoolExecutor]:
-    """A pool. Its own `with` would do all that waits for a thread first, also when its user ends early."""
+    """A pool of threads. Its own `with` would first do all waiting work, even if its user ends early."""
     pool = ThreadPoolExecutor(number)
     try:
         yield pool
@@ -25,10 +25,10 @@ def threads(number: int) -> Generator[ThreadPoolExecutor]:
 
 @contextmanager
 def served_by(words: Sequence[str], patience: float = 120.0) -> Generator[tuple[subprocess.Popen[str], str]]:
-    """A program that serves until its input ends, and its first line, the URL. Interrupted, it ends as this one does.
+    """A program that serves until its input ends, and its first line, the URL. It is interrupted with this process.
 
     Args:
-        patience: seconds in which it ends.
+        patience: seconds that it may take to end.
     """
     server = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert server.stdin is not None and server.stdout is not None
@@ -46,7 +46,7 @@ def served_by(words: Sequence[str], patience: float = 120.0) -> Generator[tuple[
 
 
 def apart(measure: Callable[..., Any], *arguments: Any) -> Any:
-    """What `measure` gives in a new process, which ends with this one. Raises what it raises, or `EOFError`."""
+    """The result of `measure` in a new process, which ends with this one. Raises what it raises, or `EOFError`."""
     spawn = multiprocessing.get_context("spawn")
     here, there = spawn.Pipe(duplex=False)
     process = spawn.Process(target=_measured, args=(there, measure, arguments))

@@ -57,12 +57,12 @@ def _measure(layout: Layout, site: Site) -> Measured:
         for present in (True, False):
             took_own = bare.change(present)
             if present:
-                bare.change(False)  # each begins with nothing, and ends with what it created
+                bare.change(False)  # each half begins with nothing, and ends with what it created
             took_weft = change(driver, wanted, present)
             if present:
                 made(driver, wanted, False)
                 bare.change(True)  # what the next half of the round deletes
-            if round_:  # the first warms connections and maps on both sides
+            if round_:  # the first round warms up connections and maps on both sides
                 own.append(took_own)
                 weft.append(took_weft)
     driver.close()
@@ -85,7 +85,7 @@ class _Bare:
         )
 
     def change(self, present: bool) -> float:
-        """Seconds."""
+        """Make or undo the change; returns its seconds."""
         guids = [f"{g:016x}" for g in self._members]
         body = {
             "pkey": f"{KEY:#x}",

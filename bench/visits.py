@@ -1,4 +1,4 @@
-"""What an order of four nodes costs from claim to receipt: statements, and CPU time of weft and PostgreSQL.
+"""The cost of an order of four nodes from claim to receipt: statements, and CPU time of weft and PostgreSQL.
 
 One order after another, visited in one thread, so that only the order itself is counted. ORDERS in the environment sets
 their number.
@@ -29,7 +29,7 @@ WARM, NODES, NODES_OF_SITE = 6, 4, 192
 
 
 class Meter:
-    """Totals by step."""
+    """Totals of statements and processor time by step."""
 
     def __init__(self, database: Path) -> None:
         self._database, self._step = database, ""

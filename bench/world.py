@@ -56,8 +56,8 @@ class Bench:
 
 
 def fill(made: Bench, pods: int) -> None:
-    """Fill in pods of one node, claimed as by orders, on the first nodes; the cloud lists a server on each, and
-    nothing else of them exists outside.
+    """Add pods of one node, as orders claim them, on the first nodes. The cloud lists a server on each; nothing else of
+    them exists outside.
     """
     site, order = made.keeper.site(), Order.model_validate({"name": "full-0", "nodes": {**_ONE}})
     can = {name: fabric.capabilities for name, fabric in made.keeper.world().fabrics.items()}
@@ -107,10 +107,10 @@ def metered(made: Bench) -> Meter:
 def bench(
     folder: Path, nodes: int, boot: float = 0.0, apply: bool = True, many: bool = False
 ) -> Generator[Bench]:
-    """weft with a site of this many nodes on an embedded PostgreSQL that waits for its disk as in production.
+    """weft with a site of this many nodes on an embedded PostgreSQL, which waits for its disk as in production.
 
     Args:
-        many: as of `regular_site`.
+        many: see `regular_site`.
         apply: store the site; not for a second process on the same folder.
     """
     with embedded(folder) as url:

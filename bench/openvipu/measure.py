@@ -103,7 +103,7 @@ def growth(rig: Rig) -> tuple[int, int]:
 
 
 def start_seconds(rig: Rig) -> float:
-    """Seconds from exec to both doors open, for a controller that knows 64 agents."""
+    """Seconds from exec until both ports accept connections, for a controller that knows 64 agents."""
     times: list[float] = []
     rig.controller.terminate()
     rig.controller.wait(30)
@@ -122,7 +122,7 @@ def idle_share(rig: Rig, seconds: float = 5.0) -> float:
 
 
 def percentile(values: list[float], share: float) -> float:
-    """The value that ``share`` of them don't exceed."""
+    """The value that a share ``share`` of the values doesn't exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
@@ -148,5 +148,5 @@ def _wait(rig: Rig, state: pb.PartitionReadyState) -> None:
         if status.ready_state == state:
             return
         if status.operation_state == pb.POS_FAILED or time.monotonic() > ends:
-            raise RuntimeError(f"the partition doesn't get there: {status}")
+            raise RuntimeError(f"the partition doesn't get to the state: {status}")
         time.sleep(POLL_SECONDS)

@@ -9,7 +9,7 @@ from bench.row import row
 
 ROUNDS = {1: 60, 4: 60, 64: 60, 256: 20}
 GOALS = {64: 50.0}
-"""Milliseconds for the median create, by size in IPUs."""
+"""Goal of the median create in milliseconds, by size in IPUs."""
 
 MEMORY_GOAL_KIB = 4096
 """Growth that counts as none: allocators keep some pages."""
