@@ -12,7 +12,7 @@ UPDATE sweep SET next_at = %(later)s WHERE next_at <= %(at)s RETURNING next_at;
 UPDATE sweep SET next_at = %(next)s, ended_at = %(at)s, unread = %(unread)s;
 
 -- name: sweep_turns
--- Project -> the last of its things that a round has removed, if one round doesn't remove all of them.
+-- Project -> the last of its things that a round removed, where one round doesn't remove all.
 SELECT turns FROM sweep FOR UPDATE;
 
 -- name: set_sweep_turns
@@ -22,7 +22,7 @@ UPDATE sweep SET turns = %(turns)s;
 UPDATE owner SET swept_at = %(at)s WHERE id = %(id)s;
 
 -- name: quarantine_free
--- A node that no pod holds; no row if one does, or if it is quarantined already.
+-- Quarantines a node that no pod holds. No row: a pod holds it, or it is already quarantined.
 WITH made AS (
     INSERT INTO quarantine (node, reason, since, pod_id)
     SELECT %(node)s, %(reason)s, %(at)s, %(pod_id)s WHERE NOT EXISTS (SELECT 1 FROM node_hold WHERE node = %(node)s)
@@ -36,14 +36,14 @@ WITH made AS (
 INSERT INTO quarantine_pod (node, pod_id) SELECT node, pod_id FROM made RETURNING node;
 
 -- name: ids_in_use
--- Which of these ids a resource of a live owner has, or is about to have (adopted by a site).
+-- Those of these ids that a resource of a live owner has, or will have, since a site adopts it.
 SELECT r.outside_id AS id FROM resource r JOIN owner o ON o.id = r.owner_id
 WHERE r.outside_id = ANY(%(ids)s) AND r.state <> 'absent' AND o.state <> 'RELEASED'
 UNION SELECT a.value FROM site_desired d JOIN ONLY owner o ON o.id = d.owner_id, LATERAL jsonb_each_text(d.adopted) a
 WHERE o.state <> 'RELEASED' AND a.value = ANY(%(ids)s);
 
 -- name: segments_of_live
--- Segments of a fabric that owners have, or may still have, which aren't released.
+-- Segments of a fabric that unreleased owners have, or may still have.
 SELECT r.* FROM resource r JOIN owner p ON p.id = r.owner_id
 WHERE r.kind = 'segment' AND r.document ->> 'where' = %(fabric)s AND r.state <> 'absent' AND p.state <> 'RELEASED'
 ORDER BY r.owner_id, r.key;

@@ -14,16 +14,16 @@ UPDATE acceptance SET tests = '{}', tests_from = %(at)s;
 
 -- name: touch_queue
 -- Something changed that may let an order start: process the queue at this time, or sooner. The row is written, and so
--- locked, even if it is due: take_queue would not see the change otherwise.
+-- locked, even if it is already due; otherwise take_queue would miss the change.
 UPDATE queue SET next_at = least(next_at, %(at)s);
 
 -- name: send_notifications
--- Notifies of what other transactions have written (channel, payload). It needn't be on disk: it only wakes.
+-- Notifies of what other transactions have written (channel, payload). It needn't be on disk, since it only wakes.
 SELECT set_config('synchronous_commit', 'off', true), pg_notify(n.one ->> 0, n.one ->> 1)
 FROM jsonb_array_elements(%(notifications)s) AS n (one);
 
 -- name: server
--- Which server answers; another one, or another run of it, may lack what the last one had.
+-- Identifies the server and its run: after a failover or a restart, the answering one may lack what the last one had.
 SELECT pg_postmaster_start_time()::text AS started, inet_server_addr()::text AS address, inet_server_port() AS port;
 
 -- part: ends
@@ -36,7 +36,8 @@ SELECT cloud, number +
 FROM epoch;
 
 -- name: epoch_and_mark
--- The database's count in a cloud, and whether it knows the name of a note; one from a backup counts as if it didn't.
+-- The database's count in a cloud, and whether it knows the name of a note. A restored database counts as not knowing
+-- it.
 SELECT coalesce((SELECT e.number +
     @ends
 FROM epoch e WHERE e.cloud = %(cloud)s), 0) AS number,
@@ -50,8 +51,8 @@ SELECT FROM restored;
 DELETE FROM restored;
 
 -- name: new_mark
--- The name of the next note: every database with this row has everything committed before it. Names of notes before the
--- present one (`noted`) are over.
+-- The name of the next note: every database with this row has everything committed before it. Names of notes older than
+-- the present one (`noted`) are deleted.
 WITH old AS (
     DELETE FROM epoch_mark WHERE (cloud, mark) IN (
         SELECT cloud, mark FROM epoch_mark WHERE cloud = %(cloud)s AND number < %(noted)s FOR UPDATE SKIP LOCKED)
@@ -62,12 +63,12 @@ SELECT e.cloud, gen_random_uuid(), e.number +
 FROM epoch e WHERE e.cloud = %(cloud)s RETURNING mark, number;
 
 -- name: count_end
--- Counts as the triggers do.
+-- Counts one more end, like the triggers.
 INSERT INTO epoch_end (part, number) VALUES (mod(pg_backend_pid(), 16), 1)
 ON CONFLICT (part) DO UPDATE SET number = epoch_end.number + 1 RETURNING part;
 
 -- name: was_behind
--- Also true for a database that was restored and isn't accepted, whatever the cloud remembers.
+-- Also true for a database that was restored and isn't accepted yet, whatever the cloud remembers.
 SELECT WHERE EXISTS (SELECT FROM epoch_behind WHERE cloud = %(cloud)s) OR EXISTS (SELECT FROM restored);
 
 -- name: found_behind

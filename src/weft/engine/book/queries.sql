@@ -1,8 +1,8 @@
 -- Statements of weft.engine.book, by name. `%(x)s` are psycopg parameters.
 
 -- name: lock_claim
--- As lock_capacity, without waiting for the disk under the lock: what confirm_pod or drop_claim writes later reaches the
--- disk no sooner than this, and nothing is created before. PostgreSQL writes it within a second even if neither comes
+-- Like lock_capacity, but without waiting for the disk under the lock: what confirm_pod or drop_claim writes later
+-- reaches the disk after this, and nothing is created before that. Without either, PostgreSQL writes it within a second
 -- (wal_writer_delay).
 SELECT pg_advisory_xact_lock(hashtext('weft.capacity')), set_config('synchronous_commit', 'off', true);
 
@@ -13,7 +13,7 @@ SELECT 'frame' AS what, '' AS name, json_build_object('since', since::text, 'ser
     'gone', (SELECT coalesce(json_agg(json_build_array(outside_id, extract(epoch FROM finished_at))), '[]') FROM resource
         WHERE kind = 'server' AND state = 'absent' AND outside_id IS NOT NULL AND finished_at >
             coalesce(%(gone_since)s::timestamptz, coalesce(%(at)s::timestamptz, clock_timestamp()) - %(gone)s::interval)),
-    -- networks and flavors of the site that are being removed, or with a subnet being removed, by names and ids: no new
+    -- names and ids of the site's networks and flavors that are being removed, or have a subnet being removed: no new
     -- pod may use them
     'ending', (SELECT coalesce(json_object_agg(x.name, x.kind), '{}') FROM ONLY owner o
         LEFT JOIN site_desired d ON d.owner_id = o.id
@@ -38,7 +38,7 @@ UNION ALL SELECT 'owner', o.id::text, json_build_object(
             (SELECT coalesce(json_object_agg(function, slot), '{}') FROM function_hold f
                 WHERE (f.node, f.pod_id, f.server) = (p.node, p.pod_id, p.server)) AS functions
         FROM part_hold p WHERE p.pod_id = o.id) x),
-    -- a segment's number also while a standby manager may still have it
+    -- a segment's number counts as taken while a standby manager may still have it
     'numbers', (SELECT json_agg(json_build_array(space, number)) FROM (
         SELECT space, number FROM number_hold WHERE owner_id = o.id
         UNION SELECT 'segment/' || fabric, number FROM stale_number WHERE owner_id = o.id) x),
@@ -89,7 +89,7 @@ WITH frame AS MATERIALIZED (
 
 
 -- name: capacity_whole
--- As capacity_changes, for everything.
+-- Like capacity_changes, for everything.
 WITH frame AS MATERIALIZED (
     SELECT pg_current_snapshot() AS since, pg_postmaster_start_time()::text AS server,
         pg_current_xact_id_if_assigned() IS NOT NULL AS own, true AS whole
@@ -116,9 +116,9 @@ VALUES (%(node)s, %(pod_id)s, %(server)s, %(devices)s, %(cores)s, %(memory_mib)s
 INSERT INTO function_hold (node, function, pod_id, server) VALUES (%(node)s, %(function)s, %(pod_id)s, %(server)s);
 
 -- name: lock_functions
--- Before ports' functions are written (`bound`: key -> slot): locks their own rows, and those of ports that were bound
--- there before, such as another pod's, which may be doing the same. All lock them in the same order, so that there are
--- no deadlocks.
+-- Runs before ports' virtual functions are written (`bound`: key -> slot). Locks their rows, and those of ports that
+-- were bound there before, such as another pod's, which may do the same. All callers lock in the same order, which
+-- prevents deadlocks.
 SELECT FROM function_hold h JOIN (
     SELECT r.owner_id, r.document->>'node' AS node, r.document->'spec'->>'function' AS function, b.value AS slot
     FROM jsonb_each_text(%(bound)s) b JOIN resource r ON r.owner_id = %(pod_id)s AND r.key = b.key
@@ -126,13 +126,13 @@ SELECT FROM function_hold h JOIN (
 ORDER BY h.node, h.function FOR UPDATE OF h;
 
 -- name: free_slot
--- Another port was bound there before: the last reading counts, and the other port is read again.
+-- Removes another port's binding to this slot: the last reading counts, and the other port is read again.
 UPDATE function_hold h SET slot = NULL FROM resource r
 WHERE r.owner_id = %(pod_id)s AND r.key = %(key)s AND h.node = r.document->>'node' AND h.slot = %(slot)s
   AND (h.pod_id, h.function) IS DISTINCT FROM (r.owner_id, r.document->'spec'->>'function');
 
 -- name: bind_function
--- Which virtual function of the host Nova has bound for a port.
+-- Records which virtual function of the host Nova has bound for a port.
 UPDATE function_hold h SET slot = %(slot)s FROM resource r
 WHERE r.owner_id = %(pod_id)s AND r.key = %(key)s AND h.node = r.document->>'node' AND h.pod_id = r.owner_id
   AND h.function = r.document->'spec'->>'function' AND h.slot IS DISTINCT FROM %(slot)s;
@@ -144,7 +144,7 @@ DELETE FROM subnet_hold WHERE owner_id = %(owner_id)s;
 DELETE FROM node_hold WHERE pod_id = %(pod_id)s;
 
 -- name: give_back_numbers
--- All numbers except those in `kept`, as `space number`.
+-- Frees all numbers except those in `kept` (`space number`).
 DELETE FROM number_hold WHERE owner_id = %(owner_id)s AND space || ' ' || number <> ALL(%(kept)s);
 
 -- part: pod_row
@@ -156,21 +156,21 @@ VALUES (%(id)s, %(plan)s::jsonb ->> 'site', %(project_id)s, %(name)s, %(created_
     CASE WHEN %(plan)s::jsonb IS NULL THEN 'ordered' ELSE 'building' END, now() + %(delay)s * interval '1 second')
 
 -- name: insert_pod
--- Without a plan it waits: with a start booked with the order (`fixed`), or in the queue. Workers ignore it for `delay`
--- seconds.
+-- Without a plan the order waits: for a start that was booked with it (`fixed`), or in the queue. Workers ignore it for
+-- `delay` seconds.
 @pod_row;
 
 -- name: confirm_pod
--- What it claimed was checked: workers may claim it, and are notified afterwards. No row: the claim was lost.
+-- The pod's capacity was checked: workers may claim the pod, and are notified afterwards. No row: the claim was lost.
 UPDATE pod SET next_at = now() WHERE id = %(id)s RETURNING id;
 
 -- name: drop_claim
--- No row: a worker has held it, or it was changed, or its release was requested; then it takes its normal course.
+-- No row: a worker has held the pod, it was changed, or its release was requested; then it takes its normal course.
 DELETE FROM pod WHERE id = %(id)s AND token = 0 AND wanted = 'present' AND generation = 1 RETURNING placed_at;
 
 -- name: drop_node_history
--- What the triggers wrote of a claim that is dropped: slots at the time at which its transaction began, which may have waited
--- for the lock. Looked for by time: a node's whole history may be long.
+-- Deletes what the triggers wrote about a dropped claim. Entries of slots have the time at which the claim's
+-- transaction began, which may have waited for the lock. Searched by time, since a node's whole history may be long.
 DELETE FROM node_history WHERE pod_id = %(pod_id)s AND type = 'pod' AND at >= %(claimed)s - interval '10 minutes';
 
 -- name: drop_events
@@ -213,14 +213,14 @@ counted AS (
 )
 
 -- name: claim
--- Resources, nodes, numbers and subnets of a plan become a pod's; its cloud counts one more claim.
+-- Gives a pod the resources, nodes, numbers and subnets of its plan, and counts one more claim in its cloud.
 WITH
 @claims
 SELECT pg_notify('weft_event', %(owner_id)s::uuid::text);
 
 -- name: claim_new
--- As claim, for a new pod: with its row. Doesn't notify: it has no followers yet, and a transaction that notifies waits
--- for the disk of all others that do, while others wait for the lock.
+-- Like claim, for a new pod, with its row. It doesn't notify: the pod has no followers yet, and a transaction that
+-- notifies waits for the disk writes of all others that notify, while others wait for the lock.
 WITH pod_row AS (
     @pod_row
 ),
@@ -228,7 +228,7 @@ WITH pod_row AS (
 SELECT;
 
 -- name: use_of_period
--- Seconds of each hold in a period, of a project or of all; what goes on counts until its end.
+-- Seconds of each hold within a period, of one project or all; a current hold counts until the end of the period.
 SELECT project_id, pod_id, pod, node, devices, spare, type, accelerators,
     sum(extract(epoch FROM least(coalesce(until, %(until)s), %(until)s) - greatest(since, %(since)s)))::float8 AS seconds
 FROM use_span
@@ -236,14 +236,14 @@ WHERE since < %(until)s AND (until IS NULL OR until > %(since)s) AND (%(project)
 GROUP BY project_id, pod_id, pod, node, devices, spare, type, accelerators LIMIT %(limit)s;
 
 -- name: note_capacity
--- The first record of a period stays.
+-- Keeps the first record of a period.
 INSERT INTO capacity_sample (period, at, nodes, waiting)
 SELECT date_bin(%(every)s, %(now)s, '2000-01-01T00:00Z'), %(now)s, %(nodes)s, count(*)
 FROM pod WHERE plan IS NULL AND state = 'PENDING' AND NOT fixed
 ON CONFLICT (period) DO NOTHING;
 
 -- name: capacity_noted
--- The last record of each step, and the most orders that waited in it.
+-- The last record of each step, and the highest number of orders that waited during the step.
 SELECT DISTINCT ON (bin) at, nodes, max(waiting) OVER (PARTITION BY bin) AS waiting
 FROM capacity_sample, date_bin(%(step)s, period, %(since)s) AS bin
 WHERE period >= %(since)s AND period < %(until)s ORDER BY bin, period DESC;

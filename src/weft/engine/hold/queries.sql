@@ -18,15 +18,15 @@ INSERT INTO number_hold (space, number, owner_id) VALUES (%(space)s, %(number)s,
 SELECT node FROM node_hold WHERE pod_id = %(pod_id)s AND withheld <> '';
 
 -- name: give_back_node
--- Its virtual functions are freed with it; they are locked first, in the order of lock_functions.
+-- Frees a node with its virtual functions, which are locked first, in the order of lock_functions.
 WITH functions AS MATERIALIZED (
     SELECT FROM function_hold WHERE pod_id = %(pod_id)s AND node = %(node)s ORDER BY function FOR UPDATE
 )
 DELETE FROM node_hold WHERE node = %(node)s AND pod_id = %(pod_id)s AND (SELECT count(*) FROM functions) >= 0;
 
 -- name: give_back_parts
--- What servers that left had of a shared node; no row if the pod keeps no other part of it. Functions as in
--- give_back_node.
+-- Frees the parts of a shared node that departed servers had. No row: the pod keeps no other part of the node. Virtual
+-- functions as in give_back_node.
 WITH functions AS MATERIALIZED (
     SELECT FROM function_hold f JOIN part_hold p USING (node, pod_id, server)
     WHERE p.pod_id = %(pod_id)s AND p.node = %(node)s AND p.leaving ORDER BY f.function FOR UPDATE OF f
@@ -42,8 +42,8 @@ WHERE node = %(node)s AND pod_id = %(pod_id)s
 SELECT node, reason, since, pod_id FROM quarantine;
 
 -- name: quarantine
--- The first reason stays, as the one to look into; another owner's is appended once. Every pod is recorded, even if its
--- reason isn't.
+-- Keeps the first reason, which is the one to investigate; another owner's reason is appended once. Every pod is
+-- recorded, even if its reason isn't.
 WITH pods AS (
     INSERT INTO quarantine_pod (node, pod_id) SELECT %(node)s, %(pod_id)s::uuid WHERE %(pod_id)s::uuid IS NOT NULL
     ON CONFLICT DO NOTHING
@@ -69,12 +69,12 @@ SELECT node FROM quarantine_pod WHERE pod_id = %(owner_id)s;
 UPDATE owner SET taken = %(taken)s WHERE id = %(id)s;
 
 -- name: insert_owner
--- The site or a network, for the workers; its first visit finds out what is wanted of it.
+-- Inserts a site or a network for the workers; its first visit finds out what is desired.
 INSERT INTO owner (id, kind, site, project_id, name, created_by, created_at, state, since, phase, next_at)
 VALUES (%(id)s, %(kind)s, %(site)s, %(project_id)s, %(name)s, %(by)s, %(at)s, 'PLACED', %(at)s, 'building', now());
 
 -- name: follow_owner
--- The next generation of what is wanted of an owner other than a pod.
+-- Begins the next desired generation of an owner other than a pod.
 UPDATE ONLY owner SET generation = generation + 1, changed_at = coalesce(changed_at, %(at)s) WHERE id = %(id)s
 RETURNING generation, changed_at;
 
@@ -83,7 +83,7 @@ RETURNING generation, changed_at;
 SELECT * FROM ONLY owner WHERE state <> 'RELEASED' ORDER BY created_at, id;
 
 -- name: who_holds
--- Who has a number, or may still have it: a standby manager may have it configured.
+-- The owner that has a number, or may still have it, since a standby manager may have it configured.
 SELECT o.kind, o.name, h.owner_id FROM (
     SELECT owner_id FROM number_hold WHERE space = %(space)s AND number = %(number)s
     UNION ALL SELECT owner_id FROM stale_number WHERE 'segment/' || fabric = %(space)s AND number = %(number)s
@@ -104,12 +104,13 @@ id, kind, site, project_id, name, created_by, created_at, wanted, phase, conditi
     expected_start
 
 -- name: resources_of
--- A list that PostgreSQL can't count makes one plan serve all of them: otherwise it plans for each call's number of owners.
+-- The list is written so that PostgreSQL can't count it, and one plan serves all calls: otherwise it makes one for each
+-- number of owners.
 SELECT *, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at FROM resource
 WHERE owner_id = ANY(ARRAY(SELECT unnest(%(owners)s::uuid[]))) ORDER BY owner_id, position, key;
 
 -- name: release_owner
--- As release_pod, for an owner other than a pod.
+-- Like release_pod, for an owner other than a pod.
 WITH asked AS (
     UPDATE owner SET wanted = 'absent', woken = woken + 1, next_at = now(), failures = 0
     WHERE id = %(id)s AND wanted = 'present' RETURNING id
@@ -123,8 +124,8 @@ SELECT true AS asked, pg_notify('weft_event', id::text) FROM asked;
 UPDATE owner SET repair = false WHERE id = %(id)s;
 
 -- part: left_to_newer
--- Left to a newer weft by this version, which couldn't read it (weft.engine.base.schema.enter): until it is woken, another
--- site is active, or the hour is over, since a person may have corrected it.
+-- Whether this version, which couldn't read the row, leaves it to a newer weft (weft.engine.base.schema.enter): until
+-- it is woken, another site is active, or the hour is over, since an operator may have corrected it.
 coalesce(left_by ->> current_setting('weft.reader', true) = woken ||
     @left_until
 , false)
@@ -138,11 +139,11 @@ to_char(now() AT TIME ZONE 'UTC', '/YYYY-MM-DD HH24/') || coalesce((SELECT max(g
 )
 
 -- part: claimed
--- Owners of any kind, unless a worker holds them; the token grows, so an older holder is refused. A holder that never
--- handed back may have a request under way: late_until. With the pod's row, if it is a pod: as it is locked, so that
--- nothing of it is older than the token; and how many claims its cloud has had, its own included. Of its plan's graph
--- only the segments, whose members its visits decide, and no reasons for its nodes: those are most of a plan, and no
--- visit needs them.
+-- Claims due owners of any kind that no worker holds. The token increases, so that an older holder is refused. A holder
+-- that never handed back may have a request under way: late_until. Returns a pod's row as it is locked, so that nothing
+-- in it is older than the token, and the number of claims in its cloud, its own included. Of the plan's graph it
+-- returns only the segments, whose members visits decide, and not the reasons for its nodes: these are most of a plan,
+-- and no visit needs them.
 taken AS (
     UPDATE pod SET worker = %(worker)s, token = token + 1, held_until = now() + %(hold)s * interval '1 second',
         late_until = CASE WHEN held_until IS NULL THEN late_until
@@ -164,8 +165,9 @@ SELECT taken.*, due.id, due.kind, (SELECT max(generation) FROM site) AS site_gen
 FROM due LEFT JOIN taken ON taken.id = due.id LEFT JOIN epoch e ON e.cloud = taken.plan ->> 'cloud' ORDER BY due.wanted = 'absent' DESC, due.next_at
 
 -- name: claim_work
--- Owners with more to do than an observation of what is READY, so many of each sort: releases first, since they free
--- capacity and each of their steps would wait behind everything that boots; then those that have waited longest.
+-- Claims owners with more to do than observing what is READY, up to a number of each sort: releases first, since they
+-- free capacity and each of their steps would otherwise wait behind everything that boots; then those that have waited
+-- longest.
 WITH releases AS (
     SELECT id, kind, wanted, next_at FROM owner
     WHERE state <> 'RELEASED' AND wanted = 'absent'
@@ -186,7 +188,7 @@ WITH releases AS (
 @claimed;
 
 -- name: claim_ready
--- Other owners, those first that have waited longest.
+-- Claims other owners, those first that have waited longest.
 WITH due AS (
     SELECT id, kind, wanted, next_at FROM owner
     WHERE state = 'READY' AND wanted = 'present' AND NOT repair AND changed_at IS NULL
@@ -198,8 +200,8 @@ WITH due AS (
 @claimed;
 
 -- name: extend_holds
--- Heartbeats for owners (`owners`: id, token). No row: the worker doesn't hold it any more; not `extended`: the row is
--- locked, and this statement doesn't wait while others' holds run out.
+-- Extends a worker's holds (`owners`: id, token). No row: the worker no longer holds the owner. Not `extended`: the row
+-- is locked, and waiting for it would let other holds expire.
 WITH mine AS MATERIALIZED (
     SELECT o.id, o.wanted, o.token FROM owner o JOIN jsonb_to_recordset(%(owners)s) AS s (id uuid, token bigint) ON s.id = o.id
     WHERE o.token = s.token AND o.held_until > now()
@@ -212,17 +214,18 @@ WITH mine AS MATERIALIZED (
 SELECT mine.id, mine.wanted, it.id IS NOT NULL AS extended FROM mine LEFT JOIN it ON it.id = mine.id;
 
 -- name: is_held
--- Asked right before each call that changes something outside: no lock, since the call can't be part of a transaction.
+-- Checked right before each call that changes something outside. No lock, since the call can't be part of a
+-- transaction.
 SELECT generation, retries FROM owner WHERE id = %(id)s AND token = %(token)s AND held_until > now();
 
 -- name: are_held
--- As is_held, for several owners (`owners`: id, token): returns those that are held.
+-- Like is_held, for several owners (`owners`: id, token); returns those that are held.
 SELECT o.id, o.generation, o.retries FROM owner o
 JOIN jsonb_to_recordset(%(owners)s) AS s (id uuid, token bigint) ON s.id = o.id
 WHERE o.token = s.token AND o.held_until > now();
 
 -- name: late_for
--- Includes what a tenant has asked of its servers, if no answer is known.
+-- Includes actions that a tenant requested for its servers, while their outcome is unknown.
 SELECT extract(epoch FROM greatest(late_until, acts_until) - now())::float8 AS seconds,
     greatest(late_until, acts_until) AS late_until
 FROM owner WHERE id = %(id)s AND greatest(late_until, acts_until) IS NOT NULL;
@@ -244,8 +247,8 @@ held AS MATERIALIZED (
 )
 
 -- part: written_events
--- The events of such a write, with their place in the stream; an error is written once until another event follows, also
--- one of the same write (`again`). Followers are notified after it, by another statement.
+-- The events of such a write, with their place in the stream. An error is repeated only once another event followed it,
+-- which may be one of the same write (`again`). Another statement notifies followers afterwards.
 written_events AS (
     INSERT INTO event (owner_id, project_id, life, at, type, message, key)
     SELECT id, project_id, (SELECT number FROM event_life), at, type, message, key FROM it, ROWS FROM (jsonb_to_recordset(
@@ -264,7 +267,7 @@ written_events AS (
     FROM jsonb_array_elements(%(conditions)s) WITH ORDINALITY AS c (one, n))
 
 -- part: written_notes
--- What every write of notes does: resources, and the owner's own row.
+-- What every write of notes includes: resources, and the owner's own row.
 changed AS (
     UPDATE resource r SET state = c.state, outside_id = coalesce(c.outside_id, r.outside_id), reason = c.reason,
         differences = c.differences, former = coalesce(c.former, r.former),
@@ -304,12 +307,12 @@ changed AS (
 )
 
 -- name: write_held
--- What a visit has noted: resources; the owner's phase and conditions with their summary (`phase` empty: unchanged);
--- that everything is as the newest generation wants it (`done`); events; and that the worker hands it back, due after
--- `delay` seconds (negative: it doesn't), or at once if the owner was woken meanwhile. Lands: a request with an unknown
--- or unwritten outcome may take effect for so many seconds more, and the next worker looks for everything (null: there
--- is none). Worked: for how long its release or change has been worked on until `worked_at` (null: unchanged).
--- `seconds`, `late_until`: as late_for.
+-- Writes a visit's notes: resources; the owner's phase and conditions with their summary (`phase` empty: unchanged);
+-- that everything is as the newest generation desires (`done`); events; and that the worker hands the owner back, due
+-- after `delay` seconds (negative: it keeps it), or at once if the owner was woken meanwhile. `lands`: a request with
+-- an unknown or unwritten outcome may take effect for this many more seconds, and the next worker looks for everything
+-- (null: there is no such request). `worked`: how long its release or change has been worked on until `worked_at`
+-- (null: unchanged). `seconds`, `late_until`: see late_for.
 WITH
 @fenced,
 @written_notes,
@@ -319,8 +322,8 @@ SELECT wanted, at, '{}'::text[] AS withheld,
 FROM it, greatest(late_until, acts_until, now() + %(lands)s::float8 * interval '1 second') AS late;
 
 -- name: write_held_watched
--- As write_held; and why adapters of a pod's nodes are out of its segment (an empty reason: they are in), and the segment,
--- if that changed it (then it is wanted differently: what was settled is observed again). Apart, since triggers of
+-- Like write_held; also writes why adapters of a pod's nodes are out of its segment (empty: they are in it), and the
+-- segment, if that changed it (a settled one is then observed again). A statement of its own, since triggers of
 -- node_hold run for each such statement, whatever it changes.
 WITH
 @fenced,
@@ -339,8 +342,8 @@ SELECT wanted, at, ARRAY(SELECT node FROM withheld WHERE withheld <> '') AS with
 FROM it, greatest(late_until, acts_until, now() + %(lands)s::float8 * interval '1 second') AS late;
 
 -- name: release_held
--- The end of an owner: its receipt, its capacity except the numbers in `kept` (as `space number`), and its state; and
--- the worker hands it back. Virtual functions are freed with their nodes, as in give_back_node.
+-- Ends an owner: writes its receipt and state, frees its capacity except the numbers in `kept` (`space number`), and
+-- hands it back. Virtual functions are freed with their nodes, as in give_back_node.
 WITH
 @fenced, signed AS (
     INSERT INTO receipt (owner_id, document, at) SELECT it.id, %(receipt)s, it.at FROM it
@@ -366,9 +369,9 @@ WITH
 SELECT wanted, at FROM it;
 
 -- name: hand_back_unchanged
--- Hands back unchanged owners that were observed (`nodes`: those whose adapters may be in their segments), as
--- write_held does. No row: another worker holds it, or it has another generation; not `gone`: its row is locked, and it
--- is handed back with the next ones.
+-- Hands back owners that were observed and are unchanged (`nodes`: those whose adapters may be in their segments), like
+-- write_held. No row: another worker holds the owner, or it has another generation. Not `gone`: its row is locked, and
+-- it is handed back with the next ones.
 WITH mine AS MATERIALIZED (
     SELECT s.* FROM owner o JOIN jsonb_to_recordset(%(owners)s)
         AS s (id uuid, token bigint, generation integer, woken bigint, delay float8) ON s.id = o.id
@@ -389,8 +392,8 @@ WITH mine AS MATERIALIZED (
 SELECT mine.id, held.id IS NOT NULL AS gone FROM mine LEFT JOIN held ON held.id = mine.id;
 
 -- name: hand_back_owner
--- Hands an owner back: due after a delay (none: since when it was due), or at once if it was woken meanwhile; lands: as
--- in write_held.
+-- Hands an owner back: due after a delay (null: since it was due before), or at once if it was woken meanwhile.
+-- `lands`: see write_held.
 UPDATE owner SET worker = NULL, held_until = NULL, failures = %(failures)s,
     alarmed = alarmed AND parked IS NULL, parked = NULL,
     late_until = greatest(late_until, now() + %(lands)s::float8 * interval '1 second'),
@@ -407,7 +410,7 @@ VALUES (%(fabric)s, %(manager)s, %(number)s, %(owner_id)s, %(reason)s, now())
 ON CONFLICT (fabric, manager, number) DO UPDATE SET owner_id = excluded.owner_id, reason = excluded.reason;
 
 -- name: holdings_of
--- Nodes and, with node null, numbers that an owner holds; and, with space null, too, what it has given back.
+-- What an owner holds: nodes; with a null node, numbers; and with a null space, too, what it has freed early.
 SELECT h.node, q.node IS NOT NULL AS quarantined, NULL AS space, NULL::int AS number, NULL::bigint AS id, NULL::text[] AS nodes,
     NULL::jsonb AS items
 FROM node_hold h LEFT JOIN quarantine q ON q.node = h.node WHERE h.pod_id = %(owner_id)s
@@ -423,15 +426,15 @@ SELECT space, number FROM number_hold WHERE owner_id = %(owner_id)s ORDER BY spa
 DELETE FROM number_hold WHERE space = %(space)s AND number = %(number)s AND owner_id = %(owner_id)s;
 
 -- name: abandon_owner
--- Only one whose release was requested and isn't finished. An operator may still request what weft has requested by
--- itself (`own`), which waits for an open gate. It is tried again from here on, whatever failed before.
+-- Abandons an owner whose release was requested and isn't finished. An operator may request what weft has already
+-- requested by itself (`own`), which waits for an open gate. Earlier failures no longer count.
 UPDATE owner SET abandoned_by = %(by)s, abandoned_why = %(why)s, abandoned_at = %(at)s, abandoned_own = %(own)s,
     abandoned_worked = worked, woken = woken + 1, next_at = now(), failures = CASE WHEN %(own)s THEN failures ELSE 0 END
 WHERE id = %(id)s AND wanted = 'absent' AND state = 'RELEASING' AND (abandoned_at IS NULL OR abandoned_own AND NOT %(own)s)
 RETURNING id;
 
 -- name: nodes_leaving
--- `at`: since when each leaves.
+-- `at`: when each began to leave.
 SELECT h.node, h.leaving_ports AS ports, h.cleared, g.at
 FROM node_hold h LEFT JOIN pod_generation g ON g.pod_id = h.pod_id AND g.generation = h.leaving
 WHERE h.pod_id = %(pod_id)s AND h.leaving IS NOT NULL ORDER BY h.node;

@@ -14,7 +14,7 @@ CREATE TABLE pod (
     name         text        NOT NULL,
     created_by   text        NOT NULL,
     created_at   timestamptz NOT NULL,
-    -- the order and the plan that was made of it, as model documents
+    -- the order and the plan made from it, as model documents
     plan         jsonb       NOT NULL,
     wanted       text        NOT NULL DEFAULT 'present' CHECK (wanted IN ('present', 'absent')),
     -- an operator asked to repair servers, too, which the loop doesn't recreate on its own
@@ -22,15 +22,15 @@ CREATE TABLE pod (
     state        text        NOT NULL,
     reason       text        NOT NULL DEFAULT '',
     since        timestamptz NOT NULL,
-    -- whether it was said that this state lasts too long
+    -- whether an alarm that this state lasts too long was raised
     alarmed      boolean     NOT NULL DEFAULT false,
     lease_end    timestamptz,
     released_at  timestamptz,
-    -- the loop: when to look again, how often in a row it failed, how often it was woken
+    -- for the loop: when the next visit is due, how often in a row visits failed, how often it was woken
     next_at      timestamptz NOT NULL,
     failures     integer     NOT NULL DEFAULT 0,
     woken        bigint      NOT NULL DEFAULT 0,
-    -- the fence: a worker's writes are taken only under the token it was given, which only grows
+    -- the fence: a worker's writes are only accepted with the token that it was given; tokens only increase
     worker       text,
     token        bigint      NOT NULL DEFAULT 0,
     held_until   timestamptz
@@ -55,7 +55,7 @@ CREATE TABLE resource (
     PRIMARY KEY (pod_id, key)
 );
 
--- Capacity. A node, P_Key or VLAN is held by one pod or none, and given back last.
+-- Capacity. A node, P_Key or VLAN is held by at most one pod, and freed last.
 CREATE TABLE node_hold (
     node    text PRIMARY KEY,
     pod_id  uuid        NOT NULL,

@@ -10,13 +10,13 @@ ALTER TABLE pod
     DROP COLUMN nodes;
 ALTER TABLE pod
     ADD COLUMN nodes integer GENERATED ALWAYS AS ((ordered -> 'nodes' ->> 'count')::integer) STORED,
-    -- in which order pods were ordered, whatever the clocks of several servers say
+    -- the sequence in which pods were ordered, whatever the clocks of several servers say
     ADD COLUMN arrival bigint GENERATED ALWAYS AS IDENTITY,
-    -- when its nodes became its own; the lease's duration counts from then
+    -- when it got its nodes; the lease's duration counts from then
     ADD COLUMN placed_at timestamptz,
-    -- whether it was said that the lease ends soon
+    -- whether the warning that the lease ends soon was given
     ADD COLUMN lease_warned boolean NOT NULL DEFAULT false,
-    -- the state that a pod FAILED in, for a retry
+    -- the state in which a pod failed, for a retry
     ADD COLUMN failed_from text,
     -- of a waiting order: when it may start, whether that was booked with the order, its place in the queue (NULL: it
     -- has a booking and doesn't queue), and when it is expected to start
@@ -27,7 +27,7 @@ ALTER TABLE pod
 UPDATE pod SET placed_at = created_at;
 CREATE INDEX pod_waiting ON pod (arrival) WHERE plan IS NULL AND state = 'PENDING';
 
--- Nodes that an order which waits will have.
+-- Nodes that a waiting order will have.
 CREATE TABLE promise (
     pod_id    uuid        PRIMARY KEY,
     nodes     text[]      NOT NULL,
@@ -35,7 +35,7 @@ CREATE TABLE promise (
     end_at    timestamptz
 );
 
--- Nodes that only one project may have in a window.
+-- Nodes that only one project may have in a period.
 CREATE TABLE reservation (
     name        text        PRIMARY KEY,
     project_id  text        NOT NULL,

@@ -1,6 +1,6 @@
--- What pods ask of the leaves that they stand on, and which of their nodes are spares.
+-- What pods require of their leaves, and which of their nodes are spares.
 
--- Columns of their own for the same reason as `nodes`: placement reads them of every pod.
+-- Columns of their own, like `nodes`: placement reads them for every pod.
 ALTER TABLE pod
     ADD COLUMN spare integer GENERATED ALWAYS AS (coalesce((ordered -> 'nodes' ->> 'spare')::integer, 0)) STORED,
     ADD COLUMN apart_from jsonb GENERATED ALWAYS AS (coalesce(ordered -> 'locality' -> 'apart_from', '[]')) STORED,
@@ -9,5 +9,5 @@ ALTER TABLE pod
     ADD COLUMN bisection_gbps integer
         GENERATED ALWAYS AS (coalesce((ordered -> 'fabric' ->> 'bisection_gbps')::integer, 0)) STORED;
 
--- A node that is held idle for its pod, to replace one that fails.
+-- A spare: a node that is held idle for its pod, to replace one that fails.
 ALTER TABLE node_hold ADD COLUMN spare boolean NOT NULL DEFAULT false;

@@ -1,8 +1,8 @@
--- Dates have bounds, an unreadable row is set aside, an earlier holder's last writes are waited for, and what placement
--- reads of every pod is in rows of its own.
+-- Dates get bounds, unreadable rows are parked, a new holder waits for the previous one's last writes, and what
+-- placement reads of every pod is in rows of its own.
 
--- What an order may say since: no date outside of 2000 to 2200, no duration beyond 36500 days. Text is compared, not
--- cast: one date that isn't any must not stop the migration.
+-- Limits of orders from this version on: no date outside 2000 to 2200, no duration beyond 36500 days. Text is compared,
+-- not cast, since an invalid date must not stop the migration.
 CREATE FUNCTION pg_temp.bounded(document jsonb, at text[]) RETURNS jsonb LANGUAGE sql AS $$
     SELECT CASE
         WHEN document #>> at < '2000' THEN jsonb_set(document, at, '"2000-01-01T00:00:00Z"')
@@ -43,7 +43,7 @@ ALTER TABLE pod
         CHECK (expected_start BETWEEN '2000-01-01 00:00:00+00' AND '2400-01-01 00:00:00+00'),
     -- why this row can't be read; it is tried again at next_at
     ADD COLUMN parked text,
-    -- a worker that lost the pod may have had a request under way until then: nothing is given back before
+    -- until then, a worker that lost the pod may have a request under way: nothing is freed before
     ADD COLUMN late_until timestamptz,
     ADD COLUMN cloud text GENERATED ALWAYS AS (plan ->> 'cloud') STORED,
     ADD COLUMN machines integer GENERATED ALWAYS AS ((ordered -> 'ipus' ->> 'count')::integer / 4) STORED;
@@ -59,8 +59,8 @@ ALTER TABLE reservation
 CREATE INDEX pod_live ON pod (created_at, id) WHERE state <> 'RELEASED' AND plan IS NOT NULL;
 CREATE INDEX pod_waiting_of ON pod (project_id) WHERE plan IS NULL AND state = 'PENDING';
 
--- Subnets that were cut from the site's blocks. What an order names itself isn't here: pods' networks are isolated, so
--- it may be anything, and takes nothing away from anybody.
+-- Subnets from the site's blocks. Those that an order names itself aren't here: pods' networks are isolated, so they
+-- may be any, and take nothing from others.
 CREATE TABLE subnet_hold (
     cloud   text NOT NULL,
     plane   text NOT NULL CHECK (plane IN ('rdma', 'management')),

@@ -1,11 +1,11 @@
--- What the sweep needs: when it runs next, what it found, and when each released pod was looked at; and how a pod was
--- abandoned.
+-- What the sweep needs: when it runs next, what it found, and when it last searched for each released pod; and how a
+-- pod was abandoned.
 
 -- The worker that advances `next_at` sweeps.
 CREATE TABLE sweep (
     one       boolean     PRIMARY KEY DEFAULT true CHECK (one),
     next_at   timestamptz NOT NULL,
-    -- the last one that came to its end, and what it could not read (empty: it read everything)
+    -- the last sweep that finished, and what it could not read (empty: it read everything)
     ended_at  timestamptz,
     unread    text        NOT NULL DEFAULT ''
 );
@@ -20,22 +20,22 @@ CREATE TABLE trace (
     -- outside id, or the port and the key
     subject       text        NOT NULL,
     what          text        NOT NULL,
-    -- it belongs to someone else, on a node that was the pod's: the receipt isn't wrong because of it
+    -- it belongs to someone else, on a node that was the pod's: it doesn't make the receipt wrong
     others        boolean     NOT NULL DEFAULT false,
     found_at      timestamptz NOT NULL,
-    -- when it was seen to be gone again; NULL: it is still there, as far as weft knows
+    -- when it was seen gone again; null: as far as weft knows it still exists
     gone_at       timestamptz,
     UNIQUE (pod_id, kind, place, subject)
 );
 CREATE INDEX trace_found ON trace (found_at);
 
 ALTER TABLE pod
-    -- when the sweep last looked for each single thing of a released pod
+    -- when the sweep last searched for each thing of a released pod by itself
     ADD COLUMN swept_at timestamptz,
     -- an operator abandons a release that can't finish: user, reason and time
     ADD COLUMN abandoned_by text,
     ADD COLUMN abandoned_why text,
     ADD COLUMN abandoned_at timestamptz;
 CREATE INDEX pod_released ON pod (released_at) WHERE state = 'RELEASED';
--- Whose a thing outside is, by its id.
+-- Finds the owner of a thing outside by its id.
 CREATE INDEX resource_outside ON resource (outside_id);

@@ -1,5 +1,5 @@
--- Who did what: by ids, since names are anybody's to choose. What was refused to others than operators is counted, one row
--- an hour for each user, project and action, so that repeating it can't push out what was done.
+-- Who did what, by ids, since anyone can choose names. Refused requests of callers other than operators are counted, in
+-- one row an hour for each user, project and action, so that repeating them can't push out what was done.
 ALTER TABLE audit_log
     ADD COLUMN user_id           text,
     ADD COLUMN user_domain_id    text,

@@ -1,8 +1,8 @@
--- Partitions are read by fabric at each change of one: few rows among many.
+-- Each change of a partition reads those of its fabric, which are few rows among many.
 CREATE INDEX resource_partition ON resource (pod_id) WHERE kind = 'partition';
 
--- P_Keys of released pods that a standby manager may still have: it could not be asked, or its file could not be written.
--- They aren't assigned again before that manager was read without them.
+-- P_Keys of released pods that a standby manager may still have, because it could not be asked or its file could not be
+-- written. They aren't assigned again until a reading of that manager no longer shows them.
 CREATE TABLE stale_key (
     fabric   text        NOT NULL,
     manager  text        NOT NULL,

@@ -1,5 +1,5 @@
--- How many claims this database has made in each cloud. A note in the cloud says the same: a dump that was restored is
--- behind it, and nothing is placed by it before an operator has looked.
+-- Number of claims that this database has made in each cloud. A note in the cloud has the same number: a restored dump
+-- is behind it, and places nothing until an operator accepts it.
 CREATE TABLE epoch (
     cloud   text PRIMARY KEY,
     life    uuid   NOT NULL,

@@ -4,7 +4,7 @@ CREATE TABLE site_part (
     digest      text        PRIMARY KEY,
     body        bytea       NOT NULL,
     size        integer     NOT NULL,
-    -- the newest generation that names it; null: none yet, it was sent for one that is to come
+    -- the newest generation that names it; null: none yet, it was sent for a future one
     generation  integer,
     touched_at  timestamptz NOT NULL
 );

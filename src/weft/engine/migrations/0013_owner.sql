@@ -1,9 +1,9 @@
--- What is outside belongs to an owner: a pod, the site, or a network that a tenant made. What the loop, the audit and the
--- sweep need of each is in `owner`; a pod is an owner with more columns. A query of `owner` sees the pods too.
+-- What is outside belongs to an owner: a pod, the site, or a network that a tenant created. What the loop, the audit
+-- and the sweep need of each is in `owner`; a pod is an owner with more columns. Queries of `owner` include pods.
 CREATE TABLE owner (
     id           uuid        PRIMARY KEY,
     kind         text        NOT NULL CHECK (kind IN ('site', 'network')) NO INHERIT,
-    -- whose things bear this site's mark; NULL: it has nothing outside (an order that waits)
+    -- the site whose mark its things carry; null: it has nothing outside (a waiting order)
     site         text,
     project_id   text        NOT NULL,
     name         text        NOT NULL,

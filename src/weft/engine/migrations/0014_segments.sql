@@ -1,4 +1,5 @@
--- A fabric's partition is a segment: the same on every type of fabric. Documents are read as they are (model/upcast.py).
+-- A fabric's partition becomes a segment, the same on every type of fabric. Documents stay as they are
+-- (model/upcast.py).
 
 UPDATE resource SET kind = 'segment' WHERE kind = 'partition';
 UPDATE trace SET kind = 'segment' WHERE kind = 'partition';

@@ -1,13 +1,13 @@
--- Lists and lookups that cost the same however many pods there were, and wake-ups for those alone whom they concern.
+-- Lists and lookups whose cost doesn't depend on the number of past pods, and wake-ups only for those concerned.
 
 -- Pages of lists go by name and id.
 CREATE INDEX pod_list ON pod (project_id, name, id) WHERE state <> 'RELEASED';
 CREATE INDEX pod_list_all ON pod (name, id) WHERE state <> 'RELEASED';
--- A pod is looked up by its name, also when it was released.
+-- A pod is looked up by its name, even after its release.
 CREATE INDEX pod_name ON pod (name, project_id, created_at DESC);
 CREATE INDEX pod_state ON pod (state) INCLUDE (since, alarmed) WHERE state <> 'RELEASED';
 
--- Workers are woken by what makes work due sooner, and by nothing else: not by each event of each pod.
+-- Workers are only woken by what makes work due sooner, not by each event of each pod.
 CREATE FUNCTION tell_workers() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_notify('weft_work', '');

@@ -1,4 +1,4 @@
--- A node is held whole by one pod, or in parts by several. What each server has of a shared node is in a table beside.
+-- A node is held whole by one pod, or in parts by several. Another table has each server's part of a shared node.
 ALTER TABLE node_hold DROP CONSTRAINT node_hold_pkey;
 ALTER TABLE node_hold ADD COLUMN whole boolean NOT NULL DEFAULT true;
 ALTER TABLE node_hold ADD PRIMARY KEY (node, pod_id);
@@ -17,7 +17,7 @@ CREATE TABLE part_hold (
     FOREIGN KEY (node, pod_id) REFERENCES node_hold ON DELETE CASCADE
 );
 
--- Claims hold weft.capacity, so planning never sees these refuse; they catch mistakes of planning.
+-- Claims hold weft.capacity, so these never refuse what was planned right; they catch mistakes of planning.
 CREATE FUNCTION check_node_hold() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtext('weft.node/' || NEW.node));

@@ -1,5 +1,5 @@
--- How far a pod, or another owner, is (phase) and how it is (conditions) are two things. `state`, `reason` and `since` stay
--- beside them as their summary, for lists and counts; weft reads the truth and writes both together.
+-- How far a pod or another owner is (phase) and how it is (conditions) become separate. `state`, `reason` and `since`
+-- stay as their summary, for lists and counts; weft reads phase and conditions, and writes both together.
 ALTER TABLE owner
     ADD COLUMN phase text NOT NULL DEFAULT 'ordered'
         CHECK (phase IN ('ordered', 'building', 'serving', 'releasing', 'released')),

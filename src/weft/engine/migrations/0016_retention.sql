@@ -1,10 +1,10 @@
--- Old records are removed: when that is done next, and how much has been removed by now.
+-- When old records are removed next, and how many have been removed so far.
 CREATE TABLE retention (
     one       boolean     PRIMARY KEY DEFAULT true CHECK (one),
     next_at   timestamptz NOT NULL,
-    -- the last round that came to its end
+    -- when the last round finished
     ended_at  timestamptz,
-    -- rows by what they were, ever since
+    -- number of removed rows by kind, in total
     removed   jsonb       NOT NULL DEFAULT '{}'
 );
 INSERT INTO retention (next_at) VALUES (now());

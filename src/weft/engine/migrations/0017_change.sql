@@ -1,25 +1,26 @@
--- A pod can change: its wanted graph has generations.
+-- A pod can change: its desired graph has generations.
 
 ALTER TABLE pod
     -- of the order and the plan; a worker that holds an older one is refused like one with an older token
     ADD COLUMN generation integer NOT NULL DEFAULT 1,
-    -- the newest one that was seen to be true: what a later one brought is made; what this one had is repaired
+    -- the newest one that was verified: what a later one added is created, what this one had is repaired
     ADD COLUMN ready_generation integer NOT NULL DEFAULT 0,
     ADD COLUMN ready_at timestamptz,
-    -- since when what a change asked for is under way
+    -- since when a change is under way
     ADD COLUMN changed_at timestamptz,
-    -- since when a waiting order is in the queue, if not since it was ordered
+    -- since when a waiting order has been in the queue, if not since it was ordered
     ADD COLUMN queued_at timestamptz;
 UPDATE pod SET ready_generation = 1 WHERE phase IN ('serving', 'releasing', 'released');
 ALTER TABLE resource
-    -- generation that wanted it last as it is described
+    -- the last generation that wanted it as it is described
     ADD COLUMN generation integer NOT NULL DEFAULT 1,
-    -- generation since which it isn't wanted any more; the row stays until it is seen gone, and as its tombstone after
+    -- the generation from which on it is no longer wanted; the row stays until it is seen gone, and then as its
+    -- tombstone
     ADD COLUMN expunged integer;
 ALTER TABLE node_hold
-    -- its ports that were in the pod's segments, by the segments' keys: they are read before it is given back
+    -- its ports that were in the pod's segments, by the segments' keys: they are read before the node is freed
     ADD COLUMN leaving_ports jsonb NOT NULL DEFAULT '{}',
-    -- generation since which its pod doesn't want the node; it is given back once it was read back clean
+    -- the generation from which on its pod no longer wants the node; it is freed once it was read back clean
     ADD COLUMN leaving integer;
 
 -- Every generation of a pod's order: what was ordered, by whom, when.
@@ -34,7 +35,7 @@ CREATE TABLE pod_generation (
     PRIMARY KEY (pod_id, generation)
 );
 
--- What was read back of nodes that a pod gave back before its end: part of its receipt.
+-- What was read back of nodes that a pod freed before its end: part of its receipt.
 CREATE TABLE given_back (
     id          bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     pod_id      uuid        NOT NULL,

@@ -1,21 +1,21 @@
--- The loop works on owners of every kind. What it needs of each is in `owner`, and columns with the id of an owner, a pod
--- or another, are named so. Numbers of migrations are unique from here on (tests/engine/base/test_migration.py).
+-- The loop works on owners of every kind. What it needs of each is in `owner`, and columns with the id of any owner are
+-- named owner_id. Numbers of migrations are unique from here on (tests/engine/base/test_migration.py).
 
 ALTER TABLE owner
-    -- of what is wanted of it; a worker that holds an older one is refused like one with an older token
+    -- generation of what is desired; a worker that holds an older one is refused like one with an older token
     ADD COLUMN generation integer NOT NULL DEFAULT 1,
-    -- the newest one that was seen to be true, and when; since when what a later one asks for is under way
+    -- the newest one that was verified, and when; and since when a later one is under way
     ADD COLUMN ready_generation integer NOT NULL DEFAULT 0,
     ADD COLUMN ready_at timestamptz,
     ADD COLUMN changed_at timestamptz,
-    -- someone else uses a number of it, and which resource found out
+    -- a number of it that something else uses, and the resource that found out
     ADD COLUMN taken jsonb,
     ADD COLUMN watched_at timestamptz,
     ADD COLUMN abandoned_by text,
     ADD COLUMN abandoned_why text,
     ADD COLUMN abandoned_at timestamptz;
 
--- A pod has a site since it has a plan: what has none is nothing to the loop.
+-- A pod has a site once it has a plan; the loop ignores owners without one.
 UPDATE pod SET site = '' WHERE plan IS NOT NULL AND site IS NULL;
 
 ALTER TABLE resource RENAME COLUMN pod_id TO owner_id;

@@ -1,10 +1,10 @@
--- What a server has of a shared node besides: cores of its own, cores and memory of NUMA nodes, virtual functions.
+-- What else a server has of a shared node: its own cores, cores and memory of NUMA nodes, virtual functions.
 ALTER TABLE part_hold ADD COLUMN dedicated boolean NOT NULL DEFAULT false;
 ALTER TABLE part_hold ADD COLUMN numa integer[] NOT NULL DEFAULT '{}';
 ALTER TABLE part_hold ADD COLUMN numa_of integer NOT NULL DEFAULT 1;
 
--- A virtual function as weft counts it (adapter/number). Which one of the host Nova has bound for it is its slot, a PCI
--- address, null until that was read.
+-- A virtual function as weft counts it (adapter/number). Its slot is the PCI address of the one that Nova has bound for
+-- it on the host; null until that was read.
 CREATE TABLE function_hold (
     node      text    NOT NULL,
     function  text    NOT NULL,
@@ -17,7 +17,7 @@ CREATE TABLE function_hold (
 );
 CREATE INDEX function_hold_pod ON function_hold (pod_id);
 
--- What orders for parts are promised, server by server; whole nodes: null.
+-- What a booking promises to an order for parts, server by server; null for whole nodes.
 ALTER TABLE promise ADD COLUMN parts jsonb;
 
 CREATE OR REPLACE FUNCTION check_part_hold() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -1,4 +1,4 @@
--- Workers take what has something to do before what is only looked at: each in the order of its time.
+-- Workers claim owners with something to do before those that are only observed, each sort in the order of its time.
 CREATE INDEX pod_next_work ON pod (next_at)
     WHERE state <> 'RELEASED' AND (state <> 'READY' OR wanted = 'absent' OR mend OR changed_at IS NOT NULL);
 CREATE INDEX pod_next_look ON pod (next_at)

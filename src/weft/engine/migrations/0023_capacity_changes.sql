@@ -1,10 +1,11 @@
--- What changed of capacity, so that a process which has counted it reads only that again. Written by triggers alone: no
--- writer can forget it (docs/decisions/capacity-is-counted-once.md).
+-- Changes of capacity, so that a process that has counted it only reads these again. Only triggers write them, so that
+-- no writer can forget to (docs/decisions/capacity-is-counted-once.md).
 
 CREATE TABLE capacity_change (
-    -- a process that has counted by a snapshot reads what transactions wrote that the snapshot doesn't see, in any order
+    -- a process that has counted by a snapshot reads what was written by transactions that the snapshot doesn't see, in
+    -- any order
     xact  xid8 NOT NULL DEFAULT pg_current_xact_id(),
-    -- owner: all that one holds or is promised, and what a pod's row says with it; quarantine; reservation
+    -- owner: all that it holds or is promised, and what is read of a pod's row; quarantine; reservation
     what  text NOT NULL,
     -- the owner's id, the node, the reservation's name
     name  text NOT NULL
@@ -70,7 +71,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Of a pod's own row what is read with its holds. By row: an UPDATE of `owner` fires no statement's trigger here.
+-- Notes what is read of a pod's own row with its holds. A trigger for each row, since an UPDATE of `owner` fires no
+-- statement's trigger here.
 CREATE FUNCTION note_pod() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO capacity_change (what, name) VALUES ('owner', coalesce(NEW.id, OLD.id)::text);
@@ -86,6 +88,6 @@ CREATE TRIGGER pod_capacity AFTER UPDATE ON pod FOR EACH ROW WHEN (
     EXECUTE FUNCTION note_pod();
 CREATE TRIGGER pod_emptied AFTER TRUNCATE ON pod FOR EACH STATEMENT EXECUTE FUNCTION note_all();
 
--- What one owner has is looked up by the owner.
+-- Finds what an owner has.
 CREATE INDEX part_hold_pod ON part_hold (pod_id);
 CREATE INDEX stale_number_owner ON stale_number (owner_id);

@@ -1,14 +1,14 @@
--- Networks that tenants made in Neutron on a fabric's physical network, as they were last read: what is wanted of the owner
--- of kind `network`, and of each port whether it is in.
+-- Networks that tenants created in Neutron on a fabric's physical network, as they were last read: what is desired of
+-- the owner of kind `network`, and whether each port is in its segment.
 CREATE TABLE tenant_network (
     owner_id    uuid        PRIMARY KEY,
     cloud       text        NOT NULL,
     fabric      text        NOT NULL,
     network_id  text        NOT NULL,
     document    jsonb       NOT NULL,
-    -- when the reading began that it was last seen in; an older one changes nothing
+    -- when the last reading that showed it began; an older one changes nothing
     read_at     timestamptz NOT NULL,
-    -- its ports by state, and since when the first of those that wait does
+    -- number of its ports by state, and since when the first waiting one has waited
     ports_in    integer     NOT NULL DEFAULT 0,
     waiting     integer     NOT NULL DEFAULT 0,
     out         integer     NOT NULL DEFAULT 0,

@@ -1,4 +1,4 @@
--- What each fabric's managers said last, for the metrics.
+-- What each fabric's managers last reported, for the metrics.
 CREATE TABLE fabric_status (
     fabric text PRIMARY KEY,
     known boolean NOT NULL,

@@ -1,4 +1,4 @@
--- How often a person had it retried after it FAILED: a visit that began before writes nothing any more.
+-- How often a retry was requested after it failed: a visit that began before one writes nothing any more.
 ALTER TABLE owner ADD COLUMN retries integer NOT NULL DEFAULT 0;
 
 -- Workers are also notified when another one hands back an owner that is due.

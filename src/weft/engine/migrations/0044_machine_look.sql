@@ -1,4 +1,4 @@
--- The worker that lists the state of a cloud's machines: one of all at a time.
+-- Which worker lists the state of a cloud's machines: one at a time.
 CREATE TABLE machine_look (
     cloud text PRIMARY KEY,
     -- Until then no other worker asks: one is asking, or has just had an answer.

@@ -1,2 +1,2 @@
--- Old events are found by their owners: by age, those that live owners keep were passed each time.
+-- Old events are found by their owners, not by age: that scanned the events that live owners keep each time.
 DROP INDEX event_at;

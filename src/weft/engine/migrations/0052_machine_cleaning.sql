@@ -1,4 +1,4 @@
--- Automated cleanings of machines as weft has watched them (weft.planning.watching): Ironic's history lacks their steps.
+-- Automated cleanings of machines as weft observed them (weft.planning.watching): Ironic's history lacks their steps.
 CREATE TABLE machine_cleaning (
     cloud text NOT NULL,
     machine text NOT NULL,

@@ -1,2 +1,2 @@
--- Whether the pod doesn't want the server any more; its part is given back once it was read back clean, as whole nodes are.
+-- Whether the pod no longer wants the server; its part is freed once it was read back clean, like whole nodes.
 ALTER TABLE part_hold ADD COLUMN leaving boolean NOT NULL DEFAULT false;

@@ -1,13 +1,13 @@
--- How many releases were requested, and how often a quarantine began, changed or ended. A dump that lacks only these would
--- revive pods, or assign a node that isn't clean to the next tenant: they count like claims (`epoch`). Written when the
--- transaction commits, in one row per connection, so that no transaction waits for it while holding other locks.
+-- Number of requested releases, and of quarantines that began, changed or ended. A dump that lacks only these would
+-- revive pods, or assign an unclean node to the next tenant, so they count like claims (`epoch`). Written when a
+-- transaction commits, in one row per connection, so that no transaction waits for it while it holds other locks.
 CREATE TABLE epoch_end (
     part    smallint PRIMARY KEY,
     number  bigint NOT NULL
 );
 
--- What notes in the clouds were named, each written down before its note was: a database that doesn't have the name of a
--- note isn't the one that wrote it, however far it has counted by itself since.
+-- Names of the notes in the clouds, each recorded before its note was written: a database without a note's name isn't
+-- the one that wrote it, however far it has counted since.
 CREATE TABLE epoch_mark (
     cloud   text NOT NULL,
     mark    uuid NOT NULL,
@@ -16,7 +16,7 @@ CREATE TABLE epoch_mark (
 );
 INSERT INTO epoch_mark (cloud, mark, number) SELECT cloud, life, number FROM epoch;
 
--- When an operator accepted the database last, after it had been restored.
+-- When an operator last accepted the database, after it had been restored.
 ALTER TABLE epoch ADD COLUMN accepted_at timestamptz;
 
 CREATE FUNCTION count_end() RETURNS trigger LANGUAGE plpgsql AS $$

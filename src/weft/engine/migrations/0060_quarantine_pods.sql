@@ -1,5 +1,5 @@
--- All pods that put a node into quarantine: those that shared it keep their numbers until it is cleared, the last one and the
--- first. `quarantine.pod_id` is the last one.
+-- All pods that put a node into quarantine: each of those that shared it keeps its numbers until the node is cleared.
+-- `quarantine.pod_id` is the last one.
 CREATE TABLE quarantine_pod (
     node    text NOT NULL REFERENCES quarantine ON DELETE CASCADE,
     pod_id  uuid NOT NULL,

@@ -1,10 +1,11 @@
--- For how many seconds a release was worked on, when that was counted last (null: it isn't worked on, the gate is closed),
--- and by which process: its limits count what weft could work on it, in whichever process.
+-- For how many seconds a release was worked on, when that was last counted (null: it isn't worked on, the gate is
+-- closed), and by which process: its limits count the time in which weft could work on it, in any process.
 ALTER TABLE owner
     ADD COLUMN worked float8 NOT NULL DEFAULT 0,
     ADD COLUMN worked_at timestamptz,
     ADD COLUMN worked_by text NOT NULL DEFAULT '',
-    -- weft asked for it after the limit, not an operator; and what had been worked until it was asked for
+    -- whether weft requested the abandonment after the limit, not an operator; and the seconds worked until it was
+    -- requested
     ADD COLUMN abandoned_own boolean NOT NULL DEFAULT false,
     ADD COLUMN abandoned_worked float8 NOT NULL DEFAULT 0;
 UPDATE owner SET abandoned_own = true

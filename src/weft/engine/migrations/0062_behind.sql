@@ -1,4 +1,4 @@
--- Clouds by whose note this database was found to be behind, until one of them is read that says otherwise.
+-- Clouds whose note shows that this database is behind, until a note is read that says otherwise.
 CREATE TABLE epoch_behind (
     cloud  text PRIMARY KEY
 );

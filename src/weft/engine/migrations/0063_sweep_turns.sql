@@ -1,2 +1,2 @@
--- Where the last round of the sweep ended, of projects with more things to go than one round asks.
+-- Where the last round of the sweep ended, for projects with more things to delete than one round does.
 ALTER TABLE sweep ADD COLUMN turns jsonb NOT NULL DEFAULT '{}';

@@ -1,5 +1,5 @@
--- What a node must be accepted for before it is assigned again: burn-in, new firmware. Each is ended by its own name, so that
--- no one ends what someone else waits for.
+-- What a node must be accepted for before it is assigned again, such as burn-in or new firmware. Each hold ends by its
+-- own name, so that no one ends one that someone else waits for.
 CREATE TABLE acceptance (
     node     text NOT NULL,
     what     text NOT NULL,

@@ -1,5 +1,5 @@
--- Sessions of the console in the browser. The cookie's id isn't here, only its SHA-256; what is sealed can be opened with
--- the id alone. Neither the database nor a browser has a user's token.
+-- Sessions of the console in the browser. Only the SHA-256 of the cookie's id is here, and `sealed` can only be opened
+-- with the id. Neither the database nor a browser alone has a user's token.
 CREATE TABLE web_session (
     digest bytea PRIMARY KEY CHECK (length(digest) = 32),
     sealed bytea NOT NULL,

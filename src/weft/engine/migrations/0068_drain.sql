@@ -1,9 +1,9 @@
--- Nodes that operators empty: no new orders, until it is undone. Pods stay until they end.
+-- Nodes that operators want to empty: they get no new orders until the drain ends. Pods stay until they end.
 CREATE TABLE drain (
     node        text PRIMARY KEY,
     since       timestamptz NOT NULL,
     drained_by  text NOT NULL,
-    -- when the node should be empty; null: not said
+    -- when the node should be empty; null: no time was given
     until_at    timestamptz,
     -- for operators; and for the projects whose pods are there
     reason      text NOT NULL,

@@ -1,5 +1,5 @@
--- Which pod an order with an Idempotency-Key made, or is to make: a repeated order gets that pod, also if it has been
--- released since. The id is chosen before the pod is written, so that of two attempts at once one alone writes it.
+-- The pod that an order with an Idempotency-Key made, or will make: a repeated order gets that pod, even if it has been
+-- released since. The id is chosen before the pod is written, so that only one of two simultaneous attempts writes it.
 CREATE TABLE order_key (
     project_id text NOT NULL,
     user_id text NOT NULL,

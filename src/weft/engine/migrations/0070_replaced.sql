@@ -1,5 +1,5 @@
--- A replaced node is held by weft: why, in which pod, and which project asked (none: an operator did). A project may have
--- only so many.
+-- weft holds a replaced node: why, in which pod, and which project asked (null: an operator did). A project may only
+-- have a limited number of them.
 ALTER TABLE acceptance
     ADD COLUMN cause jsonb NOT NULL DEFAULT '""',
     ADD COLUMN pod_id uuid,

@@ -1,5 +1,5 @@
--- What happened to each node, by its name; it is kept when the node leaves the site. Pods' coming and going is written by
--- triggers alone: no writer can forget it. Names are stored, since rows of pods may be gone before.
+-- What happened to each node, by its name; kept when the node leaves the site. Only triggers write which pods came and
+-- went, so that no writer can forget to. Names are stored, since rows of pods may be deleted earlier.
 CREATE TABLE node_history (
     node        text         NOT NULL,
     sequence    bigint       GENERATED ALWAYS AS IDENTITY,
@@ -12,7 +12,7 @@ CREATE TABLE node_history (
     pod_id      uuid,
     pod         text,
     project_id  text,
-    -- no index has the numbers alone: a page of a node would be looked for among all
+    -- no index has only the numbers: a page of a node's history would be searched among all
     PRIMARY KEY (node, sequence)
 );
 CREATE INDEX node_history_at ON node_history (at);
@@ -105,7 +105,7 @@ END $$;
 CREATE TRIGGER server_broken AFTER UPDATE ON resource FOR EACH ROW
     WHEN (NEW.kind = 'server' AND NEW.state = 'broken' AND OLD.state <> 'broken') EXECUTE FUNCTION note_server_broken();
 
--- What is known of before.
+-- Entries for what is known from before.
 INSERT INTO node_history (node, at, type, message, pod_id, pod, project_id)
 SELECT h.node, h.since, 'pod', node_message(CASE WHEN h.spare THEN 'NODE_KEPT_AS_SPARE' ELSE 'NODE_GIVEN' END,
     jsonb_build_object('pod', o.name, 'project', o.project_id)), h.pod_id, o.name, o.project_id

@@ -1,4 +1,4 @@
--- Nodes that a project has reported: none of its orders gets them until an operator clears the report; others do.
+-- Nodes that a project has reported: its orders don't get them until an operator clears the report; other projects' do.
 CREATE TABLE node_report (
     node         text         NOT NULL,
     project_id   text         NOT NULL,

@@ -1,4 +1,4 @@
--- Nodes whose host the cloud reports as down, and since when that was read without a gap.
+-- Nodes whose host the cloud reports as down, and since when it has been read as down without a gap.
 CREATE TABLE host_down (
     node         text         PRIMARY KEY,
     cloud        text         NOT NULL,

@@ -1,5 +1,5 @@
--- Nodes of pods that fail now, as far as is known: they follow from what was observed or reported, and are written again
--- before each turn. What is kept is when the next one tries to replace such a node, and why the last one didn't.
+-- Nodes of pods that are known to fail now. They follow from what was observed or reported, and are computed again
+-- before each turn. What is kept is when the next turn tries to replace a node, and why the last one didn't.
 CREATE TABLE node_failure (
     pod_id    uuid         NOT NULL,
     node      text         NOT NULL,
@@ -14,7 +14,7 @@ CREATE TABLE node_failure (
     PRIMARY KEY (pod_id, node)
 );
 CREATE INDEX node_failure_next ON node_failure (next_at) WHERE replaces;
--- Replacements that weft began by itself: a site limits them.
+-- Replacements that weft began by itself, which a site limits.
 CREATE TABLE own_replacement (
     pod_id      uuid         NOT NULL,
     generation  integer      NOT NULL,

@@ -1,10 +1,10 @@
--- What a node's own checks (weft-check) reported last. `problems` are the checks that failed or are unknown, each with the time
--- since when it is so; a failed one stays until a later report says otherwise.
+-- What a node's own checks (weft-check) last reported. `problems` are the checks that failed or are unknown, each with
+-- the time since when; a failed one stays until a later report says otherwise.
 CREATE TABLE node_check (
     node      text         PRIMARY KEY,
     at        timestamptz  NOT NULL,
     status    text         NOT NULL,
-    -- digest of the expected values that it was checked against
+    -- digest of the expected values that the node was checked against
     expected  text,
     problems  jsonb        NOT NULL,
     document  jsonb        NOT NULL

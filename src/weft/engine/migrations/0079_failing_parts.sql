@@ -1,4 +1,4 @@
--- Adapters that whole readings of their fabric don't show, and since when that was read without a gap.
+-- Adapters that whole readings of their fabric don't show, and since when they have been missing without a gap.
 CREATE TABLE adapter_gone (
     fabric    text         NOT NULL,
     port      text         NOT NULL,

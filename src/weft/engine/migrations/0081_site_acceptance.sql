@@ -14,8 +14,8 @@ CREATE FUNCTION hold_for_site(nodes text[], what_for text, code text) RETURNS vo
     SELECT node, since, 'hold', node_message('NODE_HELD', jsonb_build_object('what', what, 'cause', cause)) FROM made ORDER BY node;
 $$;
 
--- After `node_went`, which writes that it is free (triggers fire by name).
--- A node that its last pod leaves, if something was requested on it: a claim that is dropped takes no node out of service.
+-- Runs after `node_went`, which writes that the node is free (triggers fire in the order of their names).
+-- For a node that its last pod leaves, if something was requested on it: a dropped claim takes no node out of service.
 CREATE FUNCTION hold_left_nodes() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     what_for text := site_acceptance('pod');

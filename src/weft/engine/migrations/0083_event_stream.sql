@@ -4,7 +4,7 @@
 CREATE TABLE event_life (
     one      boolean     PRIMARY KEY DEFAULT true CHECK (one),
     number   integer     NOT NULL DEFAULT 1,
-    -- names this life, so that a position of another copy of the database isn't taken for one of this
+    -- names this life, so that a position in another copy of the database isn't taken for one in this copy
     mark     text        NOT NULL DEFAULT substr(md5(gen_random_uuid()::text), 1, 8),
     -- the server, its timeline and the database in it
     place    text        NOT NULL DEFAULT '',
@@ -13,7 +13,7 @@ CREATE TABLE event_life (
 INSERT INTO event_life (one) VALUES (true);
 
 ALTER TABLE event
-    -- of a pod; others (a tenant's network, the site) have none, and aren't in the streams
+    -- the pod's project; events of other owners (a tenant's network, the site) have none, and aren't in the streams
     ADD COLUMN project_id text,
     ADD COLUMN life integer NOT NULL DEFAULT 1,
     ADD COLUMN xact xid8 NOT NULL DEFAULT pg_current_xact_id();
@@ -34,7 +34,7 @@ BEGIN
 END $$;
 CREATE TRIGGER event_place BEFORE INSERT ON event FOR EACH ROW EXECUTE FUNCTION note_event_place();
 
--- A process of an earlier version doesn't give it.
+-- A process of an earlier version doesn't provide it.
 CREATE FUNCTION note_events_of_new_pod() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE event SET project_id = NEW.project_id WHERE owner_id = NEW.id AND project_id IS NULL;

@@ -1,15 +1,16 @@
--- Where projects have their pods' events sent. Each has its own position in the stream of events (0083): nothing else is stored
--- of what is to be sent, so nothing is lost with a process, and what is removed by retention isn't sent any more.
+-- Where projects have their pods' events sent. Each webhook has a position in the stream of events (0083), and nothing
+-- else is stored about what remains to be sent: so nothing is lost with a process, and events that retention removes
+-- are no longer sent.
 CREATE TABLE webhook (
     id            uuid         PRIMARY KEY DEFAULT gen_random_uuid(),
     project_id    text         NOT NULL,
     name          text         NOT NULL,
     url           text         NOT NULL,
-    -- types of events, and beginnings of codes; none: all events
+    -- types of events, and prefixes of codes; empty: all events
     events        text[]       NOT NULL DEFAULT '{}',
     created_by    text         NOT NULL,
     created_at    timestamptz  NOT NULL DEFAULT now(),
-    -- secrets are in `secret`, as webhook/ID/NUMBER; the one before is valid until then, too
+    -- secrets are in `secret`, as webhook/ID/NUMBER; until then the previous one is valid, too
     secret_number integer      NOT NULL DEFAULT 1,
     old_until     timestamptz,
     -- the last event that was sent, or left out
@@ -25,7 +26,7 @@ CREATE TABLE webhook (
     delivered     bigint       NOT NULL DEFAULT 0,
     delivered_at  timestamptz,
     next_at       timestamptz  NOT NULL DEFAULT now(),
-    -- the fence: a worker's writes count only under the token that it was given
+    -- the fence: a worker's writes only count with the token that it was given
     token         bigint       NOT NULL DEFAULT 0,
     held_until    timestamptz,
     UNIQUE (project_id, name)

@@ -1,12 +1,12 @@
--- Who had which nodes, and parts of nodes, from when to when: written by triggers with the holds themselves, which are the book
--- that placement keeps. Names are stored: rows of nodes go with the site.
+-- Who had which nodes and parts of nodes, from when to when. Triggers write it with the holds, which are placement's
+-- own records. Names are stored, since rows of nodes are deleted with the site.
 CREATE TABLE use_span (
     id          bigint       GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     node        text         NOT NULL,
     pod_id      uuid         NOT NULL,
     pod         text         NOT NULL,
     project_id  text         NOT NULL,
-    -- number of the server that has a part of the node, and with how many accelerators; null: it is held whole
+    -- number of the server that has a part of the node, and its accelerators; null: the node is held whole
     server      integer,
     devices     integer,
     spare       boolean      NOT NULL DEFAULT false,
@@ -82,7 +82,7 @@ BEGIN
 END $$;
 CREATE TRIGGER use_dropped AFTER DELETE ON pod FOR EACH ROW EXECUTE FUNCTION drop_use();
 
--- What is known of before: who has what, and of released pods what they had last.
+-- What is known from before: who has what, and what released pods had last.
 INSERT INTO use_span (node, pod_id, pod, project_id, spare, since)
 SELECT h.node, h.pod_id, p.name, p.project_id, h.spare, h.since FROM node_hold h JOIN pod p ON p.id = h.pod_id WHERE h.whole;
 INSERT INTO use_span (node, pod_id, pod, project_id, server, devices, since)

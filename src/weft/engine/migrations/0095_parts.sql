@@ -1,5 +1,5 @@
--- Parts of nodes by their serial numbers, as nodes' own checks reported them: where each was, and which checks failed of it there.
--- A part that moves to another node keeps both.
+-- Parts of nodes by their serial numbers, as nodes' own checks reported them: where each was, and which of its checks
+-- failed there. A part that moves to another node keeps both.
 CREATE TABLE part_stay (
     kind     text         NOT NULL,
     serial   text         NOT NULL,

@@ -1,4 +1,4 @@
--- What accelerators a node had, by which its hours count, once the site describes others: written with the change of the site.
--- Null: as the active site describes it.
+-- The accelerators by which a node's hours count, if the site has described others since: written with the change of
+-- the site. Null: as the active site describes the node.
 ALTER TABLE use_span ADD COLUMN type text, ADD COLUMN accelerators integer;
 CREATE INDEX use_undescribed ON use_span (node) WHERE type IS NULL;

@@ -1,2 +1,2 @@
--- Which check of its own failed, of a node that fails because of one.
+-- The node's own check that failed, if that is why the node fails.
 ALTER TABLE node_failure ADD COLUMN what text NOT NULL DEFAULT '';

@@ -8,5 +8,5 @@ CREATE TABLE event_removed (
 );
 CREATE INDEX event_removed_last ON event_removed (life, xact, sequence);
 
--- When a member last had a message sent to try it: a project can't have weft send any number.
+-- When a member last had a test message sent: a project can't make weft send any number of them.
 ALTER TABLE webhook ADD COLUMN tested_at timestamptz;

@@ -1,5 +1,5 @@
--- Certificates of agents (kind agent) and weft's own for them (kind own: agent is the host and the file): what was seen last, what
--- was issued, and when it is looked at again. `message`: its state, as a code with values.
+-- Certificates of agents (kind agent) and weft's own for them (kind own: agent is the host and the file): what was last
+-- read, what was issued, and when it is read again. `message`: its state, as a code with values.
 CREATE TABLE agent_certificate (
     fabric text NOT NULL,
     kind text NOT NULL CHECK (kind IN ('agent', 'own')),

@@ -1,5 +1,6 @@
--- A hold that a person set under the name of the site's own becomes the site's, too, once the site wants it: its tests are
--- wanted then, and none that ran before counts. Weft's holds are those with a cause; a user may be called weft.
+-- A hold that a person set under the name of one of the site's own becomes the site's, too, once the site wants it: its
+-- tests are then required, and none that ran before counts. weft's holds are those with a cause, since a user may be
+-- called weft.
 CREATE OR REPLACE FUNCTION hold_for_site(nodes text[], what_for text, code text) RETURNS void LANGUAGE sql AS $$
     WITH made AS (
         INSERT INTO acceptance AS held (node, what, since, held_by, cause)

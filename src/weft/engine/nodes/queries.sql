@@ -7,7 +7,7 @@ SELECT pod_id FROM node_hold WHERE node = %(node)s LIMIT 1;
 UPDATE acceptance SET tests = %(tests)s WHERE node = %(node)s AND what = %(what)s;
 
 -- name: drain_nodes
--- Returns those that weren't drained, or otherwise.
+-- Returns the nodes that weren't drained, or whose drain was different.
 WITH made AS (
     INSERT INTO drain (node, since, drained_by, until_at, reason, public, waits)
     SELECT node, %(at)s, %(by)s, %(until)s, %(reason)s, %(public)s, %(waits)s FROM unnest(%(nodes)s::text[]) node ORDER BY node
@@ -34,7 +34,7 @@ INSERT INTO node_history (node, at, type, message, by)
 SELECT node, %(at)s, 'drain', node_message('NODE_UNDRAINED', '{}'), %(by)s FROM ended ORDER BY node RETURNING node;
 
 -- name: drains_due
--- Nodes whose drain's time is over since the last look; those of drains that were ended or changed count again.
+-- Nodes whose drain came due since the last call. Drains that were ended or changed count again.
 WITH ended AS (
     DELETE FROM drain_said s WHERE NOT EXISTS (SELECT FROM drain d WHERE (d.node, d.until_at) = (s.node, s.until_at))
 )
@@ -43,10 +43,10 @@ ON CONFLICT (node) DO UPDATE SET until_at = excluded.until_at WHERE drain_said.u
 RETURNING node;
 
 -- part: to_empty
--- Nodes that should be empty by now, and the pods on them whose orders say that they are released then; idle spares don't
--- count, nor nodes that the pod is leaving. Not in clouds whose note can't be read (`unread`).
+-- Nodes that should be empty by now, and the pods on them whose orders ask for a release then. Idle spares don't count,
+-- nor nodes that the pod is leaving, nor pods in clouds whose note can't be read (`unread`).
 FROM drain d JOIN (
-    -- not by drain: that is planned as a look at a whole table for each one
+    -- not by drain, which PostgreSQL plans as a scan of a whole table for each one
     SELECT node, pod_id FROM node_hold WHERE leaving IS NULL AND NOT spare
         AND node = ANY(ARRAY(SELECT node FROM drain WHERE until_at <= %(at)s AND NOT waits))
     UNION SELECT substr(space, 6), owner_id FROM number_hold
@@ -56,20 +56,20 @@ WHERE d.until_at <= %(at)s AND NOT d.waits AND p.wanted = 'present' AND p.state 
     AND p.ordered ->> 'on_drain' = 'release' AND NOT coalesce(p.cloud = ANY (%(unread)s::text[]), false)
 
 -- name: lock_pods_to_empty
--- With the drains, so that none is ended or moved meanwhile. Skips locked rows, which stay due.
+-- Locks the pods with the drains, so that none is ended or moved meanwhile. Skips locked rows, which stay due.
 SELECT p.id
 @to_empty
 ORDER BY p.id, d.node FOR UPDATE OF p SKIP LOCKED FOR SHARE OF d SKIP LOCKED;
 
 -- name: pods_to_empty
--- Of the locked pods, as they are now: a change may have been committed right before.
+-- The locked pods, read again: a change may have been committed right before the lock.
 SELECT p.id AS pod_id, p.name, h.node, d.until_at,
     @inner_host AS inner_host
 @to_empty
 AND p.id = ANY(%(ids)s) ORDER BY p.id, h.node;
 
 -- name: end_pod
--- As end_leases, for one pod, whose row is locked.
+-- Like end_leases, for one pod whose row is locked.
 UPDATE pod SET wanted = 'absent', woken = woken + 1, next_at = now() WHERE id = %(id)s;
 
 -- name: report_of
@@ -111,7 +111,7 @@ SELECT pg_advisory_xact_lock(hashtext('weft.checks'), hashtext(%(node)s));
 SELECT node, at, status, expected, problems, document, known FROM node_check WHERE node = %(node)s;
 
 -- name: node_check_to_change
--- As `node_check`; it stays as it is until this transaction ends: operators may judge it at this moment.
+-- Like node_check, with a lock until the transaction ends: operators may judge a check at the same moment.
 SELECT node, at, status, expected, problems, document, known FROM node_check WHERE node = %(node)s FOR UPDATE;
 
 -- name: store_node_check
@@ -127,7 +127,7 @@ DELETE FROM node_check WHERE node = %(node)s;
 SELECT count(*) AS number FROM node_history WHERE node = %(node)s AND type = 'check' AND at > %(since)s;
 
 -- name: judge_check
--- Operators' judgement of a check on all nodes of the site where it fails now, with an entry in each one's history.
+-- Writes the operators' judgement of a check on all nodes where it fails now, with an entry in each one's history.
 WITH those AS MATERIALIZED (
     SELECT node FROM node_check WHERE problems @> jsonb_build_array(jsonb_build_object('code', %(code)s::text, 'status', 'failed'))
         AND node = ANY(%(nodes)s)
@@ -151,7 +151,7 @@ INSERT INTO node_history (node, at, type, message, by) VALUES (%(node)s, %(at)s,
 SELECT pg_advisory_xact_lock(hashtext('weft.check_tokens'), hashtext(%(node)s));
 
 -- name: check_tokens
--- Without digests.
+-- The tokens without their digests.
 SELECT id, node, made_at, made_by, expires_at, used_at FROM check_token
 WHERE %(node)s::text IS NULL OR node = %(node)s ORDER BY node, made_at, id;
 
@@ -169,16 +169,18 @@ UPDATE check_token SET used_at = %(at)s WHERE id = %(id)s AND expires_at > %(at)
 DELETE FROM check_token WHERE id = %(id)s RETURNING id, node, made_at, made_by, expires_at, used_at;
 
 -- name: lock_hosts
--- Two readings of different states would lock the same rows in different orders.
+-- Two readings of different states could lock the same rows in different orders.
 SELECT pg_advisory_xact_lock(hashtext('weft.hosts'));
 
 -- name: forget_hosts
--- Nodes that left the site, are in maintenance, or whose cloud wasn't read: later they count from their first reading.
+-- Forgets nodes that left the site, are in maintenance, or whose cloud wasn't read. Later they count from their first
+-- reading again.
 DELETE FROM host_down WHERE cloud = %(cloud)s AND seen_at < %(at)s - %(after)s::interval;
 
 -- name: hosts_seen_down
--- Hosts that a cloud reported as down in a reading that began at `at`; one that a later reading has seen stays as it is.
--- After a gap in the readings, or if the clock was set back, it counts from now: it may have been up.
+-- Records hosts that a cloud reported as down in a reading that began at `at`, except those that a later reading has
+-- seen. After a gap in the readings, or if the clock was set back, a host counts as down from now: it may have been up
+-- meanwhile.
 INSERT INTO host_down (node, cloud, since, seen_at) SELECT node, %(cloud)s, %(at)s, %(at)s FROM unnest(%(nodes)s::text[]) node ORDER BY node
 ON CONFLICT (node) DO UPDATE SET seen_at = %(at)s, cloud = %(cloud)s, since = CASE
     WHEN host_down.reported_at IS NULL AND abs(extract(epoch FROM host_down.seen_at - %(at)s)) > extract(epoch FROM %(gap)s::interval)
@@ -186,7 +188,7 @@ ON CONFLICT (node) DO UPDATE SET seen_at = %(at)s, cloud = %(cloud)s, since = CA
 WHERE NOT (host_down.seen_at > %(at)s AND host_down.seen_at <= %(at)s + %(gap)s::interval);
 
 -- name: hosts_seen_up
--- As hosts_seen_down, for those that are up.
+-- Like hosts_seen_down, for hosts that are up.
 WITH up AS (
     DELETE FROM host_down WHERE node = ANY(%(nodes)s) AND NOT (seen_at > %(at)s AND seen_at <= %(at)s + %(gap)s::interval)
     RETURNING node, since, reported_at
@@ -217,7 +219,7 @@ SELECT DISTINCT node, kind, since, what FROM node_failure ORDER BY node, kind;
 SELECT count(*) AS number FROM host_down WHERE cloud = %(cloud)s AND reported_at IS NULL AND seen_at >= %(at)s;
 
 -- name: hosts_down_too_long
--- Hosts of a cloud that were read as down for so long, once each.
+-- Hosts of a cloud that were read as down for this long, returned once each.
 WITH late AS (
     UPDATE host_down SET reported_at = %(at)s
     WHERE cloud = %(cloud)s AND reported_at IS NULL AND seen_at = %(at)s AND since <= %(at)s - %(limit)s::interval
@@ -229,7 +231,7 @@ WITH late AS (
 SELECT node, since FROM late ORDER BY node;
 
 -- name: pods_of_nodes
--- Live pods with these nodes, or slots there, that they aren't leaving.
+-- Live pods that have these nodes, or slots there, and aren't leaving them.
 SELECT o.id AS pod_id, h.node,
     @inner_host AS inner_host,
     EXISTS (SELECT FROM node_hold s WHERE (s.node, s.pod_id) = (h.node, h.pod_id) AND s.spare) AS spare
@@ -245,14 +247,14 @@ ON CONFLICT (fabric) DO UPDATE SET at = excluded.at WHERE NOT (known.at > %(at)s
 RETURNING at;
 
 -- name: adapters_seen
--- All of a fabric but these ports, or those in `seen`, were seen in a reading that began at `at`; what a later one wrote
--- stays.
+-- Records that a reading that began at `at` saw all of a fabric's adapters but these ports, or those in `seen`. What a
+-- later reading wrote stays.
 DELETE FROM adapter_gone WHERE fabric = %(fabric)s AND NOT port = ANY(%(ports)s)
     AND (%(seen)s::text[] IS NULL OR port = ANY(%(seen)s))
     AND NOT (seen_at > %(at)s AND seen_at <= %(at)s + %(gap)s::interval);
 
 -- name: adapters_up
--- Adapters of pods' segments whose links are up, once each; those of released pods are forgotten.
+-- Records adapters of pods' segments whose links are up, once each, and forgets those of released pods.
 WITH over AS (
     DELETE FROM adapter_up u WHERE fabric = %(fabric)s
         AND NOT EXISTS (SELECT FROM node_hold h WHERE (h.pod_id, h.node) = (u.pod_id, u.node))
@@ -265,7 +267,7 @@ WITH over AS (
     WHERE g.kind = 'segment' AND g.expunged IS NULL AND g.document ->> 'where' = %(fabric)s
         AND g.owner_id = ANY(ARRAY(SELECT DISTINCT pod_id FROM fresh))
 )
--- what is in both, by groups: a join may be planned as a loop in a loop, and a segment has thousands of members
+-- grouped instead of joined: PostgreSQL may plan a join as nested loops, and a segment has thousands of members
 INSERT INTO adapter_up (pod_id, node, fabric, port)
 SELECT pod_id, max(node), %(fabric)s, port FROM (
     SELECT pod_id, node, port FROM fresh UNION ALL SELECT owner_id, NULL, port FROM member
@@ -276,7 +278,7 @@ ORDER BY 1, 4 ON CONFLICT DO NOTHING;
 SELECT * FROM adapter_up WHERE pod_id = %(pod_id)s ORDER BY fabric, port;
 
 -- name: count_nodes_with_adapters_gone
--- Of pods' nodes; of links, those that were up while the pod had the node.
+-- Counts nodes of pods; an adapter whose link is down only counts if the link was up while the pod had the node.
 SELECT count(DISTINCT h.node) AS number FROM unnest(%(nodes)s::text[], %(ports)s::text[]) AS g (node, port)
 JOIN node_hold h ON h.node = g.node
 WHERE NOT %(links)s OR EXISTS (
@@ -284,7 +286,8 @@ WHERE NOT %(links)s OR EXISTS (
 );
 
 -- name: adapters_gone
--- After a gap in the readings, if the clock was set back, or in an outage of the fabric, one counts from now.
+-- After a gap in the readings, a clock that was set back, or an outage of the fabric, an adapter counts as gone from
+-- now.
 INSERT INTO adapter_gone AS known (fabric, port, node, name, since, seen_at, of_link)
 SELECT %(fabric)s, g ->> 'port', g ->> 'node', g ->> 'name', %(at)s, %(at)s, %(links)s FROM jsonb_array_elements(%(gone)s::jsonb) g
 ORDER BY g ->> 'port'
@@ -296,16 +299,16 @@ ON CONFLICT (fabric, port) DO UPDATE SET node = excluded.node, name = excluded.n
 WHERE NOT (known.seen_at >= %(at)s AND known.seen_at <= %(at)s + %(gap)s::interval);
 
 -- name: nodes_without_adapters
--- Nodes of which an adapter wasn't shown in the last reading of its fabric, however long that has been so.
--- Not of links: those of an idle node's adapters may be down until a guest has them.
+-- Nodes with an adapter that the last reading of its fabric didn't show, however long it has been missing. Links that
+-- are down don't count: those of an idle node may be down until a guest has its adapters.
 SELECT DISTINCT ON (node) node, name, fabric FROM adapter_gone WHERE seen_at > %(after)s AND NOT of_link ORDER BY node, fabric, port;
 
 -- name: adapters_gone_now
 SELECT * FROM adapter_gone ORDER BY fabric, port;
 
 -- part: gone
--- Adapters of pods' segments that fail. A server that is off takes its adapters with it; they were there once, since the
--- pod was READY with them.
+-- Failing adapters of pods' segments. Only those of servers that are running count, since a server that is off takes
+-- its adapters along, and only those with which the pod was READY before.
 gone AS (
     SELECT a.node, a.fabric, a.port, a.since, g.owner_id AS pod_id FROM adapter_gone a
     JOIN node_hold n ON n.node = a.node
@@ -327,7 +330,7 @@ gone AS (
 @gone
 , failing AS (
     SELECT DISTINCT ON (h.pod_id, h.node) h.pod_id, h.node, f.kind, f.since, f.what,
-        -- whose accelerator or adapter fails on a shared node isn't known
+        -- it isn't known whose accelerator or adapter fails on a shared node
         (h.whole OR f.kind NOT IN ('adapter', 'check')) AND NOT h.spare
             AND coalesce(p.ordered ->> 'on_failure', '') = 'replace' AS replaces
     FROM (
@@ -349,11 +352,12 @@ gone AS (
 )
 
 -- name: lock_failures
--- Two turns would lock the same rows in different orders.
+-- Two at the same time could lock the same rows in different orders.
 SELECT pg_advisory_xact_lock(hashtext('weft.failures'));
 
 -- name: refresh_failures
--- A failure that goes on keeps what came of it. One whose replacement is asked for since now is due.
+-- A failure that continues keeps its attempts and their result. One whose replacement is asked for only now becomes
+-- due.
 WITH
 @failing
 , over AS (
@@ -370,8 +374,8 @@ WHERE (known.kind, known.since, known.what, known.replaces)
 RETURNING pod_id, node, kind, since, what, xmax = 0 AS new;
 
 -- name: checks_failing
--- Failed checks of these codes, and whether the last result says so itself, and nothing else of the same part: what failed
--- stays a problem until it is judged.
+-- Failed checks of these codes. `confirmed`: the last document also reports the check of this part as failed, and
+-- nothing else: a failure stays a problem until it is judged.
 SELECT c.node, c.at, c.expected, p ->> 'code' AS code, (p ->> 'since')::timestamptz AS since,
     coalesce(p ->> 'judged', 'open') AS judged, (
     SELECT coalesce(bool_and(r ->> 'status' = 'failed'), false) FROM jsonb_array_elements(c.document -> 'results') r
@@ -393,7 +397,7 @@ WITH old AS (DELETE FROM own_reset WHERE at < %(before)s AND server_id <> %(serv
 INSERT INTO own_reset (server_id, at) VALUES (%(server)s, %(at)s) ON CONFLICT (server_id) DO UPDATE SET at = excluded.at;
 
 -- name: claim_failure
--- A failure that would be due in hours was written before the clock was set back.
+-- Also claims a failure that is due in more than an hour: it was written before the clock was set back.
 UPDATE node_failure f SET next_at = %(until)s, tried = tried + 1
 FROM (
     SELECT pod_id, node FROM node_failure WHERE replaces AND (next_at <= %(at)s OR next_at > %(at)s + interval '1 hour')
@@ -417,10 +421,10 @@ WITH
 SELECT fabric, port FROM gone WHERE (pod_id, node) = (%(pod_id)s, %(node)s) ORDER BY fabric, port;
 
 -- name: count_own_replacements
--- One is under way until all servers that it creates were seen, or aren't wanted any more; of those that have lasted longer
--- than since then, each project's count up to `most_stuck` against others.
+-- A replacement is under way until all servers that it creates were seen, or are no longer wanted. Of those older than
+-- `since`, at most `most_stuck` of each project count against other projects.
 WITH counted AS (
-    -- a count, which is read for each row by an index; EXISTS may be planned as a look at whole tables
+    -- count(*), which uses an index for each row; EXISTS may be planned as a scan of whole tables
     SELECT r.at > %(since)s AS fresh, p.wanted = 'present' AND (
         SELECT count(*) FROM resource s WHERE s.owner_id = r.pod_id AND s.kind = 'server' AND s.generation = r.generation
             AND s.expunged IS NULL AND s.state <> 'settled'
@@ -440,12 +444,12 @@ FROM counted;
 SELECT true AS own FROM own_replacement WHERE (pod_id, generation) = (%(pod_id)s, %(generation)s);
 
 -- name: note_own_replacement
--- The node isn't the pod's any more.
+-- Also deletes the node's failure, since the pod no longer has the node.
 WITH over AS (DELETE FROM node_failure WHERE (pod_id, node) = (%(pod_id)s, %(node)s))
 INSERT INTO own_replacement (pod_id, generation, by_node, at) VALUES (%(pod_id)s, %(generation)s, %(by_node)s, %(at)s);
 
 -- name: forget_own_replacements
--- The one that a pod is still being changed by stays: until it is done, that change isn't another user's.
+-- Keeps the one that a pod is still being changed by: until that is done, it must not be taken for a user's change.
 DELETE FROM own_replacement r WHERE at < %(before)s AND NOT EXISTS (
     SELECT FROM pod p WHERE (p.id, p.generation) = (r.pod_id, r.generation) AND p.changed_at IS NOT NULL
 );
@@ -455,7 +459,7 @@ INSERT INTO node_history (node, at, type, message, by, pod_id, pod, project_id)
 VALUES (%(node)s, %(at)s, 'replacement', %(message)s, %(by)s, %(pod_id)s, %(pod)s, %(project_id)s);
 
 -- name: history_of_node
--- The newest first.
+-- A node's history, newest first.
 SELECT sequence, at, type, message, by, pod, project_id FROM node_history
 WHERE node = %(node)s AND sequence < coalesce(%(before)s, 9223372036854775807) ORDER BY sequence DESC LIMIT %(limit)s;
 
@@ -472,15 +476,15 @@ WITH it AS MATERIALIZED (
 SELECT id, node, pg_notify('weft_event', id::text) FROM it;
 
 -- name: take_machine_looks
--- Of these clouds with machines, those that no worker asks, or has just asked: the caller asks them, for all machines
--- (`listing`) or for those that changed last. And the time now.
+-- Claims those of these clouds with machines that no worker is asking or has just asked. The caller then asks them for
+-- all machines (`listing`), or for those that changed last. Also returns the time now.
 INSERT INTO machine_look AS l (cloud, until)
 SELECT cloud, now() + %(answer)s * interval '1 second' FROM unnest(%(clouds)s::text[]) AS c (cloud) ORDER BY 1
 ON CONFLICT (cloud) DO UPDATE SET until = excluded.until WHERE l.until <= now()
 RETURNING l.cloud, now() AS at, l.list_at <= now() AS listing;
 
 -- name: machines_in_use
--- Whether a machine of these nodes is in use by a pod, and a member (as in `wake_busy`).
+-- Whether a pod in use has one of these nodes as a member (as in wake_busy).
 SELECT EXISTS (
     SELECT FROM node_hold h JOIN pod o ON o.id = h.pod_id
     WHERE h.node = ANY(%(nodes)s) AND h.withheld = '' AND h.leaving IS NULL AND NOT h.spare
@@ -488,9 +492,9 @@ SELECT EXISTS (
 ) AS used;
 
 -- name: end_machine_look
--- The next look may begin that long after this one, and list all machines that long after it (null: this one listed
--- none), unless another worker is asking by now (`answer`: as it was claimed): then what the caller saw may be old. And
--- the time now.
+-- Sets when the next look may begin (`again` after this one), and when it lists all machines (`every` after this one;
+-- null: this one listed none). No row if another worker is asking by now (`answer`: as claimed): then what the caller
+-- saw may be old. Also returns the time now.
 UPDATE machine_look SET until = %(asked)s::timestamptz + %(again)s * interval '1 second',
     list_at = coalesce(%(asked)s::timestamptz + %(every)s::float8 * interval '1 second', list_at)
 WHERE cloud = %(cloud)s AND until = %(asked)s::timestamptz + %(answer)s * interval '1 second' RETURNING now() AS at;
@@ -515,18 +519,19 @@ DELETE FROM machine_cleaning WHERE cloud = %(cloud)s AND machine = %(machine)s;
 SELECT ended, used FROM machine_taken WHERE cloud = %(cloud)s AND machine = %(machine)s;
 
 -- name: take_machine
--- By this cleaning. An older or known one changes nothing: it is a late worker's, or a restored Ironic's.
+-- Records that a machine was claimed after this cleaning. An older or known cleaning changes nothing: it comes from a
+-- late worker, or a restored Ironic.
 INSERT INTO machine_taken AS t (cloud, machine, ended) VALUES (%(cloud)s, %(machine)s, %(ended)s)
 ON CONFLICT (cloud, machine) DO UPDATE SET ended = excluded.ended, at = now(), used = false
 WHERE t.ended < excluded.ended;
 
 -- name: use_machines
--- These weren't as the cleaning left them any more, when that was asked.
+-- Records that machines were no longer as their cleaning left them when this was asked.
 UPDATE machine_taken SET used = true
 WHERE cloud = %(cloud)s AND machine = ANY(%(machines)s) AND NOT used AND at < %(asked)s;
 
 -- name: parts_seen
--- Parts of a node: those that were there before are seen again, others begin a stay.
+-- Records the parts of a node: known ones were seen again, others begin a stay.
 WITH given AS (
     SELECT * FROM jsonb_to_recordset(%(parts)s) AS g (kind text, serial text, place text, model text)
 ), last AS (
@@ -552,11 +557,11 @@ SELECT kind, model, node, place, since, seen_at FROM part_stay WHERE serial = %(
 SELECT at, node, place, code AS "check", reason FROM part_failure WHERE serial = %(serial)s ORDER BY id DESC LIMIT %(limit)s;
 
 -- name: pods_touched
--- What operators read of pods that an outage would touch.
+-- What operators read about pods that an outage would affect.
 SELECT id, state, wanted, ordered ->> 'on_drain' AS on_drain FROM pod WHERE id = ANY(%(ids)s);
 
 -- name: pods_to_place
--- Pods' rows as pod_by_id, without the graph in their plan.
+-- Pods' rows like pod_by_id, without the graph in their plan.
 SELECT
     @pod_fields, plan || '{"graph": {"resources": []}}' AS plan
 FROM pod WHERE id = ANY(%(ids)s) AND plan IS NOT NULL;

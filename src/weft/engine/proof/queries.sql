@@ -1,7 +1,7 @@
 -- Statements of weft.engine.proof, by name. `%(x)s` are psycopg parameters.
 
 -- name: number_holds
--- Which numbers are taken, by space; a segment's also while a standby manager may still have it.
+-- Which numbers are taken, by space; a segment's also while a standby manager may still have it configured.
 SELECT space, number, owner_id FROM number_hold
 UNION ALL SELECT 'segment/' || fabric, number, owner_id FROM stale_number;
 
@@ -14,14 +14,14 @@ FROM resource r JOIN owner o ON o.id = r.owner_id
 WHERE r.outside_id = ANY(%(ids)s) OR r.owner_id = ANY(%(owners)s);
 
 -- name: known_owners
--- Which of these owners the database knows.
+-- Those of these owners that the database knows.
 SELECT id, kind, name, project_id, state, released_at FROM owner WHERE id = ANY(%(owners)s);
 
 -- name: accepted
 SELECT max(accepted_at) AS at FROM epoch;
 
 -- name: things_to_adopt
--- Which of these ids an owner has adopted, whether it has visited them yet or not.
+-- Those of these ids that an owner has adopted, visited or not.
 SELECT o.id AS owner_id, o.kind AS owner_kind, o.name, a.key, a.value AS outside_id, g.one ->> 'where' AS place
 FROM site_desired d JOIN ONLY owner o ON o.id = d.owner_id, LATERAL jsonb_each_text(d.adopted) a,
     LATERAL jsonb_array_elements(d.graph -> 'resources') g (one)

@@ -16,8 +16,8 @@ UPDATE pod SET plan = %(plan)s, site = %(plan)s::jsonb ->> 'site', state = 'PLAC
 WHERE id = %(id)s AND plan IS NULL AND state = 'PENDING' RETURNING id;
 
 -- name: waiting_pods
--- An unreadable one is tried again when it is due. A reader that has seen this version of a row has its document, which
--- is large.
+-- An unreadable order is tried again when it is due. A row's document, which is large, is left out for a reader that
+-- has seen this version of it.
 SELECT id, project_id, name, created_by, coalesce(queued_at, created_at) AS created_at, xmin::text AS version, reason, lease_end, not_before, fixed, position,
     expected_start, generation, parked
 FROM pod WHERE plan IS NULL AND state = 'PENDING' AND (parked IS NULL OR next_at <= now()) ORDER BY arrival;
@@ -29,7 +29,7 @@ SELECT id, ordered FROM pod WHERE id = ANY(%(ids)s);
 SELECT count(*) AS number FROM pod WHERE plan IS NULL AND state = 'PENDING' AND project_id = %(project_id)s;
 
 -- name: overdue_of_project
--- Releases that were worked on for too long, and those that ended with numbers in use.
+-- Releases that have been worked on for too long, and releases that ended with numbers still in use.
 SELECT name FROM pod
 WHERE project_id = %(project_id)s AND (
     (state = 'RELEASING' AND split_part(worked_by, ' ', 1) = 'release' AND worked > %(seconds)s)
@@ -83,13 +83,14 @@ UPDATE queue SET next_at = %(later)s WHERE next_at <= %(at)s RETURNING next_at;
 SELECT next_at FROM queue;
 
 -- name: lengthen_waiting
--- The next generation of a waiting order, with another lease. No row: it has begun meanwhile, or was withdrawn.
+-- Writes the next generation of a waiting order, with another lease. No row: it has started meanwhile, or was
+-- withdrawn.
 UPDATE pod SET generation = generation + 1, ordered = %(ordered)s, lease_end = %(lease_end)s
 WHERE id = %(id)s AND generation = %(base)s AND wanted = 'present' AND plan IS NULL AND state = 'PENDING' RETURNING id;
 
 -- name: renumber_resource
--- Seen absent, to be recreated with other numbers. Its last id outside is kept until it has another, except for data
--- (`forgets`), which may have stayed outside as someone else's.
+-- A resource that was seen absent is to be recreated with other numbers. Its last id outside is kept until it gets
+-- another one, except for data (`forgets`), which may have stayed outside as someone else's.
 UPDATE resource SET document = %(document)s, state = 'wanted', reason = '""', differences = '[]', attempts = 0,
     outside_id = CASE WHEN NOT %(forgets)s THEN outside_id END
 WHERE owner_id = %(owner_id)s AND key = %(key)s AND state IN ('absent', 'wanted');
@@ -103,7 +104,7 @@ INSERT INTO epoch (cloud, life, number) VALUES (%(cloud)s, gen_random_uuid(), 1)
 ON CONFLICT (cloud) DO UPDATE SET number = epoch.number + 1;
 
 -- name: change_pod
--- The next generation of a pod that has nodes. No row: another change was faster, or it is being released.
+-- Writes the next generation of a pod that has nodes. No row: another change was faster, or the pod is being released.
 UPDATE pod SET generation = %(generation)s, ordered = %(ordered)s, units = %(units)s, plan = %(plan)s, lease_end = %(lease_end)s,
     lease_warned = lease_warned AND lease_end IS NOT DISTINCT FROM %(lease_end)s,
     changed_at = coalesce(changed_at, %(changed_at)s), failures = 0, woken = woken + 1, next_at = now()
@@ -111,7 +112,8 @@ WHERE id = %(id)s AND generation = %(base)s AND wanted = 'present' AND plan IS N
 RETURNING *;
 
 -- name: change_waiting
--- The next generation of an order that waits, or could never be placed. Without its place it counts as if it came now.
+-- Writes the next generation of an order that waits, or could never be placed. If it loses its place, it counts as if
+-- it came now.
 UPDATE pod SET generation = generation + 1, ordered = %(ordered)s, units = %(units)s, lease_end = %(lease_end)s,
     not_before = %(not_before)s, fixed = %(fixed)s, expected_start = %(expected_start)s, reason = %(reason)s, position = NULL,
     since = CASE WHEN state = 'PENDING' THEN since ELSE %(at)s END, state = 'PENDING', phase = 'ordered',
@@ -124,7 +126,7 @@ RETURNING id;
 UPDATE pod SET arrival = DEFAULT WHERE id = %(id)s;
 
 -- name: first_generation
--- A pod's state before its first change.
+-- Records a pod's first generation, before its first change.
 INSERT INTO pod_generation (pod_id, generation, ordered, at, by, what)
 SELECT id, generation, ordered, created_at, created_by, 'ordered' FROM pod WHERE id = %(id)s
 ON CONFLICT DO NOTHING;
@@ -141,21 +143,21 @@ INSERT INTO resource (owner_id, key, kind, position, document, generation)
 VALUES (%(owner_id)s, %(key)s, %(kind)s, %(position)s, %(document)s, %(generation)s);
 
 -- name: change_resource
--- It stays, and is wanted differently: what was settled is observed again.
+-- The resource stays, but is desired differently: a settled one is observed again.
 UPDATE resource SET document = %(document)s, position = %(position)s, generation = %(generation)s,
     since = CASE state WHEN 'settled' THEN %(at)s ELSE since END,
     state = CASE state WHEN 'settled' THEN 'pending' ELSE state END
 WHERE owner_id = %(owner_id)s AND key = %(key)s;
 
 -- name: change_needs
--- It stays as it is, and doesn't wait any more for what the order doesn't want.
+-- The resource stays as it is, and no longer waits for what the order doesn't ask for any more.
 UPDATE resource SET document = %(document)s, position = %(position)s WHERE owner_id = %(owner_id)s AND key = %(key)s;
 
 -- name: want_resource_again
--- It was not wanted for a while. Its last id outside is kept until it has another; what is on its way out goes, and is
--- recreated after that. `forgets`: what was seen gone, or stays outside as someone else's, doesn't belong to it any
--- more. `guest`: what was seen gone is a predecessor; the id of the new one may be unknown when its host is read.
--- `keeps`: what the outside hasn't accepted the removal of yet stays.
+-- A resource that wasn't wanted for a while is wanted again. Its last id outside is kept until it gets another one; one
+-- that is being deleted is deleted first, and then recreated. `forgets`: what was seen gone, or stays outside as
+-- someone else's, no longer belongs to it. `guest`: what was seen gone is a predecessor, since the id of the new one
+-- may be unknown when its host is read. `keeps`: it stays if the outside hasn't accepted its deletion yet.
 UPDATE resource SET document = %(document)s, position = %(position)s, generation = %(generation)s, expunged = NULL,
     reason = '""', differences = '[]', attempts = 0, since = %(at)s,
     former = CASE WHEN %(guest)s AND state = 'absent' AND outside_id IS NOT NULL
@@ -170,15 +172,15 @@ WHERE owner_id = %(owner_id)s AND key = %(key)s;
 UPDATE resource SET expunged = %(generation)s WHERE owner_id = %(owner_id)s AND key = %(key)s AND expunged IS NULL;
 
 -- name: leave_node
--- It is held until it was read back clean.
+-- The node stays held until it is read back clean.
 UPDATE node_hold SET leaving = %(generation)s, leaving_ports = %(ports)s, cleared = false WHERE node = %(node)s AND pod_id = %(pod_id)s;
 
 -- name: leave_part
--- As leave_node, for a server's part of a shared node; the pod may keep others there.
+-- Like leave_node, for a server's part of a shared node; the pod may keep other parts there.
 UPDATE part_hold SET leaving = true WHERE node = %(node)s AND pod_id = %(pod_id)s AND server = %(server)s;
 
 -- name: hold_shared_node
--- Holds a node for a part of it; it is held already if the pod has another part there.
+-- Holds a node because of a part of it; it is already held if the pod has another part there.
 INSERT INTO node_hold (node, pod_id, since, spare, whole) VALUES (%(node)s, %(pod_id)s, %(at)s, false, false)
 ON CONFLICT (node, pod_id) DO NOTHING;
 

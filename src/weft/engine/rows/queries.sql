@@ -10,7 +10,7 @@ VALUES (%(name)s, %(document)s, %(at)s, %(by)s) RETURNING generation;
 LOCK TABLE site IN SHARE ROW EXCLUSIVE MODE;
 
 -- name: hold_site
--- Keeps the site as it is until the transaction ends; any number may hold it.
+-- Keeps the site unchanged until the transaction ends; any number of transactions may hold it.
 LOCK TABLE site IN SHARE MODE;
 
 -- name: current_site
@@ -18,42 +18,42 @@ LOCK TABLE site IN SHARE MODE;
 SELECT generation, name, document, activated_at, activated_by FROM site ORDER BY generation DESC LIMIT 1;
 
 -- name: current_site_generation
--- Only which it is, to detect a stale cache. The number alone isn't enough: after a restore of an older dump the same
--- number can be another document.
+-- Identifies the generation, to detect a stale cache. The number alone isn't enough: after an older dump was restored,
+-- the same number can be another document.
 SELECT generation, activated_at FROM site ORDER BY generation DESC LIMIT 1;
 
 -- name: site_parts
--- Bytes of parts.
+-- The contents of parts.
 SELECT digest, body FROM site_part WHERE digest = ANY(%(digests)s);
 
 -- name: site_part_sizes
 SELECT count(*) AS parts, coalesce(sum(size), 0) AS bytes FROM site_part WHERE digest = ANY(%(digests)s);
 
 -- name: touch_site_parts
--- Parts that exist are kept from now on as if they had just been sent. All lock the rows in the same order, so that
--- there are no deadlocks.
+-- Keeps existing parts as if they had just been sent. All callers lock the rows in the same order, which prevents
+-- deadlocks.
 WITH mine AS (SELECT digest FROM site_part WHERE digest = ANY(%(digests)s) ORDER BY digest FOR UPDATE)
 UPDATE site_part p SET touched_at = %(at)s FROM mine WHERE p.digest = mine.digest RETURNING p.digest;
 
 -- name: name_site_parts
--- Binds these to a generation; returns those that exist.
+-- Binds these parts to a generation; returns those that exist.
 WITH mine AS (SELECT digest FROM site_part WHERE digest = ANY(%(digests)s) ORDER BY digest FOR UPDATE)
 UPDATE site_part p SET generation = %(generation)s FROM mine WHERE p.digest = mine.digest RETURNING p.digest;
 
 -- name: insert_site_part
--- If the part exists already, it is kept from now on as if it had just been sent.
+-- An existing part is kept as if it had just been sent.
 INSERT INTO site_part (digest, body, size, generation, touched_at)
 VALUES (%(digest)s, %(body)s, %(size)s, %(generation)s, %(at)s)
 ON CONFLICT (digest) DO UPDATE SET touched_at = excluded.touched_at,
     generation = coalesce(excluded.generation, site_part.generation);
 
 -- name: count_loose_parts
--- Parts that were sent and that no generation uses yet.
+-- Counts parts that were sent and that no generation uses yet.
 SELECT count(*) AS parts, coalesce(sum(size), 0) AS bytes FROM site_part WHERE generation IS NULL;
 
 -- name: prune_site_parts
--- Parts that were sent long ago and never used, and those that only removed generations used; in batches, and without
--- locked ones.
+-- Deletes parts that were sent long ago and never used, and those that only removed generations used, in batches and
+-- without locked ones.
 DELETE FROM site_part WHERE digest IN (
     SELECT digest FROM site_part
     WHERE generation IS NULL AND touched_at < %(before)s
@@ -61,7 +61,7 @@ DELETE FROM site_part WHERE digest IN (
     ORDER BY digest LIMIT %(limit)s FOR UPDATE SKIP LOCKED);
 
 -- name: holds_of
--- What a node is held for, locked.
+-- What a node is held for, with a lock.
 SELECT node, what, since, held_by, cause, tests, tests_from, revision FROM acceptance WHERE node = %(node)s ORDER BY since, what FOR UPDATE;
 
 -- name: hold_for_acceptance
@@ -124,7 +124,7 @@ SELECT * FROM ONLY owner WHERE state = 'RELEASED' AND released_at >= %(since)s
 ORDER BY released_at DESC, id DESC LIMIT %(limit)s;
 
 -- name: released_owners_with_numbers
--- As released_pods_with_numbers, for owners other than pods.
+-- Like released_pods_with_numbers, for owners other than pods.
 SELECT * FROM ONLY owner WHERE state = 'RELEASED'
     AND id IN (SELECT owner_id FROM number_hold) AND (released_at, id) > (%(at)s::timestamptz, %(last)s::uuid)
 ORDER BY released_at, id LIMIT %(limit)s;
@@ -133,7 +133,7 @@ ORDER BY released_at, id LIMIT %(limit)s;
 UPDATE owner SET woken = woken + 1, next_at = now() WHERE id = %(id)s AND state <> 'RELEASED';
 
 -- name: set_owner
--- Phase and conditions, and their summary: state, its reason, and since when.
+-- Writes phase and conditions, and their summary: the state, its reason, and since when.
 UPDATE owner SET phase = %(phase)s, conditions = %(conditions)s, state = %(state)s, reason = %(reason)s,
     since = CASE WHEN state = %(state)s THEN since ELSE %(at)s END,
     alarmed = alarmed AND state = %(state)s
@@ -157,7 +157,8 @@ SELECT * FROM (
 ) newest ORDER BY sequence;
 
 -- name: split_use
--- Holds that go on at nodes whose accelerators change: counted with the old ones until now, and with the new ones after.
+-- Splits current holds of nodes whose accelerators change: they count with the old ones until now, and then with the
+-- new ones.
 WITH ended AS (
     UPDATE use_span u SET until = greatest(u.since, now()), type = g.type, accelerators = g.accelerators
     FROM unnest(%(nodes)s::text[], %(types)s::text[], %(counts)s::integer[]) g (node, type, accelerators)
@@ -167,13 +168,14 @@ INSERT INTO use_span (node, pod_id, pod, project_id, server, devices, spare, sin
 SELECT node, pod_id, pod, project_id, server, devices, spare, until FROM ended ORDER BY node, pod_id;
 
 -- name: describe_use
--- Holds that ended at such nodes keep the accelerators that the nodes had.
+-- Ended holds of such nodes keep the accelerators that the nodes had.
 UPDATE use_span u SET type = g.type, accelerators = g.accelerators
 FROM unnest(%(nodes)s::text[], %(types)s::text[], %(counts)s::integer[]) g (node, type, accelerators)
 WHERE u.node = g.node AND u.type IS NULL AND u.until IS NOT NULL;
 
 -- name: insert_audit_log
--- With `counted`, a similar entry within the hour is counted in the existing row, which describes the last one.
+-- With `counted`, a similar entry within the hour only increases the count of the existing row, which then describes
+-- the last one.
 INSERT INTO audit_log (at, last_at, user_id, user_name, user_domain_id, project_id, project_domain_id, action, subject,
     address, user_agent, request_id, outcome, refused_in)
 VALUES (now(), now(), %(user_id)s, %(user_name)s, %(user_domain_id)s, %(project_id)s, %(project_domain_id)s, %(action)s,
@@ -184,14 +186,14 @@ SET times = audit_log.times + 1, last_at = excluded.last_at, subject = excluded.
     user_agent = excluded.user_agent, request_id = excluded.request_id, outcome = excluded.outcome;
 
 -- name: hold_audit_log
--- Every writer before this one has committed when this has the lock.
+-- Once this has the lock, every writer before it has committed.
 LOCK TABLE audit_log IN SHARE MODE;
 
 -- name: last_in_audit_log
 SELECT coalesce(max(sequence), 0) AS last FROM audit_log;
 
 -- name: audit_log
--- The newest first; none after `last`: before it no new ones can appear.
+-- Newest first, up to `last`: no new entries can appear before that one.
 SELECT sequence, at, last_at, times, user_id, user_name AS "user", user_domain_id, project_id, project_domain_id, action,
     subject, address, user_agent, request_id, outcome
 FROM audit_log
@@ -206,25 +208,25 @@ ORDER BY sequence DESC LIMIT %(limit)s;
 SELECT document FROM receipt WHERE owner_id = %(owner_id)s;
 
 -- name: notify
--- Notifies followers of an event of a pod. Workers are woken by triggers of what makes work due.
+-- Notifies followers of a pod's event. Workers are woken by triggers on the tables that make work due.
 SELECT pg_notify('weft_event', %(owner_id)s);
 
 -- name: segments_wanted
--- Segments of a fabric that were created for live pods and whose removal wasn't requested; as text, the key of a cache:
--- nearly all of them were read before.
+-- Segments of a fabric that were created for live pods and whose removal wasn't requested. As text, which is the key of
+-- a cache, since nearly all of them were read before.
 SELECT r.owner_id::text, r.key, r.document::text, p.site, p.kind AS owner_kind
 FROM resource r JOIN owner p ON p.id = r.owner_id
 WHERE r.kind = 'segment' AND r.document ->> 'where' = %(fabric)s AND r.outside_id IS NOT NULL
   AND r.state = ANY(%(states)s) AND p.wanted = 'present' AND p.state <> 'RELEASED';
 
 -- name: segment_ever
--- A pod's plan, and the ports in the segment of a key of nodes that it is giving back.
+-- A pod's plan, and the ports, in the segment with this key, of nodes that are being freed.
 SELECT p.plan, ARRAY(SELECT h.leaving_ports -> %(key)s FROM node_hold h
     WHERE h.pod_id = p.id AND h.leaving_ports ? %(key)s) AS leaving
 FROM pod p WHERE p.id = %(id)s AND p.plan IS NOT NULL;
 
 -- name: insert_segment_event
--- An event of a pod's segment that was found outside of the pod's own visits.
+-- Writes an event about a pod's segment that was found outside the pod's own visits.
 WITH it AS MATERIALIZED (SELECT id FROM owner WHERE id = %(owner_id)s FOR UPDATE)
 INSERT INTO event (owner_id, at, type, message, key)
 SELECT id, now(), 'repair', %(message)s, (SELECT key FROM resource WHERE owner_id = it.id AND kind = 'segment' LIMIT 1) FROM it;
@@ -233,13 +235,14 @@ SELECT id, now(), 'repair', %(message)s, (SELECT key FROM resource WHERE owner_i
 SELECT fabric, manager, number, owner_id, reason, since FROM stale_number WHERE fabric = %(fabric)s ORDER BY since;
 
 -- name: segments_of
--- Segments of these owners; over: seen gone after the release was requested, which never changes again. The list as in
--- resources_of.
+-- Segments of these owners. `over`: seen gone after the release was requested, which never changes again. About the
+-- list see resources_of.
 SELECT r.owner_id, r.key, p.kind AS owner_kind, p.wanted = 'absent' AND (p.state = 'RELEASED' OR r.state = 'absent') AS over
 FROM resource r JOIN owner p ON p.id = r.owner_id WHERE r.kind = 'segment' AND p.id = ANY(ARRAY(SELECT unnest(%(owners)s::uuid[])));
 
 -- name: pods_released_since
--- Released pods that had something outside, the last released first; a page after one (`at`, `last`: time and id).
+-- A page of released pods that had something outside, the last released first, after the pod of `at` and `last` (time
+-- and id).
 SELECT * FROM pod WHERE state = 'RELEASED' AND plan IS NOT NULL AND released_at >= %(since)s
     AND (released_at, id) < (%(at)s::timestamptz, %(last)s::uuid)
 ORDER BY released_at DESC, id DESC LIMIT %(limit)s;
@@ -251,7 +254,7 @@ SELECT * FROM pod WHERE state = 'RELEASED' AND plan IS NOT NULL
 ORDER BY released_at, id LIMIT %(limit)s;
 
 -- name: insert_trace
--- A row only if it is new: not known, or gone in between; `most`: and if the owner has fewer.
+-- Returns a row only if the trace is new, or was gone in between. `most`: only if the owner has fewer.
 INSERT INTO trace (owner_id, kind, place, subject, what, others, found_at)
 SELECT %(owner_id)s, %(kind)s, %(place)s, %(subject)s, %(what)s, %(others)s, %(at)s
 WHERE %(most)s::bigint IS NULL OR (SELECT count(*) FROM trace WHERE owner_id = %(owner_id)s) < %(most)s::bigint
@@ -263,7 +266,7 @@ RETURNING id;
 UPDATE trace SET gone_at = %(at)s WHERE id = %(id)s AND gone_at IS NULL;
 
 -- name: traces
--- Traces that still exist, and those found since.
+-- Traces that still exist, and those found since a time.
 SELECT t.id, t.owner_id, t.kind, t.place, t.subject, t.what, t.others, t.found_at, t.gone_at, p.name AS pod, p.kind AS owner_kind
 FROM trace t JOIN owner p ON p.id = t.owner_id WHERE t.gone_at IS NULL OR t.found_at >= %(since)s
 ORDER BY t.gone_at IS NOT NULL, t.id DESC LIMIT %(limit)s;
@@ -278,7 +281,7 @@ SELECT kind, place AS where, subject, what AS found, found_at, gone_at FROM trac
 WHERE owner_id = %(owner_id)s AND NOT others ORDER BY id LIMIT 1000;
 
 -- name: is_behind
--- Whether an operator must accept the database: it was filled by `weft restore`, or some cloud remembers more.
+-- Whether an operator must accept the database, because `weft restore` filled it or a cloud remembers more.
 SELECT WHERE EXISTS (SELECT FROM restored) OR EXISTS (SELECT FROM epoch_behind);
 
 -- name: served_networks
@@ -319,11 +322,11 @@ WHERE order_key.at < now() - %(kept)s * interval '1 second';
 SELECT digest, pod_id FROM order_key WHERE project_id = %(project_id)s AND user_id = %(user_id)s AND key = %(key)s;
 
 -- name: ordered_once
--- The pod of an order that was sent before, and whether its claim was checked.
+-- The pod of an order that was sent before with this key, and whether its claim was checked.
 SELECT id, plan IS NULL OR token > 0 OR next_at <= now() AS confirmed FROM pod WHERE id = %(id)s;
 
 -- name: bandwidth_of_node
--- The certificate by operators of the test that began last of those that have a node.
+-- The operators' certificate that includes a node and whose test began last.
 SELECT at, results ->> %(node)s AS result, (document #>> '{certificate,began}')::timestamptz AS began, document FROM bandwidth_certificate
 WHERE pod_id IS NULL AND results ? %(node)s ORDER BY began DESC NULLS LAST, at DESC LIMIT 1;
 
@@ -334,5 +337,5 @@ SELECT node, parts FROM kept_machine;
 INSERT INTO kept_machine (node, parts) VALUES (%(node)s, %(parts)s) ON CONFLICT (node) DO UPDATE SET parts = excluded.parts;
 
 -- name: forget_machines
--- Deletes all but these: the others are in the site, or may be assigned.
+-- Deletes all machines but these: the others are in the site, or may be assigned.
 DELETE FROM kept_machine WHERE node <> ALL(%(nodes)s);

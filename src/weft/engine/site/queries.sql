@@ -1,8 +1,8 @@
 -- Statements of weft.engine.site, by name. `%(x)s` are psycopg parameters.
 
 -- name: leave_owner
--- Ends an owner other than a pod, and leaves everything it has outside to another manager: weft forgets it, so that
--- nothing of it counts as remains of a release. A worker that holds it is refused from here on.
+-- Ends an owner other than a pod, and leaves everything it has outside to another manager. weft forgets its resources,
+-- so that they don't count as remains of a release. A worker that holds it is refused from here on.
 WITH ended AS (
     UPDATE ONLY owner SET wanted = 'absent', state = 'RELEASED', phase = 'released', conditions = '[]', reason = '""',
         since = %(at)s, released_at = %(at)s, token = token + 1, worker = NULL, held_until = NULL, woken = woken + 1
@@ -13,7 +13,7 @@ WITH ended AS (
 ), resources AS (
     DELETE FROM resource WHERE owner_id IN (SELECT id FROM ended)
 ), earlier AS (
-    -- owners of the number before: it would look like theirs, back after their release
+    -- previous owners of the number: it would look like theirs, back after their release
     DELETE FROM resource r USING segments s, owner o WHERE r.kind = 'segment' AND r.outside_id = s.outside_id
         AND r.document ->> 'where' = s.place AND o.id = r.owner_id AND o.state = 'RELEASED'
 ), numbers AS (
@@ -24,7 +24,7 @@ WITH ended AS (
 SELECT pg_notify('weft_event', id::text) FROM ended;
 
 -- name: tenant_networks
--- Live owners of kind network with what was last read of them; `wanted`: absent if they are being released.
+-- Live owners of kind network with what was last read about them; `wanted`: absent if they are being released.
 SELECT t.*, o.wanted, o.name, o.project_id FROM tenant_network t JOIN ONLY owner o ON o.id = t.owner_id
 WHERE t.cloud = %(cloud)s AND t.fabric = %(fabric)s AND o.state <> 'RELEASED' ORDER BY t.network_id;
 
@@ -48,7 +48,7 @@ UPDATE tenant_network SET document = %(document)s, read_at = %(at)s, ports_in = 
 WHERE owner_id = %(owner_id)s AND read_at < %(at)s RETURNING owner_id;
 
 -- name: read_tenant_networks
--- Notes that these networks were seen unchanged. Skips locked rows: another worker is reading them, too.
+-- Records that these networks were seen unchanged. Skips locked rows, since another worker is reading these, too.
 WITH mine AS (SELECT owner_id FROM tenant_network WHERE owner_id = ANY(%(owners)s) FOR UPDATE SKIP LOCKED)
 UPDATE tenant_network t SET read_at = greatest(t.read_at, %(at)s) FROM mine WHERE t.owner_id = mine.owner_id;
 
@@ -59,11 +59,11 @@ FROM resource r JOIN owner o ON o.id = r.owner_id
 WHERE r.kind = 'network' AND r.document ->> 'where' = %(cloud)s AND o.state <> 'RELEASED' AND r.state <> 'absent';
 
 -- name: notify_tenant_networks
--- The cloud has reported that something changed: the keeper of tenants' networks looks.
+-- Wakes the keeper of tenants' networks: the cloud reported that something changed.
 SELECT pg_notify('weft_event', 'tenant networks');
 
 -- name: newest_site_owner
--- The owner of a site's resources, also a released one.
+-- The owner of a site's resources: the live one, otherwise the one released last.
 SELECT * FROM ONLY owner WHERE kind = 'site' AND site = %(site)s
 ORDER BY state = 'RELEASED', created_at DESC, released_at DESC, id LIMIT 1;
 
@@ -71,8 +71,8 @@ ORDER BY state = 'RELEASED', created_at DESC, released_at DESC, id LIMIT 1;
 SELECT * FROM site_desired WHERE owner_id = %(owner_id)s;
 
 -- name: set_site_desired
--- Writes what was applied, unless a newer generation of the site was applied meanwhile; no row then. Adoptions stay, except those that are done
--- or being removed (`again`: if it comes back, then as another thing), and those that aren't wanted any more.
+-- Writes what was applied. No row: a newer generation of the site was applied meanwhile. Adoptions stay, except those
+-- that are done or being removed (`again`: a thing that returns is a different one), and those no longer wanted.
 INSERT INTO site_desired (owner_id, generation, graph, adopted, going, applied_at, applied_by)
 VALUES (%(owner_id)s, %(generation)s, %(graph)s, %(adopted)s, %(going)s, %(at)s, %(by)s)
 ON CONFLICT (owner_id) DO UPDATE SET generation = excluded.generation, graph = excluded.graph, going = excluded.going,

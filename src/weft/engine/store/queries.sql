@@ -4,7 +4,8 @@
 SELECT revision FROM quarantine WHERE node = %(node)s FOR UPDATE;
 
 -- name: clear_quarantine
--- Where a pod is leaving it, the operator's word is that nothing of the pod runs on it; not if the request is refused.
+-- By clearing a node that a pod is leaving, the operator confirms that nothing of the pod runs on it, unless the
+-- request is refused.
 WITH word AS (
     UPDATE node_hold SET cleared = true WHERE node = %(node)s AND leaving IS NOT NULL
         AND EXISTS (SELECT 1 FROM quarantine WHERE node = %(node)s)
@@ -15,8 +16,9 @@ INSERT INTO node_history (node, at, type, message, by)
 SELECT node, %(at)s, 'quarantine', node_message('NODE_CLEARED', jsonb_build_object('reason', reason)), %(by)s FROM cleared;
 
 -- part: inner_host
--- Whether only servers of weft's own, such as controllers, are at a node of which the pod has slots: tenants read nothing of
--- their hosts. `h`: node and pod_id. Before the tenant's server there is written, it counts as such.
+-- Whether the pod has only weft's own servers, such as controllers, on a node on which it has slots: tenants read
+-- nothing about their hosts. `h`: node and pod_id. Until a tenant's server there is written, the node counts as such a
+-- host.
 (NOT EXISTS (SELECT FROM node_hold m WHERE (m.node, m.pod_id) = (h.node, h.pod_id)) AND NOT EXISTS (
     SELECT FROM resource r WHERE r.owner_id = h.pod_id AND r.kind = 'server' AND r.document ->> 'node' = h.node
         AND coalesce(r.document ->> 'owner', 'tenant') = 'tenant'
@@ -26,9 +28,9 @@ SELECT node, %(at)s, 'quarantine', node_message('NODE_CLEARED', jsonb_build_obje
 SELECT count(*) AS number FROM pod WHERE plan IS NULL AND state = 'PENDING' AND NOT fixed;
 
 -- name: park_held
--- The row can't be read: its worker sets it aside with its reason and an alarm, and hands it back. It is tried again
--- later, or at once if it was woken meanwhile; lands: as in write_held. No row: another worker holds it. News: it
--- wasn't reported before.
+-- Parks a row that can't be read, with its reason and an alarm, and hands it back. It is tried again later, or at once
+-- if it was woken meanwhile. `lands`: see write_held. No row: another worker holds it. `news`: whether this wasn't
+-- reported before.
 UPDATE owner SET parked = %(why)s, alarmed = true, worker = NULL, held_until = NULL,
     late_until = greatest(late_until, now() + %(lands)s::float8 * interval '1 second'),
     next_at = CASE WHEN woken > %(woken)s THEN now() ELSE now() + %(delay)s * interval '1 second' END
@@ -36,14 +38,14 @@ WHERE id = %(id)s AND token = %(token)s
 RETURNING (SELECT old.parked IS DISTINCT FROM %(why)s FROM owner old WHERE old.id = %(id)s) AS news;
 
 -- name: park_waiting
--- As park_held, for a waiting order. No row: it has changed since it was read.
+-- Like park_held, for a waiting order. No row: it has changed since it was read.
 UPDATE pod SET parked = %(why)s, alarmed = true, next_at = now() + %(delay)s * interval '1 second'
 WHERE id = %(id)s AND xmin::text = %(version)s
 RETURNING (SELECT old.parked IS DISTINCT FROM %(why)s FROM pod old WHERE old.id = %(id)s) AS news;
 
 -- name: leave_held
--- Only a newer weft can read the row: its worker hands it back for those; its place and its failures stay. Lands, no row,
--- news: as in park_held.
+-- Hands back a row that only a newer weft can read, for its workers; place and failures stay. `lands`, no row, `news`:
+-- see park_held.
 UPDATE owner SET worker = NULL, held_until = NULL,
     late_until = greatest(late_until, now() + %(lands)s::float8 * interval '1 second'),
     left_by = coalesce(left_by, '{}') || jsonb_build_object(current_setting('weft.reader'),
@@ -54,7 +56,7 @@ WHERE id = %(id)s AND token = %(token)s
 RETURNING (SELECT old.left_by IS NULL FROM owner old WHERE old.id = %(id)s) AS news;
 
 -- name: leave_waiting
--- As leave_held, for a waiting order.
+-- Like leave_held, for a waiting order.
 UPDATE pod SET left_by = coalesce(left_by, '{}') || jsonb_build_object(current_setting('weft.reader'),
     woken ||
     @left_until
@@ -64,7 +66,7 @@ WHERE id = %(id)s AND xmin::text = %(version)s AND NOT
     ;
 
 -- name: count_left
--- Owners and orders that this version can't read, and leaves to a newer one.
+-- Counts owners and orders that this version can't read, and leaves to a newer one.
 SELECT count(*) AS number FROM owner WHERE left_by IS NOT NULL AND state <> 'RELEASED' AND
     @left_to_newer
     ;
@@ -92,7 +94,7 @@ SELECT role, version, count(*) AS number FROM process_seen
 WHERE seen_at > clock_timestamp() - %(seconds)s * interval '1 second' GROUP BY role, version ORDER BY role, version;
 
 -- name: count_unfinished
--- How many of these after-halves of an upgrade aren't made.
+-- How many of these second halves of an upgrade aren't made yet.
 SELECT count(*) AS number FROM unnest(%(halves)s::text[]) AS half (name)
 WHERE NOT EXISTS (SELECT FROM migration m WHERE m.name = half.name);
 
@@ -101,7 +103,8 @@ WHERE NOT EXISTS (SELECT FROM migration m WHERE m.name = half.name);
 SELECT id FROM pod WHERE plan IS NULL AND state IN ('PENDING', 'FAILED') AND lease_end <= %(at)s;
 
 -- name: warn_leases
--- Leases that end in an hour, or in the last tenth of a short one, once each. Skips locked rows, which stay due.
+-- Warns once of each lease that ends within an hour, or, if it is short, within its last tenth. Skips locked rows,
+-- which stay due.
 WITH it AS MATERIALIZED (
     SELECT id FROM pod
     WHERE wanted = 'present' AND NOT lease_warned AND plan IS NOT NULL AND state <> 'RELEASED'
@@ -125,13 +128,13 @@ SELECT it.at, queue.next_at AS queue, EXISTS (
 ) AS leases FROM it, queue;
 
 -- name: retry_pod
--- What failed is tried again where it failed, and what broke gets all its attempts again; a visit under way starts
--- over.
+-- A failed pod is tried again where it failed, broken resources get all their attempts again, and a visit under way
+-- starts over.
 UPDATE pod SET alarmed = false, failures = 0, woken = woken + 1, next_at = now(), retries = retries + 1
 WHERE id = %(id)s AND state = 'FAILED' AND wanted = 'present' RETURNING *;
 
 -- part: listed
--- What a list shows of a pod.
+-- The columns that a list shows.
 SELECT id, project_id, name, phase, state, reason, since, created_at, lease_end, nodes, fabric,
     (SELECT count(*) FROM node_failure f WHERE f.pod_id = pod.id AND pod.wanted = 'present') AS nodes_failing,
     segment, position, expected_start, parked,
@@ -140,11 +143,11 @@ SELECT id, project_id, name, phase, state, reason, since, created_at, lease_end,
 FROM pod
 
 -- part: not_replaced
--- Whether a node of the pod fails and could not be replaced as its order asks for.
+-- Whether a node of the pod fails and couldn't be replaced as the order asks for.
 EXISTS (SELECT FROM node_failure f WHERE f.pod_id = pod.id AND f.replaces AND f.why <> '""')
 
 -- part: searched
--- A page of the requested pods, after the last one of the page before. Alarmed as in count_pods.
+-- Conditions and page of a search, after the last pod of the page before. `alarmed`: as in count_pods.
   AND (NOT %(alarmed)s OR state <> 'RELEASED' AND (alarmed
     OR
     @not_replaced
@@ -160,7 +163,7 @@ EXISTS (SELECT FROM node_failure f WHERE f.pod_id = pod.id AND f.replaces AND f.
 ORDER BY name, id LIMIT %(limit)s
 
 -- name: pods_of_project
--- A page: live ones, and those released recently, after the last one of the page before. Only what a list shows.
+-- A page of live and recently released pods, after the last one of the page before, with only the columns of a list.
 (
 @listed
 WHERE project_id = %(project_id)s AND state <> 'RELEASED'
@@ -175,7 +178,7 @@ WHERE project_id = %(project_id)s AND state = 'RELEASED' AND released_at > %(sin
 ORDER BY name, id LIMIT %(limit)s;
 
 -- name: pods_of_all
--- As pods_of_project, for all projects.
+-- Like pods_of_project, for all projects.
 (
 @listed
 WHERE state <> 'RELEASED'
@@ -190,13 +193,13 @@ WHERE state = 'RELEASED' AND released_at > %(since)s
 ORDER BY name, id LIMIT %(limit)s;
 
 -- name: search_at_most
--- For the rest of this transaction.
+-- Limits the time of each statement in the rest of this transaction.
 SELECT set_config('statement_timeout', %(milliseconds)s, true);
 
 -- name: searched_owners
--- Pods, networks and sites with exactly this value. With a project only its own, by what is the tenant's: not by ports
--- and servers of the site's own project; and only its own resources are read, whatever others have. Released ones by
--- their id, and by numbers that they still keep.
+-- Pods, networks and sites with exactly this value. With a project, only its own owners, found only by the tenant's own
+-- resources, not by ports and servers of the site's project; other projects' resources aren't even read. Released
+-- owners are found by their id, and by numbers that they still keep.
 SELECT DISTINCT ON (o.name, o.id) o.id, coalesce(o.kind, 'pod') AS kind, o.name, o.project_id, o.state, f.what
 FROM (
     SELECT id, 'name' AS what, false AS ended FROM owner WHERE name = %(text)s
@@ -226,7 +229,7 @@ WHERE (%(project_id)s::text IS NULL OR o.project_id = %(project_id)s) AND (f.end
 ORDER BY o.name, o.id, f.what LIMIT %(limit)s;
 
 -- name: pod_to_show
--- A pod's row as pod_by_id, without the graph in its plan, and whether it has a receipt.
+-- A pod's row like pod_by_id, without the graph in its plan, and whether it has a receipt.
 SELECT
     @pod_fields, plan || '{"graph": {"resources": []}}' AS plan,
     EXISTS (SELECT FROM receipt WHERE owner_id = pod.id) AS has_receipt,
@@ -239,7 +242,7 @@ SELECT
         WHERE EXISTS (SELECT FROM node_hold o WHERE (o.node, o.pod_id) = (h.node, pod.id) AND o.leaving IS NULL)
             OR EXISTS (SELECT FROM number_hold n WHERE (n.space, n.owner_id) = ('host/' || h.node, pod.id))) m) AS drains,
     ARRAY(SELECT row_to_json(f) FROM node_failure f WHERE f.pod_id = pod.id) AS failures,
-    -- checks that failed on its nodes: machine's words are left out
+    -- checks that failed on its nodes, without the texts that machines wrote
     ARRAY(SELECT json_build_object('node', h.node, 'code', p ->> 'code', 'since', p ->> 'since', 'inner_host',
             @inner_host)
         FROM (SELECT c.*, pod.id AS pod_id FROM node_check c) h, jsonb_array_elements(h.problems) p WHERE p ->> 'status' = 'failed'
@@ -251,7 +254,7 @@ SELECT
 FROM pod WHERE id = %(id)s;
 
 -- name: resources_to_show
--- As resources_of, only what people see.
+-- Like resources_of, with only the columns that are shown.
 SELECT key, kind, state, outside_id, reason, differences, facts, started_at, finished_at, document, owner_id, generation, expunged
 FROM resource WHERE owner_id = %(owner_id)s ORDER BY position, key;
 
@@ -261,7 +264,7 @@ SELECT id, project_id, state, changed_at IS NOT NULL AS changing,
 FROM pod WHERE id = %(id)s;
 
 -- name: which_pod
--- The live one of that name, otherwise the one released last.
+-- The live pod of that name, otherwise the one released last.
 SELECT id, project_id, state, changed_at IS NOT NULL AS changing,
     (SELECT coalesce(max(sequence), 0) FROM event WHERE owner_id = pod.id) AS last_event
 FROM pod WHERE project_id = %(project_id)s AND name = %(name)s
@@ -282,8 +285,8 @@ SELECT * FROM pod WHERE state <> 'RELEASED' AND plan IS NOT NULL ORDER BY create
 SELECT name, fabric, cloud, plan ->> 'flavor' AS flavor FROM pod WHERE state <> 'RELEASED' AND plan IS NOT NULL;
 
 -- name: count_pods
--- By state, with the time that the oldest has been in it and how many have an alarm, or have been in it for longer than
--- its limit: without workers there are no alarms. Released ones aren't counted: their number only grows.
+-- Counts pods by state, with how long the oldest has been in it, and how many have an alarm or have exceeded the
+-- state's limit: without workers nothing raises alarms. Released pods aren't counted, since their number only grows.
 SELECT state, count(*) AS number, extract(epoch FROM %(at)s - min(since))::float8 AS oldest,
     count(*) FILTER (WHERE alarmed
         OR
@@ -317,7 +320,7 @@ SELECT count(*) AS number FROM drain;
 SELECT count(DISTINCT node) AS number FROM acceptance;
 
 -- name: count_parked
--- Also what is left to a newer weft none of whose workers is alive: nothing is done for it.
+-- Also counts rows that are left to a newer weft of which no worker is alive, since nothing is done for them.
 SELECT count(*) AS number FROM owner WHERE state <> 'RELEASED' AND (parked IS NOT NULL
     OR left_by IS NOT NULL AND
     @left_to_newer
@@ -326,9 +329,9 @@ SELECT count(*) AS number FROM owner WHERE state <> 'RELEASED' AND (parked IS NO
     );
 
 -- name: release_pod
--- Changes only what is wanted; the loop does the work. An order that waits, or that failed before it had anything, ends
--- at once: nothing of it is outside. A pod whose release was requested before is woken once more. `late`: only a
--- waiting order whose lease is over. `generation`: only a pod that has it; NULL: any.
+-- Only changes what is desired; the loop does the work. An order that waits, or failed before it had anything, ends at
+-- once, since nothing of it is outside. A pod whose release was requested before is woken once more. `late`: only a
+-- waiting order whose lease is over. `generation`: only a pod of this generation; null: any.
 WITH it AS MATERIALIZED (
     SELECT id, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at, state, wanted = 'present' AS asked,
         plan IS NULL AND state IN ('PENDING', 'FAILED') AS withdrawn
@@ -356,7 +359,7 @@ WITH it AS MATERIALIZED (
 SELECT asked OR withdrawn AS asked, pg_notify('weft_event', id::text) FROM it;
 
 -- name: request_repair
--- An operator asks to repair everything of it, including servers.
+-- An operator requests the repair of everything of an owner, servers included.
 UPDATE owner SET repair = true, woken = woken + 1, next_at = now()
 WHERE id = %(id)s AND wanted = 'present' AND state <> 'RELEASED';
 
@@ -381,8 +384,8 @@ SELECT id, pg_notify('weft_event', id::text) FROM it;
 SELECT id FROM owner WHERE id = %(id)s AND wanted = 'present' FOR UPDATE;
 
 -- name: begin_act
--- With the owner's row locked. A server that isn't wanted any more is asked for nothing. Each request has a time of its
--- own: an answered one takes back its own.
+-- Notes that an action on a server may be under way; call it with the owner's row locked. No row: the server is no
+-- longer wanted. Each request has a time of its own, by which end_act takes back only that request's note.
 WITH it AS MATERIALIZED (SELECT id, acts_until FROM owner WHERE id = %(id)s)
 UPDATE owner o SET acts_until = greatest(clock_timestamp() + %(late)s * interval '1 second',
     it.acts_until + interval '1 microsecond')
@@ -394,13 +397,13 @@ RETURNING it.acts_until AS before, o.acts_until AS until;
 UPDATE owner SET acts_until = %(before)s WHERE id = %(id)s AND acts_until = %(until)s;
 
 -- name: count_webhooks
--- By state, as `weft webhook list` shows it.
+-- Counts webhooks by state, as `weft webhook list` shows it.
 SELECT count(*) FILTER (WHERE disabled_at IS NOT NULL) AS disabled,
     count(*) FILTER (WHERE disabled_at IS NULL AND failing_since IS NOT NULL) AS failing,
     count(*) FILTER (WHERE disabled_at IS NULL AND failing_since IS NULL) AS active FROM webhook;
 
 -- name: claim_owner
--- One out of turn, if no worker holds it; the token grows as in claim_work.
+-- Claims an owner out of turn, if no worker holds it; the token increases as in claim_work.
 UPDATE owner SET worker = %(worker)s, token = token + 1, held_until = now() + %(hold)s * interval '1 second',
     late_until = CASE WHEN held_until IS NULL THEN late_until
         ELSE greatest(late_until, held_until + %(late)s * interval '1 second') END
@@ -468,8 +471,8 @@ ORDER BY h.node, p.id LIMIT %(most)s;
 SELECT extract(epoch FROM %(at)s - taken_at)::float AS age FROM last_backup;
 
 -- name: impossible_states
--- States that the schema permits and weft never writes: a finding's code of the doctor, how many rows are so, and some of
--- them. `units`: of the active site; null: not known.
+-- States that the schema permits but weft never writes: the code of the doctor's finding, the number of such rows, and
+-- some of them. `units`: of the active site; null: not known.
 WITH found (code, what) AS (
     SELECT 'RELEASED_UNSIGNED', 'pod ' || p.id FROM pod p
     WHERE p.state = 'RELEASED' AND p.plan IS NOT NULL AND NOT EXISTS (SELECT FROM receipt r WHERE r.owner_id = p.id)
@@ -510,14 +513,14 @@ SELECT code, count(*) AS number, (array_agg(DISTINCT what ORDER BY what))[1:5] A
 SELECT value, sealed FROM secret WHERE name = %(name)s;
 
 -- name: insert_secret
--- Of two first starts at once one wins, and both read the winner's.
+-- If two first starts run at once, one wins, and both read the winner's secret.
 INSERT INTO secret (name, value, sealed) VALUES (%(name)s, %(value)s, %(sealed)s) ON CONFLICT (name) DO NOTHING;
 
 -- name: secrets
 SELECT name, value, sealed FROM secret ORDER BY name;
 
 -- name: link_users
--- What has segments on a fabric, with the segment's document as text, the key of a cache.
+-- Owners with segments on a fabric. The segment's document is text, which is the key of a cache.
 SELECT r.owner_id::text AS id, p.kind, p.name, p.project_id, r.document::text
 FROM resource r JOIN owner p ON p.id = r.owner_id
 WHERE r.kind = 'segment' AND r.document ->> 'where' = %(fabric)s AND r.outside_id IS NOT NULL
@@ -529,7 +532,7 @@ INSERT INTO web_session (digest, sealed, user_id, created_at, expires_at)
 VALUES (%(digest)s, %(sealed)s, %(user)s, %(at)s, %(expires)s);
 
 -- name: limit_web_sessions
--- A user's newest ones stay.
+-- Deletes all but a user's newest sessions.
 DELETE FROM web_session WHERE digest IN (
     SELECT digest FROM web_session WHERE user_id = %(user)s ORDER BY created_at DESC, digest OFFSET %(most)s
 );
@@ -538,14 +541,14 @@ DELETE FROM web_session WHERE digest IN (
 SELECT sealed, expires_at FROM web_session WHERE digest = %(digest)s AND expires_at > coalesce(%(at)s, now());
 
 -- name: web_sessions_there
--- Which sessions of streams haven't ended.
+-- Those of the streams' sessions that haven't ended.
 SELECT digest FROM web_session WHERE digest = ANY(%(digests)s) AND expires_at > coalesce(%(at)s, now());
 
 -- name: delete_web_session
 DELETE FROM web_session WHERE digest = %(digest)s;
 
 -- name: lock_bandwidth
--- One report at a time of a pod, or of nodes: the next one is compared with it.
+-- One report at a time of a pod or of nodes, since the next one is compared with it.
 SELECT pg_advisory_xact_lock(hashtextextended('bandwidth ' || %(subject)s, 0));
 
 -- name: bandwidth_of_pod
@@ -553,7 +556,7 @@ SELECT pg_advisory_xact_lock(hashtextextended('bandwidth ' || %(subject)s, 0));
 SELECT id, at, document FROM bandwidth_certificate WHERE pod_id = %(pod_id)s ORDER BY at DESC LIMIT 1;
 
 -- name: bandwidth_of_nodes
--- The newest certificate by operators of exactly these nodes.
+-- The operators' newest certificate of exactly these nodes.
 SELECT id, at, document FROM bandwidth_certificate
 WHERE pod_id IS NULL AND results ?& %(nodes)s::text[]
     AND (SELECT count(*) FROM jsonb_object_keys(results)) = cardinality(%(nodes)s::text[])
@@ -568,8 +571,8 @@ DELETE FROM bandwidth_certificate WHERE pod_id = %(pod_id)s AND id NOT IN (
     SELECT id FROM bandwidth_certificate WHERE pod_id = %(pod_id)s ORDER BY at DESC LIMIT %(most)s);
 
 -- name: trim_bandwidth_of_nodes
--- Certificates of nodes stay while they are the last ones (as in bandwidth_of_node) or the newest ones of any of their
--- nodes, and else as long as the site says.
+-- Keeps certificates of nodes that are the last one (as in bandwidth_of_node) or the newest one of any of their nodes,
+-- and others for as long as the site says.
 DELETE FROM bandwidth_certificate c WHERE pod_id IS NULL AND at < %(before)s AND NOT EXISTS (
     SELECT FROM jsonb_object_keys(c.results) node WHERE NOT EXISTS (
         SELECT FROM bandwidth_certificate n WHERE n.pod_id IS NULL AND n.at > c.at AND n.results ? node
@@ -577,13 +580,14 @@ DELETE FROM bandwidth_certificate c WHERE pod_id IS NULL AND at < %(before)s AND
                 >= coalesce(c.document #>> '{certificate,began}', '-infinity')::timestamptz));
 
 -- name: note_bandwidth
--- A test that operators reported, in the history of each of its nodes.
+-- Writes a test that operators reported into the history of each of its nodes.
 INSERT INTO node_history (node, at, type, message, by)
 SELECT key, %(at)s, 'check', node_message('NODE_BANDWIDTH', jsonb_build_object('result', value)), %(by)s
 FROM jsonb_each_text(%(results)s) ORDER BY key;
 
 -- name: keep_agent_certificates
--- One row for each agent of the site; those of others go. Weft's own are known by their hosts.
+-- Makes one row for each agent of the site, and deletes those of other agents. weft's own certificates, known by their
+-- hosts, stay.
 WITH wanted AS (
     SELECT unnest(%(fabrics)s::text[]) AS fabric, unnest(%(agents)s::text[]) AS agent
 ), gone AS (
@@ -594,19 +598,19 @@ INSERT INTO agent_certificate (fabric, kind, agent) SELECT fabric, 'agent', agen
 ON CONFLICT DO NOTHING;
 
 -- name: claim_agent_certificates
--- Those of agents that are due; for `hold` no other worker looks at them.
+-- Claims certificates of agents that are due; no other worker claims them for `hold`.
 UPDATE agent_certificate c SET next_at = now() + %(hold)s FROM (
     SELECT fabric, kind, agent FROM agent_certificate WHERE kind = 'agent' AND next_at <= now()
     ORDER BY next_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 ) due WHERE c.fabric = due.fabric AND c.kind = due.kind AND c.agent = due.agent RETURNING c.*;
 
 -- name: own_certificate
--- The row of one of weft's own, made if it isn't there.
+-- The row of one of weft's own certificates, made if it is missing.
 INSERT INTO agent_certificate (fabric, kind, agent) VALUES (%(fabric)s, 'own', %(agent)s)
 ON CONFLICT (fabric, kind, agent) DO UPDATE SET next_at = agent_certificate.next_at RETURNING *;
 
 -- name: note_certificate_issue
--- Before it leaves. Nothing if another one was issued less than `least` ago, by whichever process.
+-- Notes a certificate before it is sent. No row: another one was issued less than `least` ago, by any process.
 WITH mine AS (
     UPDATE agent_certificate SET issued_at = now() WHERE fabric = %(fabric)s AND kind = %(kind)s AND agent = %(agent)s
         AND (issued_at IS NULL OR issued_at <= now() - %(least)s) RETURNING fabric, kind, agent
@@ -615,7 +619,7 @@ INSERT INTO issued_certificate (serial, fabric, kind, agent, not_after)
 SELECT %(serial)s, fabric, kind, agent, %(not_after)s FROM mine RETURNING serial;
 
 -- name: note_certificate
--- What was seen, or why nothing was (`serial` null: what was seen before stays).
+-- Writes what was read of a certificate, or why it wasn't (`serial` null: what was read before stays).
 UPDATE agent_certificate SET message = %(message)s, next_at = now() + %(pause)s,
     serial = coalesce(%(serial)s, serial),
     not_before = CASE WHEN %(serial)s::text IS NULL THEN not_before ELSE %(not_before)s END,
@@ -630,6 +634,6 @@ SELECT * FROM agent_certificate ORDER BY fabric, kind, agent LIMIT 20000;
 DELETE FROM issued_certificate WHERE not_after < now() - interval '90 days';
 
 -- name: trim_own_certificates
--- Of hosts that weft doesn't run on any more, and of files that the site doesn't name any more: workers look at theirs
--- each minute, and put the next look off by six hours at most.
+-- Deletes rows for hosts that weft no longer runs on, and for files that the site no longer names: workers check theirs
+-- each minute, and put the next reading off by six hours at most.
 DELETE FROM agent_certificate WHERE kind = 'own' AND next_at < now() - interval '2 days';

@@ -7,13 +7,15 @@ UPDATE capacity_log SET below = least(mark, pg_snapshot_xmin(pg_current_snapshot
 WHERE marked_at < now() - interval '30 minutes' OR mark > pg_snapshot_xmax(pg_current_snapshot());
 
 -- name: prune_capacity_changes
--- Changes below the mark; and those that came with a copy of another server's database, without their transactions.
+-- Deletes changes below the mark, and those from a copy of another server's database, whose transactions don't exist
+-- here.
 DELETE FROM capacity_change WHERE ctid IN (
     SELECT c.ctid FROM capacity_change c, capacity_log l
     WHERE c.xact < l.below OR c.xact > pg_snapshot_xmax(pg_current_snapshot()) LIMIT %(limit)s);
 
 -- name: prune_node_checks
--- Of nodes that stopped reporting long ago. What failed there stays: otherwise the node would get orders again.
+-- Deletes documents of nodes that stopped reporting long ago. Failed checks stay: otherwise the node would get orders
+-- again.
 DELETE FROM node_check WHERE node IN (
     SELECT node FROM node_check WHERE at < %(before)s AND NOT problems @> '[{"status": "failed"}]' ORDER BY at LIMIT %(limit)s);
 
@@ -22,21 +24,21 @@ DELETE FROM node_history WHERE (node, sequence) IN (
     SELECT node, sequence FROM node_history WHERE at < %(before)s ORDER BY at LIMIT %(limit)s);
 
 -- name: look_at_owners
--- As which_pod_by_id, for all pods and other owners that are followed and had an event. The list as in resources_of.
+-- Like which_pod_by_id, for all followed pods and other owners that had an event. About the list see resources_of.
 SELECT id, project_id, state, changed_at IS NOT NULL AS changing,
     (SELECT coalesce(max(sequence), 0) FROM event WHERE owner_id = owner.id) AS last_event
 FROM owner WHERE id = ANY(ARRAY(SELECT unnest(%(ids)s::uuid[])));
 
 -- name: take_boot_looks
--- Of these clouds, those that no worker asks, or has just asked, and in which servers boot: the caller asks them. Also
--- when the last answered query was sent, and the time now.
+-- Claims those of these clouds in which servers boot and that no worker is asking or has just asked; the caller then
+-- asks them. Also returns when the last answered query was sent, and the time now.
 WITH turn AS MATERIALIZED (
     SELECT cloud FROM unnest(%(clouds)s::text[]) AS c (cloud)
     WHERE NOT EXISTS (SELECT FROM boot_look l WHERE l.cloud = c.cloud AND l.until > now())
 )
 INSERT INTO boot_look AS b (cloud, until)
 SELECT turn.cloud, now() + %(answer)s * interval '1 second' FROM turn CROSS JOIN LATERAL (
-    -- The first that is found is enough, looked for pod by pod, and only if it is the caller's turn.
+    -- The first one found is enough; it is searched pod by pod, and only if it is the caller's turn.
     SELECT FROM pod p CROSS JOIN LATERAL (
         SELECT FROM resource r WHERE r.owner_id = p.id AND r.kind = ANY(%(kinds)s) AND r.state = 'pending'
             AND r.since > now() - %(longest)s * interval '1 second' AND r.document ->> 'where' = turn.cloud LIMIT 1
@@ -55,17 +57,17 @@ WHERE p.state <> 'RELEASED' AND p.wanted = 'present' AND (p.state <> 'READY' OR 
     AND r.document ->> 'where' = %(cloud)s AND r.outside_id <> '';
 
 -- name: end_boot_look
--- The next query may be sent that long after this one, unless another worker is asking by now (`answer`: as it was
--- claimed); answered: when the query was sent, or null if there was no answer.
+-- The next query may be sent `every` seconds after this one, unless another worker is asking by now (`answer`: as
+-- claimed). `answered`: when the query was sent; null: it wasn't answered.
 UPDATE boot_look SET answered = greatest(answered, %(answered)s::timestamptz),
     until = CASE WHEN until = %(asked)s::timestamptz + %(answer)s * interval '1 second'
         THEN %(asked)s::timestamptz + %(every)s * interval '1 second' ELSE until END
 WHERE cloud = %(cloud)s;
 
 -- name: wake_built
--- Pods that wait for these servers, unless they are due anyway, or wait after a failure; notifies their followers. A pod
--- some of whose servers still boot is due in `together` seconds: then more of them will have booted. Skips locked rows:
--- the next answer has their servers again.
+-- Wakes pods that wait for these servers, unless they are due anyway or wait after a failure, and notifies their
+-- followers. A pod with other servers that still boot is due in `together` seconds, when more will have booted. Skips
+-- locked rows: the next answer has their servers again.
 WITH it AS MATERIALIZED (
     SELECT p.id, others.boot FROM pod p, LATERAL (
         SELECT EXISTS (
@@ -79,7 +81,7 @@ WITH it AS MATERIALIZED (
                 AND r.outside_id = ANY(%(servers)s))
     FOR UPDATE OF p SKIP LOCKED
 ), woken AS (
-    -- a visit under way has read the servers, perhaps before: it is repeated for the last ones alone
+    -- a visit under way may have read the servers earlier; it is only repeated for the last ones
     UPDATE pod p SET woken = woken + CASE WHEN it.boot THEN 0 ELSE 1 END,
         next_at = now() + CASE WHEN it.boot THEN %(together)s ELSE 0 END * interval '1 second'
     FROM it WHERE p.id = it.id
@@ -112,14 +114,14 @@ SELECT (
 ) AS looks;
 
 -- name: insert_webhook
--- Nothing if the project has as many as it may, or one of this name.
+-- No row: the project has as many webhooks as it may, or one of this name.
 INSERT INTO webhook (id, project_id, name, url, events, created_by, mark, life, xact, sequence)
 SELECT %(id)s, %(project_id)s, %(name)s, %(url)s, %(events)s, %(created_by)s, %(mark)s, %(life)s, %(xact)s::xid8, %(sequence)s
 WHERE (SELECT count(*) FROM webhook WHERE project_id = %(project_id)s) < %(most)s
 ON CONFLICT (project_id, name) DO NOTHING RETURNING *;
 
 -- name: lock_webhooks
--- Of two that make one at once, the second counts the first one's.
+-- If two make a webhook at once, the second one counts the first one's.
 SELECT pg_advisory_xact_lock(hashtextextended('webhooks/' || %(project_id)s, 0));
 
 -- name: webhooks
@@ -156,13 +158,13 @@ UPDATE webhook SET secret_number = %(number)s, old_until = now() + %(valid)s, re
 WHERE id = %(id)s AND secret_number = %(number)s - 1 RETURNING *;
 
 -- name: enable_webhook
--- It goes on after the last event that was sent.
+-- Resumes after the last event that was sent.
 UPDATE webhook SET disabled_at = NULL, reason = '""', failures = 0, failing_since = NULL, next_at = now(),
     revision = nextval('revision')
 WHERE id = %(id)s RETURNING *;
 
 -- name: claim_webhooks
--- Webhooks that are due and have something to send, or a position of another life; no more than `share` of a project.
+-- Claims due webhooks that have something to send, or a position of another life; at most `share` of a project.
 WITH due AS (
     SELECT w.id, w.next_at, row_number() OVER (PARTITION BY w.project_id ORDER BY w.next_at, w.id)
         + (SELECT count(*) FROM webhook o WHERE o.project_id = w.project_id AND o.held_until > now()) AS place
@@ -193,7 +195,7 @@ WHERE id = %(id)s AND token = %(token)s AND disabled_at IS NULL RETURNING id;
 UPDATE webhook SET held_until = NULL, next_at = now() WHERE id = %(id)s AND token = %(token)s;
 
 -- name: fail_webhook
--- An attempt failed: it is due again after `delay`; `disable`: not before someone enables it.
+-- Records a failed attempt: the webhook is due again after `delay`; with `disable`, only after it is enabled.
 UPDATE webhook SET held_until = NULL, failures = failures + 1, failing_since = coalesce(failing_since, now()),
     reason = %(reason)s, next_at = now() + %(delay)s,
     disabled_at = CASE WHEN %(disable)s THEN now() END
@@ -217,11 +219,13 @@ DELETE FROM part_stay WHERE (serial, kind, since) IN (
 e.life, e.xact::text AS xact, e.sequence, e.at, e.type, e.message, e.key, e.owner_id, e.project_id, p.name AS pod
 
 -- part: delivered
--- Below it no transaction is in progress: nothing can appear before what was read. Rows of earlier lives are all there.
+-- Whether an event can be delivered: below its transaction none is in progress, so nothing can appear before it. Events
+-- of earlier lives are complete.
 (life < (SELECT number FROM event_life) OR xact < pg_snapshot_xmin(pg_current_snapshot()))
 
 -- part: event_place
--- Where transactions get their numbers: the server, its timeline, and the database, which a restore makes again.
+-- Identifies where transactions get their numbers: the server, its timeline, and the database, which a restore
+-- recreates.
 (SELECT concat_ws('/', system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8),
     (SELECT oid FROM pg_database WHERE datname = current_database())) FROM pg_control_system())
 
@@ -231,7 +235,7 @@ SELECT number, mark, place =
     AS here, place = '' AS fresh FROM event_life;
 
 -- name: hold_events
--- Every writer before this one has committed when this has the lock, and later ones see the new life.
+-- Once this has the lock, every writer before it has committed, and later ones see the new life.
 LOCK TABLE event IN SHARE MODE;
 
 -- name: begin_event_life
@@ -264,7 +268,8 @@ FROM (
 ) e LEFT JOIN pod p ON p.id = e.owner_id ORDER BY e.life, e.xact, e.sequence;
 
 -- name: removed_after
--- The last event after a position that was removed before its readers were there; of a project, or of all. No row: none.
+-- The last event, of a project or of all, that is after a position and was removed before it was read there. No row:
+-- none was.
 SELECT life, xact::text AS xact, sequence FROM event_removed
 WHERE (%(project)s::text IS NULL OR project_id = %(project)s)
     AND (life, xact, sequence) > (%(life)s, %(xact)s::xid8, %(sequence)s)
@@ -310,7 +315,7 @@ SELECT ARRAY(
         AND xact >= pg_snapshot_xmin(pg_current_snapshot())) AS pending;
 
 -- name: give_back_stale_numbers
--- A manager was read without them, or no longer belongs to the fabric.
+-- Frees numbers that a reading of their manager no longer shows, or whose manager no longer belongs to the fabric.
 DELETE FROM stale_number WHERE fabric = %(fabric)s AND manager = %(manager)s AND number <> ALL(%(there)s)
 RETURNING number, owner_id;
 
@@ -319,13 +324,13 @@ RETURNING number, owner_id;
 UPDATE retention SET next_at = %(later)s WHERE next_at <= %(at)s RETURNING next_at;
 
 -- name: end_retention
--- `removed`: rows by kind; the totals grow.
+-- `removed`: number of rows by kind, added to the totals.
 UPDATE retention SET next_at = %(next)s, ended_at = %(at)s, removed = (
     SELECT coalesce(jsonb_object_agg(key, coalesce((retention.removed ->> key)::bigint, 0) + value::bigint), '{}')
     FROM jsonb_each_text(%(removed)s));
 
 -- part: note_removed
--- The last event of each project that is removed: readers that were before it are notified (`removed` of a page).
+-- Notes the last removed event of each project: readers at an earlier position see that (`removed` of a page).
 , noted AS (
     INSERT INTO event_removed (project_id, life, xact, sequence)
     SELECT DISTINCT ON (project_id) project_id, life, xact, sequence FROM gone WHERE project_id IS NOT NULL
@@ -335,8 +340,8 @@ UPDATE retention SET next_at = %(next)s, ended_at = %(at)s, removed = (
         < (excluded.life, excluded.xact, excluded.sequence))
 
 -- name: prune_events
--- Of owners that were released long ago, the last ones first: those of earlier ones are gone already. By owner: by age,
--- events kept for live ones would be scanned each time.
+-- Deletes events of owners that were released long ago, the last released first, since those of earlier ones are
+-- already gone. By owner, not by age, which would scan the events kept for live owners each time.
 WITH gone AS (DELETE FROM event WHERE sequence = ANY(ARRAY(
     SELECT e.sequence FROM owner o CROSS JOIN LATERAL (
         SELECT sequence FROM event WHERE owner_id = o.id AND at < %(before)s FOR UPDATE SKIP LOCKED
@@ -347,7 +352,7 @@ WITH gone AS (DELETE FROM event WHERE sequence = ANY(ARRAY(
 SELECT FROM gone;
 
 -- name: prune_live_events
--- Events of live owners beyond the last so many (`kept` + 1).
+-- Deletes events of live owners except the last `kept` + 1.
 WITH gone AS (DELETE FROM event WHERE sequence IN (
     SELECT e.sequence FROM owner o
     CROSS JOIN LATERAL (SELECT sequence FROM event WHERE owner_id = o.id ORDER BY sequence DESC OFFSET %(kept)s LIMIT 1) last
@@ -358,7 +363,7 @@ WITH gone AS (DELETE FROM event WHERE sequence IN (
 SELECT FROM gone;
 
 -- name: prune_tombstones
--- Resource rows of owners that were released long ago and have no remains that need them.
+-- Deletes resource rows of owners that were released long ago and have no remains that need them.
 DELETE FROM resource WHERE (owner_id, key) IN (
     SELECT r.owner_id, r.key FROM owner o JOIN resource r ON r.owner_id = o.id
     WHERE o.state = 'RELEASED' AND o.released_at < %(before)s
@@ -369,11 +374,11 @@ DELETE FROM resource WHERE (owner_id, key) IN (
     LIMIT %(limit)s FOR UPDATE OF r SKIP LOCKED);
 
 -- name: prune_live_tombstones
--- The same for live owners: rows of what was removed long ago, or wasn't wanted any more before it was requested, but
--- that only if no worker can have requested it without a note, since then the next worker looks for it. Not data, as
--- the receipt says where it was kept; not segments, whose numbers may be held by their rows; and nothing while a node
--- on its way back has to be read. Changes of an owner lock its row, and what was wanted again meanwhile is no tombstone
--- any more.
+-- The same for live owners: rows of resources that were removed long ago, or that were no longer wanted before they
+-- were requested. The latter only if no worker can have requested one without a note, since the next worker then looks
+-- for it. Kept are data, since the receipt says where it stayed, segments, whose rows may hold their numbers, and
+-- everything while a node that is being freed has to be read. A change of an owner locks its row; a resource that is
+-- wanted again meanwhile is no longer a tombstone.
 DELETE FROM resource WHERE expunged IS NOT NULL AND (state = 'absent' AND finished_at < %(before)s OR state = 'wanted')
   AND (owner_id, key) IN (
     SELECT r.owner_id, r.key FROM owner o JOIN resource r ON r.owner_id = o.id
@@ -388,7 +393,7 @@ DELETE FROM resource WHERE expunged IS NOT NULL AND (state = 'absent' AND finish
     LIMIT %(limit)s FOR UPDATE OF o SKIP LOCKED);
 
 -- name: prune_given_back
--- What was read of nodes that a pod freed early, and of another owner's numbers: the receipt has it once it is signed.
+-- Deletes readings of nodes that a pod freed early, and of another owner's numbers: once signed, the receipt has them.
 DELETE FROM given_back WHERE id IN (
     SELECT g.id FROM given_back g JOIN owner o ON o.id = g.owner_id
     WHERE o.state = 'RELEASED' AND o.released_at < %(before)s
@@ -396,7 +401,8 @@ DELETE FROM given_back WHERE id IN (
     LIMIT %(limit)s);
 
 -- name: prune_live_given_back
--- Of live owners, readings replaced by later ones of the same things, by name: nodes that came and went again.
+-- Deletes readings of live owners that later ones of the same things, by name, replaced: nodes that were assigned and
+-- freed again.
 DELETE FROM given_back WHERE id IN (
     SELECT g.id FROM given_back g JOIN owner o ON o.id = g.owner_id
     WHERE o.state <> 'RELEASED' AND g.at < %(before)s AND NOT EXISTS (
@@ -415,7 +421,7 @@ DELETE FROM pod_generation WHERE (pod_id, generation) IN (
     LIMIT %(limit)s);
 
 -- name: prune_live_generations
--- Generations of live pods' orders beyond the last so many.
+-- Deletes generations of live pods' orders except the last ones.
 DELETE FROM pod_generation WHERE (pod_id, generation) IN (
     SELECT g.pod_id, g.generation FROM pod p
     CROSS JOIN LATERAL (
@@ -432,7 +438,7 @@ DELETE FROM audit_log WHERE sequence IN (
     SELECT sequence FROM audit_log WHERE last_at < %(before)s ORDER BY last_at LIMIT %(limit)s);
 
 -- name: prune_sites
--- Generations that were replaced long ago; the active one stays, however old it is.
+-- Deletes generations that were replaced long ago; the active one stays, however old it is.
 DELETE FROM site WHERE generation IN (
     SELECT generation FROM (
         SELECT generation, lead(activated_at) OVER (ORDER BY generation) AS replaced_at FROM site
@@ -465,7 +471,7 @@ DELETE FROM web_session WHERE digest IN (
 );
 
 -- name: prune_order_keys
--- Old keys, and sooner those whose order made no pod.
+-- Deletes old keys, and sooner those whose order made no pod.
 DELETE FROM order_key WHERE (project_id, user_id, key) IN (
     SELECT project_id, user_id, key FROM order_key k
     WHERE at < %(unmade)s AND (at < %(before)s OR NOT EXISTS (SELECT FROM pod WHERE id = k.pod_id)) LIMIT %(limit)s
