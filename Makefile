@@ -1,11 +1,11 @@
-# weft: `make demo` shows the main job on a real lab, `make test` runs everything. Both install what they need.
+# weft: `make demo` shows the main job on a real lab, `make test` runs the tests. Both install what they need.
 SHELL := /bin/bash
 PY := .venv/bin/python
 export PYTHONUNBUFFERED := 1
 # Processes without bytecode compile everything that they import, which costs more than most commands and tests.
 export PYTHONDONTWRITEBYTECODE :=
 
-# Each distribution's own: docs/decisions/distributions.md.
+# One for each distribution: docs/decisions/distributions.md.
 PROJECTS := pyproject.toml packages/agents/pyproject.toml packages/openvipu/pyproject.toml lab/pyproject.toml
 
 .PHONY: help setup weft-check wheels deb check format test test-landing test-fast test-database test-fabric test-cloud nightly bench demo acceptance docs console-assets lock clean
@@ -24,41 +24,41 @@ check: setup ## Format, lint, types, layers: what CI runs first
 	.venv/bin/lint-imports
 	.venv/bin/pyright
 
-format: setup ## Put the code into its format
+format: setup ## Format the code, and fix what the linter can
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
-test: setup ## Every test but those of landings and of the night: with Python and PostgreSQL, on real fabrics, and the main stories on a lab
+test: setup ## Run the tests, but those of test-landing and nightly: with Python and PostgreSQL, on real fabrics, and the main stories on a lab
 	@tools/test.sh
 
-test-landing: setup ## What CI runs besides: the driver's contract and lies on a lab's OpenStack, single services, exports read by their tools, upgrades, an install guide, the console in Chromium
+test-landing: setup ## Run the tests that CI runs in addition: the driver's contract and lies on a lab's OpenStack, single services, exports read by their tools, upgrades, an install guide, the console in Chromium
 	@tools/test.sh landing
 
-test-fast: setup ## Only what needs nothing but Python and network namespaces
+test-fast: setup ## Only the tests that need nothing but Python and network namespaces
 	@tools/packages.sh iproute2 systemd dnsmasq-base
 	$(PY) -m pytest -n auto --dist worksteal -m "not database and not fabric and not cloud and not nightly"
 
-test-database: setup ## Only what needs the embedded PostgreSQL, and nothing else
+test-database: setup ## Only the tests that need the embedded PostgreSQL and nothing else
 	$(PY) -m pytest -n auto --dist worksteal -m "database and not fabric and not cloud and not nightly"
 
-test-fabric: setup ## Only what needs a fabric: OpenSM over ibsim, Open vSwitch
+test-fabric: setup ## Only the tests that need a fabric: OpenSM over ibsim, Open vSwitch
 	@tools/packages.sh opensm ibsim-utils infiniband-diags iproute2 ucx-utils openvswitch-switch ethtool iputils-ping
 	$(PY) -m pytest -n 3 --dist loadgroup -m "fabric and not cloud and not nightly"
 
-test-cloud: setup ## Only what needs a real OpenStack
+test-cloud: setup ## Only the tests that need a real OpenStack
 	$(PY) -m pytest -m "cloud and not nightly"
 
-nightly: setup ## Every test, also the long ones, with 200 times as many examples and random states, new ones each day
+nightly: setup ## Run all tests, also the long ones, with 200 times as many examples and random states, new ones each day
 	@WEFT_TESTS_MORE=50 WEFT_TESTS_SEED=$$(date -u +%Y%m%d) tools/test.sh nightly
 
 bench: export BASE ?= 93bb7bfa
-bench: setup ## Measure against the alternatives in the same run; table and build/bench.json (SUITE=switches: that one alone; SUITE=against BASE=commit: in turns with an earlier build)
+bench: setup ## Measure against the alternatives in the same run; table and build/bench.json (SUITE=switches: only that suite; SUITE=against BASE=commit: alternating with an earlier build)
 	$(PY) -m bench $(SUITE)
 
-demo: setup ## The main job on a real OpenStack and a real subnet manager, from order to receipt (DEMO=ipu: of IPUs; roce: on Ethernet; metal: of bare metal; ironic: without Nova; site: two sites from hardware lists; web: the console, until Enter; repair: a dead host is replaced; seeing: planted faults are found and named)
+demo: setup ## The main job on a real OpenStack and a real subnet manager, from order to receipt (DEMO=ipu: with IPUs; roce: on Ethernet; metal: on bare metal; ironic: without Nova; site: two sites from hardware lists; web: the console, until Enter; repair: a dead host is replaced; seeing: planted faults are found and named)
 	@$(PY) -m weftlab.demo $(DEMO)
 
-acceptance: setup ## Run NVIDIA's ai-cloud-validation on a lab and compare with the committed table (AI_CLOUD_VALIDATION=checkout, LAB=state of one that runs, UPDATE=1: write the table)
+acceptance: setup ## Run NVIDIA's ai-cloud-validation on a lab and compare with the committed table (AI_CLOUD_VALIDATION=checkout, LAB=state of a running lab, UPDATE=1: write the table)
 	@test -n "$(AI_CLOUD_VALIDATION)" || { echo "AI_CLOUD_VALIDATION: the folder of a checkout of ai-cloud-validation"; exit 2; }
 	PYTHONPATH=acceptance $(PY) -m weftacceptance "$(AI_CLOUD_VALIDATION)" $(if $(LAB),--lab "$(LAB)") $(if $(UPDATE),--update)
 
@@ -85,7 +85,7 @@ LOCK := .venv/bin/uv pip compile -q --python-version 3.11 --generate-hashes --no
   --no-emit-package weft-pods --no-emit-package weft-pods-agents --no-emit-package openvipu \
   --custom-compile-command "make lock"
 
-lock: ## Pin all dependencies again, with hashes: requirements.lock (runtime), requirements-agents.lock (the agents' part of it), requirements-dev.lock (that and development)
+lock: ## Pin all dependencies again, with hashes: requirements.lock (runtime), requirements-agents.lock (the agents' part of it), requirements-dev.lock (runtime and development)
 	$(LOCK) --all-extras pyproject.toml -o requirements.lock
 	$(LOCK) -c requirements.lock packages/agents/pyproject.toml -o requirements-agents.lock
 	$(LOCK) --all-extras --group pyproject.toml:dev -c requirements.lock $(PROJECTS) -o requirements-dev.lock

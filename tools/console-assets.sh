@@ -1,6 +1,6 @@
 #!/bin/bash
 # console-assets.sh: fetch the console's scripts from npm at pinned versions, check them, and put them with their licences
-# into src/weft/web/static/vendor. npm's `latest` of htmx.org is 4: 2.0.11 is pinned by name.
+# into src/weft/web/static/vendor. npm's `latest` of htmx.org is 4, so 2.0.11 is named.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=src/weft/web/static/vendor

@@ -1,5 +1,5 @@
 #!/bin/bash
-# packages.sh NAME...: install Debian packages that are missing; says so before it does.
+# packages.sh NAME...: install missing Debian packages, and print which before that.
 set -euo pipefail
 missing=()
 for package in "$@"; do

@@ -1,9 +1,9 @@
 #!/bin/bash
-# Every test but those of landings and of the night, in three parts; says what it is doing. All parts run, also after one
-# has failed. `test.sh landing`: those alone. `test.sh nightly`: all. WEFT_TESTS_SLOWEST: how many of the
+# Runs all tests but those marked landing or nightly, in three parts, and prints what it does. All parts run, even after
+# one has failed. `test.sh landing`: only those of landings. `test.sh nightly`: all. WEFT_TESTS_SLOWEST: how many of the
 # slowest tests of each part are listed.
-# The lab starts, and its tests and those of fabrics run, while the first part does: they wait, the others compute.
-# The lab is taken down at the end, whatever happens.
+# The lab's tests and those of fabrics run beside the first part, since they mostly wait while it computes. The lab is
+# taken down at the end, whatever happens.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 [ -n "${WEFT_ALONE:-}" ] || exec .venv/bin/python -m weftlab.alone "tools/$(basename "$0")" "$@" # nothing outlives it
@@ -12,13 +12,13 @@ status=0
 processes=$(($(nproc) + 2))
 kind=${1:-}
 which=" and not nightly"
-adapters="--hcas 1" # a port costs Neutron and Nova half a second of processor; nodes on Ethernet have two all the same
+adapters="--hcas 1" # a port costs Neutron and Nova half a second of processor time; nodes on Ethernet have two anyway
 case $kind in
 nightly) which="" adapters="" ;;
 landing) on_labs="lab and landing$which" ;;
 *) on_labs="lab and not landing$which" ;;
 esac
-# Collecting takes a process ten seconds: where no test has a mark there is nothing to collect.
+# Collecting takes a process ten seconds, so only files with tests of this mark are collected.
 with_mark() { grep -rlE "mark\.$1\b" tests --include="*.py"; }
 lab=$(mktemp -d /tmp/weft-test-XXXXXX)
 chmod 755 "$lab"
@@ -29,6 +29,7 @@ end() {
     rm -rf "$lab"
 }
 trap end EXIT
+numbered() { [ -n "$kind" ] || echo "$1 of 3: "; } # other kinds have other parts
 part() {
     echo "== $1"
     shift
@@ -55,30 +56,30 @@ tools/packages.sh opensm ibsim-utils infiniband-diags iproute2 ucx-utils openvsw
     chromium fonts-dejavu-core slurmctld slurm-client openmpi-bin prometheus prometheus-alertmanager rsyslog || exit 1
 echo "== beside the other parts: a lab's OpenStack is started (its packages are installed the first time) and tested"
 echo
-fabrics() { # Each fabric's tests are in one process, and mostly wait (tests/helpers/byrig.py).
+fabrics() { # each fabric's tests are in one process, and mostly wait (tests/helpers/byrig.py)
     [ "$kind" = landing ] && return
     # shellcheck disable=SC2046 # words
-    part "3 of 3: fabrics: a real OpenSM over ibsim, switches by Open vSwitch" \
+    part "$(numbered 3)fabrics: a real OpenSM over ibsim, switches by Open vSwitch" \
         -n "$processes" --dist loadgroup -m "fabric and not cloud and not landing$which" \
         $(with_mark fabric | xargs -n 1 dirname | sort -u | grep -v "^tests/e2e")
 }
-set -m # a process group of its own, which hears SIGINT
+set -m # a process group of its own, which gets SIGINT
 {
     # shellcheck disable=SC2046 # words
-    on_the_lab "2 of 3: a lab: whole pods from order to receipt, contracts, services that end or lie" $(with_mark cloud)
+    on_the_lab "$(numbered 2)a lab: whole pods from order to receipt, contracts, services that end or lie" $(with_mark cloud)
     code=$?
-    .venv/bin/weft lab down --state "$lab/lab" >/dev/null # its services cost a twentieth of a processor at rest
+    .venv/bin/weft lab down --state "$lab/lab" >/dev/null # its idle services use a twentieth of a processor
     fabrics && [ $code -eq 0 ]
 } >"$lab/log" 2>&1 &
 beside=$!
 set +m
-# Each process would rewrite every test's assertions, three times what collecting costs: once, and they are kept.
+# Rewriting the assertions of all tests takes three times as long as collecting: done once here, all processes use them.
 .venv/bin/python -m pytest -q --collect-only >/dev/null
-# The lab's tests wait for one thing after another and take longest: its services go first.
+# The lab's tests wait for one thing after another and take longest, so its services get priority.
 renice -n 5 $$ >/dev/null
-# Half of the time of a test of a driver is waiting: two processes more than there are processors, and those tests in one
-# part with those of PostgreSQL, which compute. Each process collects, but once, not once for each of two parts.
-[ "$kind" = landing ] || part "1 of 3: pure functions and fakes; with the embedded PostgreSQL" \
+# Tests of drivers wait for half of their time: so there are two processes more than processors, and these tests are in
+# one part with those of PostgreSQL, which compute. In one part each process also collects only once.
+[ "$kind" = landing ] || part "$(numbered 1)pure functions and fakes; with the embedded PostgreSQL" \
     -n "$processes" --dist worksteal -m "not fabric and not cloud and not landing$which" || status=1
 # shellcheck disable=SC2046 # words
 [ -z "$kind" ] || part "single services of OpenStack; exports read by their tools; two versions beside each other; the console in a browser" \
