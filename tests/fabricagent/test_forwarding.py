@@ -173,4 +173,4 @@ def test_configured_engines_are_those_of_file_or_command_line(
 def test_engine_is_a_problem_only_if_both_are_known_and_differ() -> None:
     assert engine_problem("", ("ftree",)) == engine_problem("minhop", ()) == ""
     assert engine_problem("ftree", ("ftree", "updn")) == ""
-    assert "ftree is configured, and updn is in force" in engine_problem("updn", ("ftree", "updn"))
+    assert "ftree is configured, but updn is in force" in engine_problem("updn", ("ftree", "updn"))

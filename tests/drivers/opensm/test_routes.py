@@ -104,7 +104,7 @@ def test_engine_that_fell_back_is_reported(real: RealRig) -> None:
             return [p for p in manager.problems if "routing engine" in p]
 
         [problem] = said()
-        assert problem.startswith("routing engine torus-2QoS is configured, and minhop is in force")
+        assert problem.startswith("routing engine torus-2QoS is configured, but minhop is in force")
         reading = real.driver.routes(0).routes
         assert (reading.engine, reading.configured) == ("minhop", ("torus-2QoS", "minhop"))
         options.write_text(f"{text}routing_engine minhop\n")

@@ -249,7 +249,7 @@ def test_answer_says_what_is_not_known(house: House, pods: dict[str, PodRecord])
     routes(house).lmc, routes(house).configured = 0, ("ftree", "minhop")
     forget(house)
     [note] = disturbers(house, pods["victim"]).reading.notes
-    assert note.startswith("routing engine ftree is configured, and minhop is in force")
+    assert note.startswith("routing engine ftree is configured, but minhop is in force")
     routes(house).silent.add("leaf02")
     routes(house).seconds = ()
     forget(house)

@@ -10,7 +10,8 @@ _ENGINE = word(r"[\w-]{1,40}")
 ROUTING_ENGINE = Code(
     "ROUTING_ENGINE",
     Component.FABRIC,
-    "routing engine {configured} is configured, but {used} is used: OpenSM takes another one, without an error, if the "
+    "routing engine {configured} is configured, but {used} is in force: OpenSM takes another one, without an error, if "
+    "the "
     "configured one doesn't fit the fabric; see opensm's log, and correct routing_engine",
     None,
     "links",
