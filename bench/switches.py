@@ -61,7 +61,7 @@ def rows() -> list[dict[str, Any]]:
             own, weft = _measure(driver, wanted)
         late = f", commits take {slow:g} s" if slow else ""
         what = f"VLAN of {LEAVES * HOSTS} ports on {LEAVES} switches changed and read back, {kind}{late}"
-        for present, verb in ((True, "made"), (False, "taken away")):
+        for present, verb in ((True, "created"), (False, "deleted")):
             found += [
                 row(f"{what}: {verb}, the switches' own", 1000 * statistics.median(own[present]), "ms"),
                 row(f"{what}: {verb}, weft", 1000 * statistics.median(weft[present]), "ms"),

@@ -71,7 +71,7 @@ class Recorder:
         return any(given.get("title") == SIGNING_IN for _, given, _ in self._groups)
 
     def give(self, parser: Any, titles: tuple[str, ...]) -> None:
-        """Add the recorded arguments to another parser. Args: titles: only these of the groups with a title are added."""
+        """Add the recorded arguments to another parser. Args: titles: of groups with a title, only these are added."""
         for name, names, given in self._calls:
             getattr(parser, name)(*names, **given)
         for kind, given, group in self._groups:
