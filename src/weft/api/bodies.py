@@ -82,7 +82,7 @@ _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 
 
 def _signs(body: bytes) -> int:
-    """Number of signs that precede a value in JSON, counted within strings too: an upper bound of its values."""
+    """Number of signs that precede a value in JSON, also within strings: about the number of values, or more."""
     return sum(body.count(sign) for sign in b",[{")
 
 
