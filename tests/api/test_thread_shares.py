@@ -151,7 +151,7 @@ def test_number_of_concurrent_users_is_limited() -> None:
                 tasks.start_soon(shares.run, who, lambda: gone.wait(LONG))
             while len(shares._shares) < 2:  # pyright: ignore[reportPrivateUsage]
                 await anyio.sleep(0.01)
-            with pytest.raises(TemporaryError, match="2 requests of others"):
+            with pytest.raises(TemporaryError, match="2 requests are already being"):
                 await shares.run("c", lambda: None)
             gone.set()
         assert await shares.run("c", lambda: "its turn") == "its turn"

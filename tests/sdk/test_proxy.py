@@ -82,7 +82,7 @@ def test_repeated_page_of_events_is_an_error(proxy: PodProxy, monkeypatch: pytes
     """A proxy in front that drops queries would answer each request with the first page."""
     page = {"events": [{"sequence": 1}], "next": 1}
     monkeypatch.setattr(proxy, "get", lambda *_, **__: SimpleNamespace(json=lambda: page))
-    with pytest.raises(exceptions.SDKException, match="followed by those after 1"):
+    with pytest.raises(exceptions.SDKException, match="events after 1 names 1 as its last"):
         proxy.pod_events("p1")
 
 

@@ -36,5 +36,5 @@ def test_agent_beside_ufm_reads_tables_and_counters(tmp_path: Path, monkeypatch:
 def test_fabric_without_an_agent_has_no_links_to_follow(tmp_path: Path) -> None:
     rig = UfmRig(tmp_path, agents=False)
     for ask in (rig.driver.routes, rig.driver.rates):
-        with pytest.raises(ConflictError, match="weft's agents beside its subnet manager, and it has none"):
+        with pytest.raises(ConflictError, match="subnet manager read forwarding tables, and it has no agent"):
             ask(0)

@@ -232,7 +232,7 @@ def test_cut_uplink_between_two_readings_moves_its_paths(house: House, pods: dic
     assert before.reading and after.reading and before.reading.routes != after.reading.routes
     ends = {(k.sender, k.sender_port) for k in after.links}
     assert (link.sender, link.sender_port) not in ends and after.lost == 0
-    with pytest.raises(ConflictError, match="no cable that was discovered"):
+    with pytest.raises(ConflictError, match="no cable was discovered"):
         house.service.fabrics.show_link(house.operator, f"{link.sender}:{link.sender_port}")
 
 
