@@ -113,7 +113,7 @@ def test_errors_are_openstacksdks_with_wefts_sentence(proxy: PodProxy) -> None:
     with pytest.raises(exceptions.NotFoundException):
         proxy.find_pod("nix", ignore_missing=False)
     for name in ("", ".", ".."):
-        with pytest.raises(ValueError, match="no name or id"):
+        with pytest.raises(ValueError, match="isn't the name or id"):
             proxy.get_pod(name)
 
 

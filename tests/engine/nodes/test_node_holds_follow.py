@@ -205,7 +205,7 @@ def test_hold_of_the_sites_name_becomes_the_sites(house: House) -> None:
     say(house, "gpu03", "nccl")
     house.service.nodes.clear(house.operator, "gpu03")
     (hold,) = house.service.nodes.holds(house.operator)
-    assert hold.held_by != "weft" and "in quarantine" in hold.why
+    assert hold.held_by != "weft" and "after quarantine" in hold.why
     assert held(house) == {"nccl": "missing", "disk": "missing"}
     with pytest.raises(ConflictError, match="nccl"):
         house.service.nodes.accept(house.operator, "gpu03")

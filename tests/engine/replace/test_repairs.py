@@ -104,11 +104,13 @@ def test_spare_takes_the_place_of_a_node_whose_host_is_down(house: House, clock:
     )
     entries = house.service.nodes.history(house.operator, failed).entries
     (one,) = (e for e in entries if e.code == "NODE_REPLACED_BY")
-    assert one.by == "weft" and "its host is down" in one.message
+    assert one.by == "weft" and "its host has been down" in one.message
     (logged,) = house.store.records.audit_log(AuditLogSearch(action="pod replace"))
-    assert logged.user == "weft" and "its host is down" in logged.outcome
+    assert logged.user == "weft" and "its host has been down" in logged.outcome
     (event,) = messages(house, pod, "repair")
-    assert event.startswith(f"node {failed} is replaced by {spare}, as the order asks for: its host is down")
+    assert event.startswith(
+        f"node {failed} is replaced by {spare}, as the order asks for: its host has been down"
+    )
     assert said(house, pod) == ""
 
 
@@ -118,7 +120,9 @@ def test_order_that_only_wants_reports_keeps_its_node(house: House, clock: HandC
     fail(house, clock, pod.nodes[0])
     assert again(house, clock, pod).generation == 1 and said(house, pod) == "NODE_FAILS"
     tenant = redacted(house.service, policy()).pods.show(house.request(), "train")
-    assert any("its host is down" in c.message for c in tenant.conditions if c.type is Aspect.NODES_FAIL)
+    assert any(
+        "its host has been down" in c.message for c in tenant.conditions if c.type is Aspect.NODES_FAIL
+    )
     changed = house.service.pods.apply(house.request(), "train", order(count=2))
     assert changed.change is not None and [f.field for f in changed.change.fields] == ["on_failure"]
     now = again(house, clock, pod)
