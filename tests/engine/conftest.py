@@ -1,4 +1,4 @@
-"""Stores, clocks and houses; databases are in tests/conftest.py."""
+"""Fixtures of the engine's tests: a store, a clock, a house. Databases are in tests/conftest.py."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def store(database: Database) -> Store:
 
 @pytest.fixture
 def clock() -> HandClock:
-    """A clock that a test moves; modules that need none have a `house` of their own."""
+    """A clock that a test moves. A module whose tests need the real time has a `house` fixture of its own."""
     return HandClock()
 
 

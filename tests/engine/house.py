@@ -70,12 +70,12 @@ def small_site() -> Site:
 
 @cache
 def policy() -> Policy:
-    """The default rules, which nothing changes."""
+    """weft's default policy; no test changes it."""
     return Policy()
 
 
 class House:
-    """See the module's docstring."""
+    """One weft on a real database, with a fake cloud, a fake fabric, and a worker that visits when a test says so."""
 
     def __init__(
         self, database: Database, url: str, loop: LoopSettings = QUICK, clock: Clock | None = None
@@ -108,7 +108,7 @@ class House:
         self.store.activate_site(self.site, "test")
 
     def new_service(self, database: Database | None = None) -> Service:
-        """One more; `database`: its own way to the same one."""
+        """Another service. Args: database: its own connections to the house's database."""
         store = Store(database) if database else self.store
         return Service(Desk(store, self.keeper, policy(), self.time, self.listener, self.pulse))
 
@@ -119,7 +119,7 @@ class House:
         database: Database | None = None,
         pulse: Pulse | None = None,
     ) -> Worker:
-        """One more; `database`: its own way to the same one."""
+        """Another worker. Args: database: its own connections to the house's database."""
         loop = loop or self.loop
         reconciler = Reconciler(
             self.keeper.world, self.keeper.site, Signer(self.store), self.time, loop, self.wants
@@ -129,7 +129,7 @@ class House:
         return Worker(own, self.listener, reconciler, loop, dispatcher, name, pulse)
 
     def restart(self) -> None:
-        """weft is started again on its database, as after a restore."""
+        """Start weft again on the same database, as after a restore."""
         self.database.forget()
         self.database.gate.forget()
         self.worker, self.service = self.new_worker("w2"), self.new_service()
@@ -143,7 +143,7 @@ class House:
         return self.request("admin", "admin")
 
     def order(self, order: Order = ORDER, **nodes: object) -> PodRecord:
-        """Order it as team-a's member."""
+        """Order a pod as a member of team-a. Args: nodes: fields of the order's nodes to change."""
         if nodes:
             order = order.model_copy(update={"nodes": order.nodes.model_copy(update=nodes)})
         view = self.service.pods.create(self.request(), order)
@@ -168,7 +168,7 @@ class House:
         self.service.pods.release(self.request(), str(pod.id))
 
     def behind(self) -> Callable[[], object]:
-        """The gate is closed, as the cloud remembers more than the database has; returns what ends that."""
+        """Close the gate, as if the cloud remembered more than the database has; returns what undoes it."""
         notes, known = self.cloud.witnesses, dict(self.cloud.witnesses)
         notes[self.site.name] = Witness(uuid4(), 99)
         self.gate.look()
@@ -179,7 +179,7 @@ class House:
 
 
 def nothing_lands(database: Database) -> None:
-    """As if so much time had passed that nothing can come to be any more of what wasn't answered."""
+    """Let the time pass in which unanswered requests could still take effect."""
     with psycopg.connect(database.url, autocommit=True) as connection:
         connection.execute(
             "UPDATE owner SET late_until = now() - interval '1 s' WHERE late_until IS NOT NULL"

@@ -17,7 +17,7 @@ POD = "ipupod1"
 
 
 def order(name: str = "bert", count: int = 16, **more: Any) -> Order:
-    """So many IPUs; `start`, `end` and `duration` are the lease's."""
+    """An order of `count` IPUs. Args: more: fields of the order; `start`, `end` and `duration` are its lease's."""
     document = {
         "name": name,
         "ipus": {"count": count},
@@ -28,7 +28,7 @@ def order(name: str = "bert", count: int = 16, **more: Any) -> Order:
 
 
 class IpuHouse(House):
-    """See the module's docstring."""
+    """A house with the lab's IPU-POD, its Poplar server and a host for controllers."""
 
     def __init__(self, database: Database, url: str, clock: Clock | None = None) -> None:
         super().__init__(database, url, clock=clock)
@@ -39,7 +39,7 @@ class IpuHouse(House):
         self.cloud.offers.hosts.update({"poplar1": "up", "generic1": "up"})
 
     def booted(self, wanted: Order | None = None) -> PodRecord:
-        """Ordered, its controller's virtual machine there and through with cloud-init, READY."""
+        """Order a pod of IPUs, let its controller's virtual machine boot, and visit the pod until it is READY."""
         pod = self.run(self.order(wanted or order()), PodState.BOOTING)
         self.vipu.boot(pod.scope, pod.plan.graph)
         return self.run(pod, PodState.READY)

@@ -26,7 +26,7 @@ ORDER = Order.model_validate(
 
 @cache
 def site() -> Site:
-    """Four machines besides the sixteen other nodes."""
+    """The lab's default site with four bare-metal machines besides its sixteen nodes."""
     chosen = settings(nodes=16, metal=4)
     return make_site(chosen, Layout(Path("/nowhere"), Path("/nowhere"), chosen.ports))
 

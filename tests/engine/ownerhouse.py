@@ -38,7 +38,8 @@ def segment(owner: OwnerRecord, site: Site, number: int, nodes: Iterable[str]) -
 
 
 def storage(owner: OwnerRecord, site: Site) -> Graph:
-    """A provider network for storage, with the last number of the range, and its filer's ports in the segment."""
+    """What a site's owner wants: a provider network on the range's last number, and its filer's ports in the segment.
+    """
     fabric = site.fabrics["ib0"]
     number = fabric.segments.last
     network = NetworkSpec(physical_network=fabric.physical_network, segment=number, port_security=False)
@@ -64,7 +65,7 @@ class Tenants:
 def look(owner: OwnerRecord, world: World) -> Tenants:
     cloud = world.driver("lab")
     assert isinstance(cloud, FakeCloud)
-    cloud._call("facts", None)  # it may be away
+    cloud._call("facts", None)  # raises an error if the cloud is away
     found = [t for t in cloud.things(Kind.NETWORK) if t.name == owner.name and t.mark is None]
     if not found:
         raise UnknownError("look at the network", "cloud lab", "it isn't there")
@@ -85,7 +86,7 @@ WANTS: dict[OwnerKind, ResourceRule[Any]] = {
 
 
 class OwnerHouse(House):
-    """With short ways to owners."""
+    """A house with short ways to create, visit and inspect owners that aren't pods."""
 
     def make(self, kind: OwnerKind) -> OwnerRecord:
         self.wants |= WANTS
@@ -97,18 +98,18 @@ class OwnerHouse(House):
         return self.see(owner.id)
 
     def tenants_network(self, name: str) -> Thing:
-        """What a tenant made by itself, with a port of a server on gpu15."""
+        """A network that a tenant created, with a port of a server on gpu15."""
         network = self.cloud.add(Kind.NETWORK, name, "team-b", None, segment=self.number("network"))
         self.cloud.add(Kind.PORT, f"{name}-port", "team-b", None, network=network.id, host="gpu15")
         return network
 
     def number(self, kind: OwnerKind) -> int:
-        """Number of its segment."""
+        """Number of the segment of the owner of this kind."""
         numbers = self.site.fabrics["ib0"].segments
         return numbers.last if kind == "site" else numbers.last - 10
 
     def node(self, kind: OwnerKind) -> str:
-        """Owners of the ports in it."""
+        """The node whose ports are in the segment of the owner of this kind."""
         return "gpu16" if kind == "site" else "gpu15"
 
     def see(self, owner_id: object) -> OwnerRecord:
@@ -116,7 +117,7 @@ class OwnerHouse(House):
             return read_owner(tx, UUID(str(owner_id)))
 
     def visit(self, owner: OwnerRecord, until: PodState | None = None, visits: int = 20) -> OwnerRecord:
-        """One visit, or until it is in a state."""
+        """Visit an owner once, or until it is in a state; fails if it isn't after so many visits."""
         for _ in range(visits if until else 1):
             self.store.wake(owner.id)
             self.worker.run_once()
@@ -130,11 +131,11 @@ class OwnerHouse(House):
         return self.visit(self.make(kind), PodState.READY)
 
     def own(self, owner: OwnerRecord) -> list[Thing]:
-        """What of the cloud bears its mark."""
+        """Resources in the cloud that bear the owner's mark."""
         return [t for t in self.cloud.things() if t.mark and t.mark.owner == owner.owner]
 
     def ports_in(self, number: int) -> set[int]:
-        """Ports of hosts that have the P_Key, whatever put it there."""
+        """GUIDs of the host ports that have the P_Key in their tables."""
         return {guid for guid, table in self.fabric.tables().items() if 0x8000 | number in table.keys}
 
     def wired(self, kind: OwnerKind) -> set[int]:
@@ -148,7 +149,7 @@ class OwnerHouse(House):
         return signed
 
     def numbers(self) -> dict[int, Owner]:
-        """Number of the fabric that is held -> by whom."""
+        """Each number of the fabric that is held -> its holder."""
         with self.database.transaction() as tx:
             rows = [r for r in tx.rows("number_holds") if r["space"] == "segment/ib0"]
             return {r["number"]: read_owner(tx, r["owner_id"]).owner for r in rows}

@@ -48,7 +48,7 @@ _NUMBERS: LiteralString = (
 
 
 def plainly(connection: psycopg.Connection[DictRow]) -> Found:
-    """All of it, as this connection sees it now, in one order."""
+    """All of the capacity as this connection sees it now, with rows in a fixed order."""
 
     def rows(query: LiteralString) -> list[Any]:
         return sorted(connection.execute(query).fetchall(), key=repr_of)
@@ -74,7 +74,7 @@ def plainly(connection: psycopg.Connection[DictRow]) -> Found:
 
 
 def counted(capacity: Capacity) -> Found:
-    """The same of what `read_capacity` found."""
+    """What `read_capacity` has found, in the form of `plainly`."""
     used = capacity.used
     numbers = [(f"segment/{f}", n) for f, ns in used.segments.items() for n in ns]
     numbers += [(f"vlan/{c}", n) for c, ns in used.vlans.items() for n in ns]
@@ -128,5 +128,5 @@ def _reserved(one: ReservationView) -> Found:
 
 
 def repr_of(row: Any) -> str:
-    """An order of rows that doesn't depend on how they were read."""
+    """Key for sorting rows that doesn't depend on how they were read."""
     return repr([(key, str(row[key])) for key in sorted(row)])

@@ -22,7 +22,7 @@ def order(house: House, project: str, name: str, count: int, **more: Any) -> Pod
 
 
 def refused(house: House, project: str, count: int, **more: Any) -> list[str]:
-    """The changes with which it would fit."""
+    """Order nodes that don't fit; returns the changes with which the refusal says they would."""
     with pytest.raises(RefusedError) as caught:
         order(house, project, "refused", count, **more)
     return list(offers(caught.value))

@@ -39,7 +39,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExampleExampleExampleExampleExampleE
 
 
 class OneAtATime(IpuHouse):
-    """Only the pod that is asked for is due."""
+    """A house in which only the pod that is asked for is due."""
 
     def run(self, pod: PodRecord, until: PodState, visits: int = 40) -> PodRecord:
         with psycopg.connect(self.database.url) as connection:
@@ -48,7 +48,7 @@ class OneAtATime(IpuHouse):
 
 
 def story(house: IpuHouse) -> None:
-    """A pod in every state; what follows what is chosen so that nothing is in the way of anything else."""
+    """Make a pod in every state, in an order in which none is in another's way."""
     request, operator = house.request(), house.operator
     house.request("team-b")
     comes_back(house)
@@ -94,7 +94,7 @@ def release(house: IpuHouse, name: str) -> None:
 
 
 def comes_back(house: IpuHouse) -> None:
-    """A pod with a receipt that something was found wrong of since."""
+    """Two pods whose servers came back after the receipt: one correction is closed, the other still open."""
     pod = house.ready(make("corrected", 1))
     server = house.cloud.thing(f"server/{pod.nodes[0]}")
     release(house, "corrected")
@@ -108,7 +108,7 @@ def comes_back(house: IpuHouse) -> None:
     server.gone_at, server.undeletable = None, True
     house.cloud.bring_back(server)
     sweep(house)
-    house.cloud.lose(server)  # gone meanwhile, and no sweep has seen it yet
+    house.cloud.lose(server)  # gone by now, which no sweep has seen yet
 
 
 def sweep(house: IpuHouse) -> None:
@@ -117,7 +117,7 @@ def sweep(house: IpuHouse) -> None:
 
 
 def standby_away(house: IpuHouse) -> None:
-    """A pod that is released while a standby manager can't be asked: its P_Key stays held."""
+    """Release a pod while a standby manager can't be asked: its P_Key stays held."""
     pod = house.ready(make("stale", 1))
     standby = next(m for m in house.fabric.managers if not m.rules)
     standby.reachable = False
@@ -127,7 +127,7 @@ def standby_away(house: IpuHouse) -> None:
 
 
 def abandoned(house: IpuHouse) -> None:
-    """A release that an operator ended: a receipt that isn't clean, numbers that are kept."""
+    """Abandon a release: the receipt isn't clean, and numbers stay held."""
     pod = house.ready(make("abandoned", 1))
     house.cloud.plant(Fault.UNDELETABLE, kind=Kind.NETWORK, times=None)
     house.release(pod)
@@ -157,7 +157,7 @@ def tables(url: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def outside(house: IpuHouse) -> dict[str, Any]:
-    """What the fakes hold."""
+    """Everything that the fakes hold."""
     things = [
         {
             "kind": t.kind,
@@ -185,7 +185,7 @@ def outside(house: IpuHouse) -> dict[str, Any]:
 
 
 def lines(content: Mapping[str, Any]) -> str:
-    """JSON with a line for each row."""
+    """JSON text with one line for each row."""
     parts: list[str] = []
     for name, value in sorted(content.items()):
         if isinstance(value, list):

@@ -30,7 +30,7 @@ def read(version: str, name: str) -> dict[str, Any]:
 
 
 def load(url: str, version: str) -> None:
-    """The tables as they were, into a database that has none."""
+    """Create the tables as they were at that version, in an empty database, and fill them."""
     with psycopg.connect(url) as connection:
         connection.execute("CREATE TABLE migration (name text PRIMARY KEY, at timestamptz DEFAULT now())")
         for name, statements in migrations():
@@ -53,7 +53,7 @@ def _insert(connection: psycopg.Connection[Any], table: str, row: dict[str, Any]
 
 
 def _move_sequences(connection: psycopg.Connection[Any], table: str) -> None:
-    """Rows of today come after those that were loaded."""
+    """Let new rows' numbers follow those that were loaded."""
     found = connection.execute(
         "SELECT column_name FROM information_schema.columns WHERE table_name = %s AND is_identity = 'YES'",
         [table],
@@ -66,7 +66,7 @@ def _move_sequences(connection: psycopg.Connection[Any], table: str) -> None:
 
 
 def restore(house: IpuHouse, version: str) -> None:
-    """What was outside then is outside now, under the names, marks and ids that were written then."""
+    """Put what was outside then into the fakes, under the names, marks and ids that were written then."""
     seen = read(version, "outside")
     house.clock.seconds = datetime.fromisoformat(seen["now"]).timestamp()  # type: ignore[attr-defined]
     with psycopg.connect(house.database.url) as connection:
@@ -96,7 +96,8 @@ def restore(house: IpuHouse, version: str) -> None:
 
 
 def _thing(seen: dict[str, Any], number: int, today: dict[str, object]) -> Thing:
-    """Fields that specs have only since then are taken from the spec: a cloud has them whatever weft calls them."""
+    """A resource as it was recorded. Fields that specs got later are today's: a cloud has them whatever weft calls
+    them."""
     fields = {name: _tuples(value) for name, value in seen["fields"].items()}
     thing = Thing(
         Kind(seen["kind"]), seen["id"], seen["name"], seen["project_id"], Mark.parse(seen["mark"]), number,
@@ -108,7 +109,7 @@ def _thing(seen: dict[str, Any], number: int, today: dict[str, object]) -> Thing
 
 
 def _tuples(value: Any) -> Any:
-    """JSON knows no tuples, and the fake compares with them."""
+    """Tuples instead of lists: JSON has no tuples, and the fakes compare with them."""
     if isinstance(value, list):
         return tuple(_tuples(v) for v in cast(list[Any], value))
     if isinstance(value, dict):
@@ -117,7 +118,7 @@ def _tuples(value: Any) -> Any:
 
 
 def every_document(store: Store) -> dict[str, int]:
-    """Read all documents through the product's own readers; how many of each. Raises `UnreadableError`."""
+    """Read all documents through the product's own readers; returns how many of each kind. Raises `UnreadableError`."""
     with psycopg.connect(store.database.url) as connection:
         pods = [row[0] for row in connection.execute("SELECT id FROM pod").fetchall()]
     read = {"pod": 0, "plan": 0, "resource": 0, "receipt": 0, "event": 0}

@@ -81,7 +81,7 @@ KEYS = frozenset(
 
 
 class SiteHouse(OwnerHouse):
-    """With short ways to plan, apply and destroy."""
+    """A house with short ways to plan, apply and destroy its site's resources."""
 
     def __init__(self, database: Database, url: str) -> None:
         super().__init__(database, url, clock=HandClock())
@@ -101,7 +101,7 @@ class SiteHouse(OwnerHouse):
         self.activate(checked(self.site.model_copy(update={"networks": now})))
 
     def end(self, network: str, vlan: int | None) -> None:
-        """Activate a site in which this network can't stay what it is: it is in another VLAN, or (None) not there."""
+        """Activate a site in which the network has another VLAN, or (None) isn't there any more."""
         if vlan is not None:
             self.change(**{network: {"vlan": vlan}})
             return
@@ -120,7 +120,7 @@ class SiteHouse(OwnerHouse):
         return self.service.site.apply(self.operator, adopt)
 
     def applied(self, adopt: bool = False) -> OwnerRecord:
-        """Applied, and everything there."""
+        """Apply the site, and visit until everything is there."""
         self.ask(adopt)
         return self.settle()
 
@@ -143,7 +143,7 @@ class SiteHouse(OwnerHouse):
         return found
 
     def run_out(self) -> None:
-        """As if its holder had been stopped for longer than its hold."""
+        """Let all holds of owners run out, as if their worker had been stopped."""
         with psycopg.connect(self.database.url, autocommit=True) as connection:
             connection.execute("UPDATE owner SET held_until = now() - interval '1 s', next_at = now()")
         stood_still(self.database)
@@ -158,7 +158,7 @@ class SiteHouse(OwnerHouse):
         return {t.mark.key: t for t in self.cloud.things() if t.mark and t.mark.owner == owner}
 
     def others_network(self, project: str = "service", **fields: object) -> Thing:
-        """A resource on VLAN 13 that an operator created by hand."""
+        """A network on VLAN 13 that an operator created by hand."""
         made = {"physical_network": "physnet-9g", "segment": 13, "shared_with": (), "mtu": 1500, **fields}
         made |= {"port_security": True, "external": False}
         return self.cloud.add(Kind.NETWORK, "by-hand", project, None, **made)

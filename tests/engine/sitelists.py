@@ -46,7 +46,7 @@ NUMA = "numa4"
 
 
 class Lists:
-    """What a site's file says of its own: edited at random, also into what no site may be."""
+    """A site's own lists, edited at random, also into ones that no site may have."""
 
     def __init__(self, dice: random.Random) -> None:
         self.dice = dice
@@ -57,7 +57,7 @@ class Lists:
         self.kept_free = "otherwise"
 
     def edited(self) -> tuple[str, Lists]:
-        """Otherwise in one to three things; and in which."""
+        """The names of one to three random edits, and a copy with these."""
         other = Lists(self.dice)
         other.networks = {name: _copied(net) for name, net in self.networks.items()}
         other.interfaces = [dict(i) for i in self.interfaces]
@@ -69,7 +69,7 @@ class Lists:
         return ", ".join(f"{edit.__name__} {edit() or ''}".strip() for edit in chosen), other
 
     def site(self, before: Site) -> Site:
-        """Raises `InputError` if no site may be so."""
+        """The site with these lists. Raises `InputError` if no site may have them."""
         cloud = before.clouds["lab"]
         flavors = {n: f for n, f in cloud.flavors.items() if n != NUMA}
         if self.flavor is not None:
@@ -90,7 +90,7 @@ class Lists:
     # -- edits ------------------------------------------------------------------------------------------------------
 
     def network(self) -> str:
-        """One comes, or goes with its hardware."""
+        """Add a network, or remove one together with its hardware."""
         name = self.dice.choice(sorted(NETWORKS))
         if name in self.networks:
             del self.networks[name]
@@ -115,7 +115,7 @@ class Lists:
         return name
 
     def subnet(self) -> str | None:
-        """One comes or goes, or is otherwise in what may be otherwise."""
+        """Add or remove a subnet, or change what may change in one."""
         if (name := self._one()) is None:
             return None
         subnets = self.networks[name]["subnets"]
@@ -142,7 +142,7 @@ class Lists:
         return name
 
     def interface(self) -> str:
-        """A row goes, comes, or is another."""
+        """Remove, add or replace a row of hardware."""
         dice = self.dice
         if self.interfaces and dice.random() < 0.4:
             return str(self.interfaces.pop(dice.randrange(len(self.interfaces))))
@@ -171,7 +171,7 @@ class Lists:
         return f"{row['device']}-{row['name']} {row['dns_name']}"
 
     def nova(self) -> str:
-        """A flavor and an image come, go, or are otherwise."""
+        """Add, remove or change a flavor and an image."""
         specs = self.dice.choice(
             ({}, {"hw:mem_page_size": "large"}, {"hw:mem_page_size": "small", "x:y": "1"})
         )
@@ -182,7 +182,7 @@ class Lists:
         return f"{self.flavor} {self.image}"
 
     def aggregate(self) -> str:
-        """Hosts are kept free of other flavors by weft's own aggregates, or by an operator's."""
+        """Let weft's own aggregates, or the operator, keep hosts free of other flavors."""
         self.kept_free = self.dice.choice(("aggregate", "otherwise"))
         return self.kept_free
 
@@ -196,7 +196,8 @@ def _copied(network: dict[str, Any]) -> dict[str, Any]:
 
 
 def activated(house: SiteHouse, lists: Lists) -> None:
-    """As an operator does it. Raises `WeftError` if no site may be so, or not now."""
+    """Activate a site with these lists, as an operator does. Raises `WeftError` if no site may have them, or not now.
+    """
     document: Document = lists.site(house.site)
     house.service.site.activate(house.operator, document.model_dump(mode="json"))
     house.site = house.store.site().site

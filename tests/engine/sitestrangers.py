@@ -22,7 +22,6 @@ class Strangers:
 
     Attributes:
         theirs: id -> what they have made and how they left it. What weft was asked to adopt is no longer in it.
-        sites: ids of what weft has in the cloud, as far as it knows.
     """
 
     def __init__(self, house: SiteHouse, dice: random.Random) -> None:
@@ -39,7 +38,7 @@ class Strangers:
     # -- what they make ---------------------------------------------------------------------------------------------
 
     def _add(self, kind: Kind, name: str, project: str, **fields: object) -> str:
-        """As far as the cloud lets them."""
+        """Create a resource of theirs, if the cloud lets them."""
         things, offers = self.cloud.things(), self.cloud.offers
         if why := refusal_of_creation(kind, name, fields, project, things, offers):
             return f"refused: {why}"
@@ -49,11 +48,11 @@ class Strangers:
         return f"{kind} {name} {thing.id} of {project} {fields}"
 
     def _there(self, kind: Kind) -> list[Thing]:
-        """Except pods': other tests cover what happens to resources on those."""
+        """Resources of a kind, except pods': other tests cover what happens to resources on those."""
         return [t for t in self.cloud.things(kind) if t.mark is None or t.mark.owner.kind == "site"]
 
     def port(self) -> str:
-        """On a network, in groups, with an address and perhaps the name of hardware, or its MAC address."""
+        """Create a port on a network, in groups, perhaps with the name or the MAC address of hardware."""
         dice = self.dice
         networks = self._there(Kind.NETWORK)
         where = self._there(Kind.SUBNET)
@@ -108,7 +107,7 @@ class Strangers:
         return self._add(Kind.FLAVOR, NUMA, "service", **fields)
 
     def alike(self) -> str:
-        """Just as the site has it, or nearly: what could be adopted."""
+        """Create a resource just as the site describes it, or nearly: weft could adopt it."""
         graph = site_graph(self.house.site)
         there = {t.mark.key: t.id for t in self._sites() if t.mark} | self._known()
         missing = [r for r in graph.resources if r.key not in there and str(r.kind) != "image_properties"]
@@ -126,7 +125,7 @@ class Strangers:
         return self._add(cast(Kind, resource.kind), resource.name, "service", **fields)
 
     def _known(self) -> dict[str, str]:
-        """Keys of networks and subnets that others have just so."""
+        """Keys of the site's networks and subnets that are in the cloud -> their ids."""
         found: dict[str, str] = {}
         for resource in site_graph(self.house.site).resources:
             if resource.kind not in (Kind.NETWORK, Kind.SUBNET):
@@ -144,7 +143,7 @@ class Strangers:
         return (t for t in self.cloud.things() if t.id in self.theirs)
 
     def edit(self) -> str:
-        """Ports join groups, networks are shared, routers get interfaces."""
+        """Change one of theirs: a port's groups, a group's rules, a router's interfaces, a name."""
         own = list(self._own())
         if not own:
             return ""
@@ -161,7 +160,7 @@ class Strangers:
         return f"{thing.kind} {thing.id} is {state_of(thing)}"
 
     def leave(self, chosen: Thing | None = None) -> str:
-        """They remove one, if the cloud lets them."""
+        """Remove one of theirs, if the cloud lets them."""
         own = [chosen] if chosen is not None else list(self._own())
         own = [t for t in own if not refusal_of_deletion(t, self.cloud.things())]
         if not own:
@@ -174,7 +173,7 @@ class Strangers:
         return f"{thing.kind} {thing.name} {thing.id}"
 
     def leave_all(self) -> None:
-        """Whatever may go before the rest goes first."""
+        """Remove all of theirs, in an order that the cloud allows."""
         while self.theirs:
             before = len(self.theirs)
             for thing in list(self._own()):
@@ -191,7 +190,7 @@ class Strangers:
         ]
 
     def drift(self) -> str:
-        """Someone with a hand of its own changes what is weft's."""
+        """Change a field of something of weft's."""
         sites = self._sites()
         if not sites:
             return ""
@@ -213,7 +212,7 @@ class Strangers:
         return f"{thing.kind} {thing.name} {thing.id}: {field}"
 
     def take_away(self) -> str:
-        """Someone deletes what is weft's, if the cloud lets them."""
+        """Delete something of weft's, if the cloud lets them."""
         sites = [t for t in self._sites() if not refusal_of_deletion(t, self.cloud.things())]
         if not sites:
             return ""
@@ -221,10 +220,10 @@ class Strangers:
         self.cloud.lose(thing)
         return f"{thing.kind} {thing.name} {thing.id}"
 
-    # -- is it theirs still? ----------------------------------------------------------------------------------------
+    # -- checks ----------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """What they have made is as they left it, and there."""
+        """Fail unless everything of theirs is there as they left it."""
         there = {t.id: t for t in self.cloud.things()}
         for id_, state in self.theirs.items():
             assert id_ in there, f"{id_} of others is gone: {state}"

@@ -59,7 +59,7 @@ def plan(house: House, wanted: Order) -> Plan:
 
 
 def changed(house: House, wanted: Order) -> PodRecord:
-    """Applied, and everything of it made true."""
+    """Apply an order, and visit until the change is done."""
     pod = apply(house, wanted)
     for _ in range(40):
         pod = again(house, pod, 1)
@@ -77,7 +77,7 @@ def again(house: House, pod: PodRecord, visits: int = 3) -> PodRecord:
 
 
 def storage_house(database: Database, database_url: str) -> House:
-    """To be closed."""
+    """A house whose site offers storage; its caller closes it."""
     house = House(database, database_url)
     house.store.activate_site(site(), "test")
     return house

@@ -20,7 +20,7 @@ from weft.testing.cloud_state import Thing
 
 
 class TenantHouse(OwnerHouse):
-    """A cloud whose tenants' networks are served."""
+    """A house whose site serves the networks of its cloud's tenants."""
 
     def __init__(self, database: Database, url: str) -> None:
         super().__init__(database, url, clock=HandClock())
@@ -29,11 +29,11 @@ class TenantHouse(OwnerHouse):
         self.wants |= {"network": tenant_network(database)}
 
     def new_keeper(self, site: Callable[[], Site] | None = None) -> TenantKeeper:
-        """One more; `site`: what it takes for the active one."""
+        """Another keeper. Args: site: gives the site that it takes for the active one."""
         return TenantKeeper(self.database, self.keeper.world, site or self.keeper.site)
 
     def serve(self, yes: bool, leave: bool = False) -> None:
-        """Args: leave: if not, partitions stay for another manager."""
+        """Serve tenants' networks, or stop. Args: leave: when stopping, leave partitions to another manager."""
         fabric = self.site.fabrics["ib0"].model_copy(
             update={"tenant_networks": yes, "leave_tenant_networks": leave}
         )
@@ -47,7 +47,7 @@ class TenantHouse(OwnerHouse):
         return self.site.fabrics["ib0"].segments.last - back
 
     def network(self, name: str = "mine", number: int | None = None) -> Thing:
-        """A tenant creates one."""
+        """Create a network as a tenant does."""
         where = {"physical_network": self.site.fabrics["ib0"].physical_network, "shared_with": ()}
         segment = self.free_number() if number is None else number
         return self.cloud.add(Kind.NETWORK, name, "team-b", None, segment=segment, **where)
@@ -64,7 +64,7 @@ class TenantHouse(OwnerHouse):
         return self.site.node_by_name[node].hcas_on("ib0")[0].port_guid
 
     def owner(self, network: Thing) -> OwnerRecord:
-        """The newest of this network."""
+        """The newest owner of this network."""
         return self.see(self._row(network)["owner_id"])
 
     def owner_id(self, network: Thing) -> UUID:
@@ -77,7 +77,7 @@ class TenantHouse(OwnerHouse):
         return next(p for p in self.served(network).ports if p.id == port.id)
 
     def owners(self) -> list[Owner]:
-        """Live ones, of networks."""
+        """Live owners that are networks."""
         with self.database.transaction() as tx:
             return [Owner(r["kind"], str(r["id"])) for r in tx.rows("live_owners") if r["kind"] == "network"]
 
@@ -89,7 +89,7 @@ class TenantHouse(OwnerHouse):
         return self.served(network)
 
     def look(self) -> bool:
-        """A moment later: of two readings of one moment the first one counts."""
+        """Look at the cloud a second later: of two readings of one moment the first one counts."""
         self.clock.sleep(1.0)
         return self.tenants.look()
 

@@ -54,7 +54,7 @@ def release(house: House, pod: PodRecord) -> None:
 
 
 def policy(house: House, **settings: Any) -> None:
-    """The operator changes the queue's settings."""
+    """Activate the site with these settings of the queue, as an operator does."""
     site = house.store.site().site
     house.store.activate_site(site.model_copy(update={"queue": QueuePolicy(**settings)}), "test")
 
@@ -64,7 +64,7 @@ def messages(house: House, pod: PodRecord, kind: str) -> list[str]:
 
 
 def at_once(*works: Callable[[], object]) -> list[Exception]:
-    """Run all of these at one time, each in a thread of its own, to their ends. What they raised."""
+    """Run all of these at the same time, each in a thread of its own; returns what they raised."""
     errors: list[Exception] = []
 
     def run(work: Callable[[], object]) -> None:
@@ -82,6 +82,6 @@ def at_once(*works: Callable[[], object]) -> list[Exception]:
 
 
 def dispatching(house: House, number: int) -> list[Callable[[], object]]:
-    """So many workers, each of which looks at the queue three times."""
+    """The work of so many workers, each of which processes the queue three times."""
     workers = [house.new_worker(f"w{n}") for n in range(number)]
     return [lambda w=w: [w._dispatcher.run() for _ in range(3)] for w in workers]

@@ -34,9 +34,11 @@ def managed_by_ufm(site: Site, folder: Path) -> Site:
 
 
 class UfmOfAHouse:
-    """Attributes:
-    dark: MAC addresses of functions whose host gives them no GUID.
-    strays: further virtual ports.
+    """UFM in the place of a house's fabric.
+
+    Attributes:
+        dark: MAC addresses of functions whose host gives them no GUID.
+        strays: further virtual ports.
     """
 
     def __init__(self, house: House, opensm: Site) -> None:
@@ -73,7 +75,7 @@ class UfmOfAHouse:
         return httpx.Response(answer.status, headers=dict(answer.headers), content=answer.raw())
 
     def _booted(self) -> list[VirtualPort]:
-        """A bound function has its port behind the adapter that has its slot."""
+        """A virtual port for each bound function, behind the adapter that has its slot."""
         found: list[VirtualPort] = []
         nodes = {n.nova_host: n for n in self._house.site.nodes}
         for port in self._house.cloud.things(Kind.PORT):

@@ -72,7 +72,7 @@ def test_healthy_pod_has_no_findings(house: House) -> None:
 
 
 def test_orphan_is_found_and_removed(house: House) -> None:
-    """A resource with weft's mark and no live owner goes with --repair; one with another site's mark stays."""
+    """A repair removes a resource with weft's mark and no live owner; one with another site's mark stays."""
     ghost = "00000000-1111-2222-3333-444444444444"
     house.cloud.add(
         Kind.NETWORK, "weft-00000000-network-rdma", "team-a", Mark("lab", Owner.pod(ghost), "network/rdma")
@@ -93,7 +93,7 @@ def test_orphan_is_found_and_removed(house: House) -> None:
 
 
 def test_networks_that_a_repair_could_not_ask_about_are_reported(house: House) -> None:
-    """What others have there wasn't looked at: the report says so beside what became of the network."""
+    """Whether others have something on them is unknown: the report says so, besides what became of the network."""
     ghost = "00000000-1111-2222-3333-444444444444"
     mark = Mark("lab", Owner.pod(ghost), "network/rdma")
     house.cloud.add(Kind.NETWORK, "weft-00000000-network-rdma", "team-a", mark)
@@ -137,7 +137,7 @@ def test_only_chosen_findings_are_repaired(house: House) -> None:
 
 
 def test_duplicate_after_a_lost_answer_is_an_orphan(house: House) -> None:
-    """Created twice under one mark: the older is the pod's, the other is found."""
+    """Created twice under one mark: the older is the pod's, the younger is a finding."""
     pod = house.ready()
     original = house.cloud.thing("network/rdma")
     house.cloud.add(Kind.NETWORK, original.name, "team-a", original.mark)
@@ -148,7 +148,7 @@ def test_duplicate_after_a_lost_answer_is_an_orphan(house: House) -> None:
 
 
 def test_missing_server_is_found_and_recreated_by_repair(house: House) -> None:
-    """Repair recreates it, although it is a server."""
+    """An operator's repair recreates servers, too, which the loop doesn't."""
     pod = house.ready()
     house.cloud.lose(house.cloud.thing(f"server/{pod.nodes[0]}"))
     assert "missing" in categories(check(house))
@@ -191,7 +191,7 @@ def test_many_unowned_numbers_on_one_port_are_one_finding(house: House) -> None:
 
 
 def test_foreign_partition_is_reported_and_its_p_key_not_assigned(house: House) -> None:
-    """The partition is left alone."""
+    """A repair leaves the partition alone."""
     foreign = house.site.fabrics["ib0"].segments.first
     for manager in house.fabric.managers:
         manager.text = f"{manager.text}storage={foreign:#x} : {an_outsider(house):#018x}=full ;\n"
@@ -202,8 +202,8 @@ def test_foreign_partition_is_reported_and_its_p_key_not_assigned(house: House) 
     assert [f.repaired for f in report.findings if f.category == "foreign"] == [False] * len(report.findings)
 
 
-def test_full_default_p_key_on_a_host_is_an_alarm(house: House) -> None:
-    """OpenSM that failed open puts 0xffff everywhere: no pod is READY then."""
+def test_full_default_p_key_on_a_host_is_a_finding(house: House) -> None:
+    """OpenSM that failed open puts 0xffff everywhere."""
     pod = house.ready()
     house.fabric.write_key(a_member(house, pod.nodes), 0xFFFF)
     report = check(house)
@@ -226,7 +226,7 @@ def test_fabric_without_a_master_is_unknown(house: House) -> None:
 
 
 def test_pod_waits_while_the_manager_is_down_during_a_change(house: House) -> None:
-    """The pod isn't READY while what is on the wire is unknown, and becomes so when the manager is back."""
+    """The pod isn't READY while what is on the wire is unknown; it is once the manager is back."""
     house.fabric.plant(Fault.STOPPED)
     pod = house.order()
     house.worker.run_once()
@@ -289,7 +289,7 @@ def test_audit_reads_a_fabric_and_a_projects_networks_once_for_all_pods(
     assert check(house).findings == ()
     asked = {call: house.cloud.calls[call] - before[call] for call in ("find server", "networks")}
     assert asked == {"find server": 3, "networks": 2}  # of networks, and of groups and ports on them
-    assert len(readings) < 2 + 3  # what has marks, what is there, and one or two for all pods
+    assert len(readings) < 2 + 3  # one for marks, one for what is there, one or two for all pods
 
 
 def test_network_that_cannot_be_read_is_a_finding_of_its_pod_alone(

@@ -25,7 +25,7 @@ FORGET = (
     "DELETE FROM resource WHERE owner_id = %s",
     "DELETE FROM pod WHERE id = %s",
 )
-"""What an older dump of the database doesn't have of a pod."""
+"""Statements that remove from the database what an older dump lacks of a pod."""
 GHOST = "00000000-1111-2222-3333-444444444444"
 
 
@@ -38,7 +38,7 @@ def of_kind(report: AuditReport, kind: Kind) -> Finding:
 
 
 def old(house: House, thing: Thing) -> Thing:
-    """As if it had been created an hour ago."""
+    """Make a resource an hour old."""
     thing.created = house.clock.now() - timedelta(hours=1)
     return thing
 
@@ -53,7 +53,7 @@ def ghosts(house: House, project: str = "team-a") -> Thing:
 
 
 def test_pod_ordered_during_an_audit_is_not_an_orphan(house: House) -> None:
-    """A4: its servers used to be taken for orphans and deleted, while the pod was READY."""
+    """Its servers used to be taken for orphans and deleted while the pod was READY."""
     house.cloud.meanwhile("marked", house.ready)
     report = repair(house)
     assert report.findings == ()
@@ -107,7 +107,7 @@ def test_pod_released_during_an_audit_is_not_a_finding(house: House) -> None:
 
 
 def test_pods_unknown_to_a_restored_database_need_confirmation(house: House) -> None:
-    """A4: the servers of a running pod that the dump lacks used to be deleted as orphans."""
+    """The servers of a running pod that the dump lacks used to be deleted as orphans."""
     ghosts(house)
     found = of_kind(repair(house), Kind.NETWORK)
     assert found.repaired is False and found.pod_id == GHOST and GHOST in found.repair
@@ -129,8 +129,8 @@ def test_young_resource_stays_even_if_confirmed(house: House) -> None:
     assert len(house.cloud.things()) == 1
 
 
-def test_mark_copied_by_a_tenant_is_not_a_claim(house: House) -> None:
-    """It is foreign, and stays."""
+def test_resource_with_a_mark_copied_by_a_tenant_is_foreign(house: House) -> None:
+    """It stays."""
     pod = house.ready()
     mark = house.cloud.thing("network/rdma").mark
     house.release(pod)
@@ -172,7 +172,7 @@ def test_duplicate_is_removed_only_when_old_and_the_pod_at_rest(house: House) ->
 
 
 def test_repair_goes_by_id_if_two_projects_share_a_name(house: House) -> None:
-    """A15: the other project's pod of the same name used to be repaired in its place, or taken for sick."""
+    """The other project's pod of the same name used to be repaired instead, or taken for unhealthy."""
     mine = house.ready()
     view = house.service.pods.create(house.request("team-b"), ORDER)
     other = house.run(house.store.pods.find(view.id, None), PodState.READY)
@@ -182,7 +182,7 @@ def test_repair_goes_by_id_if_two_projects_share_a_name(house: House) -> None:
 
 
 def test_lost_pod_is_removed_in_one_pass(house: House) -> None:
-    """A22: ports used to be deleted before their servers were gone, which needed further passes."""
+    """Ports used to be deleted before their servers were gone, which needed further passes."""
     pod = house.ready()
     with psycopg.connect(house.database.url) as connection:
         for statement in FORGET:

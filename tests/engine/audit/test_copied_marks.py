@@ -51,7 +51,7 @@ def test_released_pods_mark_on_someone_elses_resource_is_a_copy(house: House) ->
 
 
 def test_server_created_by_another_user_is_never_wefts(house: House) -> None:
-    """Though the row shows that a worker lost its hold, and the server came at that time."""
+    """Even if the row shows that a worker lost its hold, and the server was created at that time."""
     pod = released(house)
     lost_hold(house.database, pod.id)
     server = bearing(house, pod, Kind.SERVER, ports=())
@@ -75,7 +75,7 @@ def test_live_pods_mark_on_a_colleagues_server_is_a_copy(house: House) -> None:
 
 @pytest.mark.parametrize("wrong", ["late", "early", "name"])
 def test_resource_that_the_lost_request_cannot_have_created_is_a_copy(house: House, wrong: str) -> None:
-    """By another time, or by another name."""
+    """It was created at another time, or has another name."""
     pod = released(house)
     lost_hold(house.database, pod.id)
     thing = bearing(house, pod, Kind.NETWORK)
@@ -192,7 +192,7 @@ def test_trace_of_a_resource_without_a_known_id_ends(house: House) -> None:
 
 
 def twice(house: House, pod: PodRecord, ours: bool) -> Thing:
-    """A server with the mark of one whose creation was answered, made at the same time."""
+    """A server with the mark of one whose creation was answered, created at the same time."""
     server = bearing(house, pod, Kind.SERVER, ports=())
     server.ours, server.created = ours, pod.created_at
     return server

@@ -62,7 +62,7 @@ def test_sweep_finds_nothing_where_nothing_is_left(house: House) -> None:
 
 
 def test_late_creation_is_removed_and_reported(house: House) -> None:
-    """A10: RELEASED with a clean receipt, and a server on a free node."""
+    """A server created after the receipt was signed, on a node that is free by then."""
     pod = released(house)
     node = pod.nodes[0]
     late(house, pod, Kind.SERVER, f"server/{node}", host=node, ports=())
@@ -95,7 +95,7 @@ def test_resource_back_under_a_known_id_is_found_whatever_its_mark(house: House)
 def test_pod_released_before_many_others_is_searched_for(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are read page by page, and none is left out."""
+    """Released pods are read page by page, and none is left out."""
     monkeypatch.setattr(weft.engine.rows.released, "PAGE", 2)
     pod = house.ready()
     server = house.cloud.thing(f"server/{pod.nodes[0]}")
@@ -141,7 +141,8 @@ def test_foreign_p_key_on_a_freed_node_quarantines_it(house: House) -> None:
 
 
 def test_live_owners_member_on_a_freed_node_is_not_a_stranger(house: House) -> None:
-    """As a host of a tenant's network is, whichever pod had it before; without the segment it is one."""
+    """Such as a host of a tenant's network, whichever pod had it before; once that segment is gone, it is a stranger.
+    """
     live, gone = house.ready(make("b", 1)), released(house)
     node, key = gone.nodes[0], 0x8000 | (live.plan.segment or 0)
     (_, port), *_ = house.site.ports_of(node, "ib0")
@@ -162,7 +163,7 @@ def test_live_owners_member_on_a_freed_node_is_not_a_stranger(house: House) -> N
 
 
 def test_next_pods_resources_are_not_taken_for_the_last_ones(house: House) -> None:
-    """Same nodes, same P_Key, same names."""
+    """The next pod has the same nodes, P_Key and names."""
     old = released(house)
     new = house.ready()
     assert (new.nodes, new.plan.segment) == (old.nodes, old.plan.segment)
@@ -172,7 +173,7 @@ def test_next_pods_resources_are_not_taken_for_the_last_ones(house: House) -> No
 
 
 def test_another_pods_server_on_a_freed_node_quarantines_it(house: House) -> None:
-    """A3: moved there by its tenant, or by an operator; the node's next tenant would share its adapters."""
+    """Moved there by its tenant or an operator; otherwise the node's next tenant would share its adapters."""
     gone = house.run(house.order(make("gone", 1)), PodState.READY)
     pod = house.ready()
     house.release(gone)
@@ -220,7 +221,7 @@ def test_each_resource_is_searched_for_at_growing_intervals(house: House) -> Non
 
 
 def test_sweep_is_run_by_one_worker_at_a_time(house: House) -> None:
-    """The worker that advances the row's time; and it is due again after the time that is set."""
+    """By the worker that advances the row's time; the sweep is due again after the time that is set."""
     first, second = sweeper(house), sweeper(house)
     house.clock.sleep(3600 * 24 * 3650)  # the row's time is the embedded database's own
     assert first.run_due() == 300.0
@@ -233,7 +234,7 @@ def test_sweep_is_run_by_one_worker_at_a_time(house: House) -> None:
 
 
 def test_numbers_of_an_abandoned_pod_are_freed_once_seen_free(house: House) -> None:
-    """Held while the network is there, returned when it isn't."""
+    """Held while the network is there, freed once it is seen gone."""
     pod = house.ready()
     house.cloud.plant(Fault.UNDELETABLE, kind=Kind.NETWORK, times=None)
     house.release(pod)

@@ -85,7 +85,7 @@ def backed_up(url: str, path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str, code: int = 2) -> str:
-    """One sentence."""
+    """Run a command that refuses with one sentence; returns that."""
     assert main(list(words)) == code
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1, err
@@ -117,7 +117,7 @@ def rows_of(url: str) -> dict[str, Any]:
 
 
 def changed(path: Path, change: Callable[[dict[str, Any]], None], to: Path) -> Path:
-    """A copy whose manifest is another one, with right checksums."""
+    """A copy of a backup with another manifest and correct checksums."""
     with tarfile.open(path) as archive:
         members = {member.name: archive.extractfile(member).read() for member in archive}  # type: ignore[union-attr]
     manifest = json.loads(members["manifest.json"])
@@ -136,7 +136,8 @@ def changed(path: Path, change: Callable[[dict[str, Any]], None], to: Path) -> P
 def test_backup_is_restored_into_empty_database(
     house: House, backup: Path, empty: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every row, but sessions, heartbeats and when it was taken; the file is private, and plain tools read it."""
+    """Every row, except sessions, heartbeats and the time of the last backup. The file is private, and plain tools read
+    it."""
     assert stat.S_IMODE(backup.stat().st_mode) == 0o600 and not list(backup.parent.glob(".weft-backup-*"))
     unpack(backup, backup.parent / "x")
     subprocess.run(
@@ -181,13 +182,13 @@ def replaced(postgres: str) -> Generator[House]:
 
 
 def stop_weft(house: House) -> None:
-    """No connection of it is left."""
+    """Close all connections of the house's weft."""
     house.listener.close()
     house.database.close()
 
 
 def start_weft(house: House) -> None:
-    """On what its database is now; the rest of the house goes on."""
+    """Connect the house's weft to its database again; cloud and fabric have gone on."""
     url, clock = house.database.url, house.database.clock
     Database.__init__(house.database, url)
     house.database.clock = clock
@@ -196,7 +197,7 @@ def start_weft(house: House) -> None:
 
 
 def restore_beneath(house: House, path: Path) -> None:
-    """weft is stopped, its database restored, weft started; cloud and fabric go on."""
+    """Stop weft, restore its database, start weft; cloud and fabric go on."""
     stop_weft(house)
     assert restored(house.database.url, path, "--replace") == 0
     start_weft(house)
@@ -205,7 +206,7 @@ def restore_beneath(house: House, path: Path) -> None:
 def test_restored_database_changes_nothing_before_it_is_accepted(
     replaced: House, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nor of its own pod, nor of one that was ordered after the backup; then its pods live and end as before."""
+    """Neither to its own pod nor to one that was ordered after the backup; then its pods live and end as before."""
     house = replaced
     kept = house.ready(make("kept", 2))
     key = house.service.receipt_key(house.request())
@@ -249,7 +250,7 @@ def test_restored_database_waits_although_nothing_was_changed_since(
 def test_stopped_backup_leaves_no_file(
     house: House, tmp_path: Path, capsys: pytest.CaptureFixture[str], number: signal.Signals
 ) -> None:
-    """A timer's job that was stopped left a part of it, with secrets, at each run."""
+    """A timer's job that is stopped must not leave a part of a backup, with secrets, at each run."""
     folder = tmp_path / "backups"
     folder.mkdir()
 
@@ -302,7 +303,7 @@ def test_files_that_are_not_backups_are_refused(
 def test_newer_and_older_backups_are_refused(
     backup: Path, empty: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A newer one needs its weft; an older one is taken on request."""
+    """A newer one needs its version of weft; an older one is restored on request."""
     newer = changed(
         backup,
         lambda m: m.update(weft="9.1", migrations=[*m["migrations"], "9999_x.sql"]),
@@ -347,7 +348,7 @@ def test_older_backup_is_migrated_by_serve(
 def test_database_in_use_or_not_empty_is_refused(
     backup: Path, empty: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It says who uses it, and what is in it; an own table of an operator is never removed by chance."""
+    """The error says who uses it and what is in it; an operator's own table is never removed by accident."""
     with psycopg.connect(empty, application_name="weft gpu-ctl1/4711"):
         said = refused(capsys, "restore", str(backup), "--database", empty)
         assert "in use by weft gpu-ctl1/4711 (user postgres from a local socket)" in said
@@ -413,7 +414,7 @@ with file.opened(Path(sys.argv[1])) as found:
 
 
 def test_killed_restore_changes_nothing(backup: Path, empty: str) -> None:
-    """When the old tables are gone and the new rows are there; the next attempt succeeds."""
+    """Killed when the old tables are gone and the new rows are there; the next attempt succeeds."""
     assert restored(empty, backup) == 0
     with psycopg.connect(empty) as connection:
         connection.execute("DELETE FROM event")
@@ -490,7 +491,7 @@ def test_backup_names_its_file_and_overwrites_none(
 def test_backup_needs_a_database_of_wefts(
     empty: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without one nothing is written, and no embedded PostgreSQL is made."""
+    """Otherwise nothing is written, and no embedded PostgreSQL is made."""
     target = str(tmp_path / "x.backup")
     assert "no tables of weft's" in refused(capsys, "backup", target, "--database", empty, code=1)
     nowhere = f"postgresql://weft:{CANARY}@127.0.0.1:1/weft"
@@ -528,7 +529,8 @@ def test_embedded_database_is_backed_up_and_restored_into_another_one(
 
 
 def test_programs_fit_the_servers_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest one that isn't older; without one the error names those that are there."""
+    """The oldest of PostgreSQL's programs that aren't older than the server; if there are none, the error names those
+    installed."""
     made = tmp_path / "pg_dump"
     made.write_text("#!/bin/sh\necho 'pg_dump (PostgreSQL) 99.2 (Debian 99.2-1)'\n")
     made.chmod(0o755)

@@ -46,7 +46,7 @@ def test_two_processes_with_a_site_file_make_one_generation(database: Database) 
 
 
 def test_site_file_is_ignored_if_there_is_a_site(store: Store, caplog: pytest.LogCaptureFixture) -> None:
-    """Neither on a second start nor if the file is gone."""
+    """A second start doesn't read it: it may be gone by then."""
     with caplog.at_level(logging.INFO):
         first_site(FILE, store)
         first_site(FILE, store)

@@ -55,7 +55,7 @@ def locked_pod(house: House, pod_id: object) -> Any:
 
 
 def test_leases_end_beside_a_locked_row(house: House) -> None:
-    """Its own ends with the next look."""
+    """The locked pod's lease ends with the next look."""
     one, other = ready(house, "one", "other")
     sql(house, "UPDATE pod SET lease_end = now() - interval '1 s'")
     with locked_pod(house, other.id):
@@ -80,7 +80,7 @@ def test_leases_are_announced_beside_a_locked_row(house: House) -> None:
 
 @pytest.mark.parametrize("statement", ["wake_busy", "wake_built"])
 def test_pods_are_woken_beside_a_locked_row(house: House, statement: str) -> None:
-    """The next look, in a second or five, says it again."""
+    """The locked pod is woken by the next look, which runs the statement again."""
     one, other = ready(house, "one", "other")
     sql(house, "UPDATE resource SET state = 'pending' WHERE kind = 'server'")
     if statement == "wake_built":
@@ -103,7 +103,7 @@ def test_pods_are_woken_beside_a_locked_row(house: House, statement: str) -> Non
 
 
 def test_unchanged_owners_are_handed_back_beside_a_locked_row(house: House) -> None:
-    """The worker holds it until it can be handed back as well."""
+    """The worker keeps the locked one until it can be handed back as well."""
     one, other = ready(house, "one", "other")
     sql(house, "UPDATE pod SET next_at = now()")
     seen = UnchangedOwners(house.database)
@@ -150,7 +150,7 @@ def test_heartbeat_of_a_locked_row_is_soon_repeated(house: House) -> None:
 
 
 def test_quarantining_and_freeing_a_node_do_not_deadlock(house: House) -> None:
-    """Both make the queue due; the one that has done so waits for nothing."""
+    """Both make the queue due, and then wait for no other lock."""
     node = house.site.nodes[-1].name
     house.store.quarantine(node, "fan")
     sql(house, "UPDATE queue SET next_at = now() + interval '1 hour'")
@@ -215,12 +215,12 @@ def test_tenants_networks_are_read_beside_a_locked_one(house: House) -> None:
     assert sql(house, read) == [(2,)]
 
 
-# -- what was locked before it is written --------------------------------------------------------------------------
+# -- locks that a writer takes first --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("statement", ["insert_event", "insert_segment_event"])
 def test_no_event_of_an_owner_appears_before_one_already_delivered(house: House, statement: str) -> None:
-    """A follower asks for those after the last one: none may appear before it later."""
+    """A follower asks for events after the last one that it has: none may appear before that one later."""
     (pod,) = ready(house, "one")
     held = house.store.claim_owner(pod.id, "w")
     assert held is not None

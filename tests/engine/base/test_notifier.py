@@ -103,7 +103,7 @@ def _note_a_look(held: Held) -> None:
 
 
 def test_event_of_a_transaction_is_notified_after_it(house: House) -> None:
-    """An alarm, say; nothing, if it came to nothing."""
+    """An alarm, for example; not if the transaction is rolled back."""
     pod = house.order(ORDER.model_copy(update={"name": "a", "nodes": ONE}))
     sql(house, "UPDATE pod SET next_at = now()")
     (held,) = work(house)
@@ -162,7 +162,7 @@ def test_making_an_unclaimed_order_due_notifies_workers(house: House) -> None:
 
 
 def test_failed_notification_is_repeated() -> None:
-    """A connection that was cut is weft's own: followers have missed it. A defect is no reason to."""
+    """After a lost connection, as followers have missed it; not after a defect."""
     notified: list[list[Any]] = []
 
     def send(said: Any) -> None:

@@ -229,7 +229,7 @@ def test_defect_in_one_order_does_not_block_others(house: House) -> None:
     assert "defect in weft (ZeroDivisionError)" in look(house, odd).reason
 
 
-# -- what the database says no to -----------------------------------------------------------------------------------
+# -- what the database refuses --------------------------------------------------------------------------------------
 
 
 def test_read_only_database_is_a_temporary_error(house: House) -> None:

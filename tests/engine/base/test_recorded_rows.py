@@ -49,7 +49,7 @@ class Recorded:
             )
 
     def changes(self) -> int:
-        """How often something outside was changed, or was to be."""
+        """How many changes were requested outside so far."""
         return sum(n for what, n in self.house.cloud.calls.items() if what.split()[0] in CHANGING)
 
 
@@ -173,7 +173,7 @@ def test_pod_under_way_becomes_ready(recorded: Recorded) -> None:
 
 
 def test_audit_reports_only_what_was_wrong_before(recorded: Recorded) -> None:
-    """Only what is wrong was wrong then: a server deleted by its tenant."""
+    """A server that its tenant deleted before the upgrade; nothing that the upgrade changed."""
     house = recorded.house
     report = house.service.audits.run(house.operator)
     assert {(f.category, f.pod) for f in report.findings} == {

@@ -281,7 +281,7 @@ def test_restored_database_changes_nothing_outside_until_accepted(house: House) 
 
 
 def test_database_that_lacks_only_a_quarantine_is_detected(house: House) -> None:
-    """The node would be assigned to the next tenant."""
+    """Otherwise the node would be assigned to the next tenant."""
     pod = house.ready()
     dump(house.database.url)
     house.service.nodes.quarantine(house.operator, "gpu09", "smokes")
@@ -361,7 +361,7 @@ def test_database_that_lacks_only_a_release_revives_no_pod(house: House) -> None
     assert outside(house) == before
 
 
-# -- when it is looked --------------------------------------------------------------------------------------------
+# -- when the note is read -----------------------------------------------------------------------------------------
 
 
 def notes_read(house: House) -> int:
@@ -480,8 +480,8 @@ def test_repair_ends_no_use_once_the_gate_is_closed(house: House, monkeypatch: p
 def test_late_answer_leaves_the_last_one_valid(
     house: House, behind: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For the same connections slow isn't unread, and a database that was behind still is; even if the late answer is
-    an error."""
+    """A slow answer, even an error, isn't a lost one while the connections are the same; a database that was behind
+    stays so."""
     monkeypatch.setattr(asking, "PATIENCE", 0.1)
     house.ready(make("pod", 1))
     if behind:

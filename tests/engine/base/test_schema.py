@@ -239,13 +239,13 @@ def test_finish_killed_before_any_statement_is_run_again(url: str) -> None:
 
 
 def kill(url: str, at: int) -> bool:
-    """Finish with a process that dies before its statement of that number. False: it had fewer."""
+    """Run `finish` in a process that dies before its statement number `at`; False if it had fewer."""
     with next_version(), session(url) as connection:
         run, left = connection.execute, iter(range(at))
 
         def execute(*given: Any, **more: Any) -> psycopg.Cursor[DictRow]:
             if next(left, None) is None:
-                raise Killed  # nor does it run any other
+                raise Killed  # it runs no later statement either
             return run(*given, **more)
 
         with pytest.MonkeyPatch.context() as patch:
@@ -272,7 +272,7 @@ def test_second_concurrent_finish_of_an_upgrade_is_refused(url: str) -> None:
 def test_sessions_that_cannot_be_ended_withdraw_the_announcement(
     url: str, old: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where PostgreSQL's user may not: the older process is admitted again."""
+    """For example if PostgreSQL's user may not end them: the older process is admitted again."""
     monkeypatch.setattr(schema, "_end_sessions", lambda *_: ["weft old/1 (user other)"])
     with next_version(), session(url) as connection, pytest.raises(ConflictError, match="old/1"):
         schema.finish(connection, url)

@@ -17,10 +17,10 @@ from weft.testing.cloud import FakeCloud
 
 
 @pytest.mark.parametrize("text", ["a\0b", "a\ud800b"])
-def test_observed_text_that_the_database_lacks_holds_nothing_up(
+def test_pod_with_observed_text_that_the_database_cannot_store_is_built_and_released(
     house: House, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    """A service under a tenant's hands may say anything: its pod becomes ready, and is released."""
+    """A service that a tenant controls may answer anything."""
     real = FakeCloud.find
 
     def odd(self: FakeCloud, scope: Scope, wanted: Sequence[Resource], ids: Ids) -> Mapping[str, Observed]:

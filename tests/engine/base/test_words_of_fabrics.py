@@ -26,7 +26,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     # A page's name.
     "app/doctor/findings.py": ('"fabric-opensm.md"',),
 }
-"""File -> what stands in each of its lines that may have such a word."""
+"""File -> texts: a line of it that has one of them may have such a word."""
 
 
 def found() -> list[tuple[str, str]]:
