@@ -30,7 +30,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
 
 
 def found() -> list[tuple[str, str]]:
-    """File and line."""
+    """Each line that has such a word, with its file."""
     files = [
         p
         for room in ("engine", "app")
@@ -55,7 +55,7 @@ KINDS: Mapping[str, frozenset[str]] = {
     "othersports.py": frozenset({"NETWORK", "PORT", "SUBNET"}),
     "siteplan.py": frozenset({"FLAVOR", "SECURITY_GROUP"}),
 }
-"""Module of the engine -> kinds that it names besides segments; of all others it reads the row."""
+"""Module of the engine -> kinds that it names besides segments; of others it reads the row in the table of kinds."""
 
 
 def test_engine_names_only_segments_among_kinds() -> None:

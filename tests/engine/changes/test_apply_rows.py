@@ -45,7 +45,7 @@ def holds(house: House, pod: PodRecord) -> dict[str, NodeHold]:
 
 @pytest.mark.parametrize("queued", [False, True])
 def test_other_member_applies_a_file_with_the_same_key_pair(house: House, queued: bool) -> None:
-    """Key pairs belong to users: the pod's own isn't created again, another name is."""
+    """Key pairs belong to users: the pod's own isn't created again, one with another name is."""
     alice, bob = house.request("team-a"), house.request("team-a", "manager")
     key = f"ssh-ed25519 {'A' * 68} alice@desk"
     house.cloud.offers.key_pairs[alice.caller.user_id, "train key"] = key

@@ -235,7 +235,8 @@ def test_uncleanable_node_is_quarantined_and_the_pod_goes_on(house: House, clock
 def test_node_is_kept_while_a_standby_would_restore_its_membership(
     house: House, clock: HandClock, fault: str
 ) -> None:
-    """The number is still the pod's, so it isn't held back: the node's next pod would be this pod's neighbour."""
+    """The number is still the pod's, so it isn't held back: the node's next pod would share a partition with this one.
+    """
     pod = house.ready(sized(3))
     gone, standby = pod.nodes[1], house.fabric.manager("sm2")
     setattr(standby, fault, False)
@@ -267,7 +268,7 @@ def test_server_that_reappears_is_removed_again(house: House) -> None:
 
 
 def test_killed_worker_is_replaced_in_a_change(house: House) -> None:
-    """Another one finds by name what was requested; no node is freed while a lost request may take effect."""
+    """The next worker finds by name what was requested; no node is freed while a lost request may take effect."""
     pod = house.ready(sized(3))
     gone = pod.nodes[0]
     apply(house, sized(2), gone)
@@ -365,7 +366,7 @@ def test_stranger_on_an_old_node_is_reported_while_a_change_is_stuck(house: Hous
     house.worker.run_once()
     house.cloud.add(
         Kind.SERVER, "secret-project-x", "team-b", host=pod.nodes[0], flavor="gpu1"
-    )  # with an alias
+    )  # a flavor that has accelerators by a PCI alias
     for _ in range(3):
         house.store.wake(pod.id)
         house.worker.run_once()
@@ -390,7 +391,7 @@ def test_pod_can_be_changed_while_it_is_built(house: House) -> None:
 
 
 def test_failed_pod_is_retried_by_a_change(house: House) -> None:
-    """One bad host of three: without it the pod becomes READY."""
+    """One of three hosts is broken: without it the pod becomes READY."""
     pod = house.order(sized(3))
     bad = look(house, pod).nodes[2]
     house.cloud.plant(Fault.BROKEN, key=f"server/{bad}", times=None, reason="No valid host was found.")

@@ -29,7 +29,7 @@ def on_one(count: int) -> Order:
 
 
 def parts(house: House, pod: PodRecord) -> list[tuple[str, bool]]:
-    """Node of each part that the pod holds, and whether it leaves."""
+    """Node of each part that the pod holds, and whether the part is leaving."""
     rows = [row for row in house.store.capacity().parts if row.pod_id == pod.id]
     return sorted((row.node, row.leaving) for row in rows)
 
@@ -41,7 +41,7 @@ def servers(house: House, pod: PodRecord) -> dict[str, str]:
 
 
 def name(pod: PodRecord, server: str) -> str:
-    """As its tenant sees it."""
+    """A server's name as its tenant sees it."""
     return pod.plan.graph.by_key()[f"server/{server}"].name
 
 

@@ -26,7 +26,7 @@ def members(house: House, pod: PodRecord) -> set[str]:
 
 
 def shrunk(house: House) -> tuple[PodRecord, str]:
-    """A pod of 3 nodes that is to have 2, and the third: the fabric went dark before its adapters were out."""
+    """A pod that is shrinking from 3 nodes to 2, and the third: the fabric went dark before its adapters were out."""
     pod = house.ready(sized(3))
     gone = pod.nodes[1]
     for manager in house.fabric.managers:
@@ -44,7 +44,7 @@ def visits(house: House, pod: PodRecord, worker: Worker, number: int) -> None:
 
 
 def test_overdue_release_keeps_a_node_that_its_pod_was_leaving(house: House) -> None:
-    """The segment as a whole is unknown, and the plan doesn't have the node any more."""
+    """The segment as a whole is unknown, and the plan doesn't include the node any more."""
     pod, gone = shrunk(house)
     house.release(pod)
     visits(house, pod, house.new_worker("w2", impatient(0.0)), 4)
@@ -65,7 +65,7 @@ def test_abandoned_release_quarantines_a_node_that_its_pod_was_leaving(house: Ho
 
 
 def test_pod_never_gets_a_node_with_another_pods_p_key(house: House) -> None:
-    """One whose old server still runs, once the fabric is back."""
+    """Its old server still runs there once the fabric is back."""
     pod, gone = shrunk(house)
     stays = look(house, pod).nodes[0]
     house.cloud.plant(Fault.UNDELETABLE, key=f"server/{stays}", kind=Kind.SERVER, times=None)

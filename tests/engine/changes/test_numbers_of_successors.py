@@ -90,7 +90,7 @@ def test_network_of_an_accepted_dump_leaves_its_number_to_its_successor(
 
 
 class Slow:
-    """A cloud whose note is written once it may be."""
+    """A cloud that writes its note only when the test lets it."""
 
     def __init__(self, house: House) -> None:
         self._house, self._cloud = house, house.cloud

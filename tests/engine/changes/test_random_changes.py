@@ -392,13 +392,13 @@ class Tenant:
         self.ended(pod)
 
     def ended(self, pod: PodRecord) -> None:
-        """Its release, which was requested, ends with a clean receipt."""
+        """Visit until the requested release has ended with a clean receipt."""
         self.house.run(pod, PodState.RELEASED, 80)
         signed = self.house.store.records.receipt(pod.id)
         assert signed is not None and signed.receipt.clean, signed
 
     def settle(self, name: str) -> None:
-        """The pod comes to be what was ordered last, and nothing else."""
+        """Visit until the pod is what was ordered last, and nothing else."""
         order, pod = self.ordered[name], self.pod(name)
         for _ in range(80):
             pod = self.pod(name)

@@ -17,8 +17,8 @@ from weft.model.pod import PodState
 
 
 def in_between(house: House, work: Callable[[], object]) -> None:
-    """Do it while the nodes of the next start are checked in the cloud, after the input was gathered. The order isn't
-    started as it was, and is due again at once."""
+    """Do something while the nodes of the next start are checked in the cloud, after the input was gathered. The order
+    isn't started as it was, and is due again at once."""
     house.cloud.meanwhile("occupants", lambda: house.cloud.meanwhile("occupants", work))
     assert house.worker.tend_queue() == 0
 

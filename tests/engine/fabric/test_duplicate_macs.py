@@ -48,14 +48,14 @@ def inside(manager: UfmOfAHouse, pod: PodRecord, guid: int) -> bool:
 
 
 def stolen(house: House, mac: str, *, network: str, taken: set[str], **fields: object) -> Thing:
-    """Another project's port with this MAC address, with a function of a node that no pod has."""
+    """Another project's port that has this MAC address, bound to a function of a node that no pod has."""
     host = next(n for n in house.site.nodes if n.role == "compute" and n.name not in taken)
     slot = house.cloud.offers.functions[host.nova_host][0]
     known = {"vnic_type": "direct", "pci_slot": slot, "bound_host": host.nova_host, **fields}
     return house.cloud.add(Kind.PORT, "stolen", "team-b", None, network=network, mac=mac, **known)
 
 
-def test_port_with_the_mac_of_anothers_function_takes_it_out(house: House, tmp_path: Path) -> None:
+def test_port_with_the_mac_of_anothers_function_takes_that_function_out(house: House, tmp_path: Path) -> None:
     """On the network of a pod of its own project: the GUID leaves the partition until it is unique. The victim's reason
     and the audit name the port; a repair removes it from the closed network of the other pod."""
     manager = with_ufm(house, tmp_path)

@@ -36,7 +36,7 @@ def house(database: Database, database_url: str) -> Generator[EthernetHouse]:
 
 
 def smallest(house: EthernetHouse, pod: PodRecord) -> tuple[str, list[str]]:
-    """The leaf with the fewest nodes of a pod on several, and these."""
+    """The leaf with the fewest nodes of a pod, and these nodes; the pod must be on several leaves."""
     leaves: dict[str, list[str]] = {}
     for node in pod.nodes:
         port, *_ = (h.port_id for h in house.site.node_by_name[node].hcas_on("ib0"))

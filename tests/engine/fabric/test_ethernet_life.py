@@ -37,7 +37,7 @@ def ethernet(site: Site) -> Site:
 
 
 class EthernetHouse(House):
-    """`fake` in the place of the InfiniBand fabric, and nothing else changed."""
+    """A house with `fake` in the place of its InfiniBand fabric, and nothing else changed."""
 
     fake: FakeEthernet
 

@@ -102,8 +102,8 @@ def _members(house: House) -> list[tuple[object, ...]]:
     return [p.members for p in house.fabric.managers[0].partitions().weft]
 
 
-def test_another_worker_asks_only_about_it(house: House, changes: list[int]) -> None:
-    """Whatever the first one knew is lost: the file says it."""
+def test_another_worker_does_not_repeat_a_change_on_its_way(house: House, changes: list[int]) -> None:
+    """What the first worker knew is lost: the manager's file shows the change."""
     _takes(house, LATER)
     house.fabric.plant("slow")
     pod = house.order()

@@ -186,7 +186,7 @@ def test_link_shows_each_pod_on_it_in_each_direction(house: House, pods: dict[st
     assert out.gbps == 200 and out.congested is False
 
 
-def test_links_of_other_patterns_and_unknown_targets(house: House, pods: dict[str, PodRecord]) -> None:
+def test_links_depend_on_the_pattern_and_unknown_links_are_refused(house: House, pods: dict[str, PodRecord]) -> None:
     """All pairs use at least the links of a rail; a ring has one path for each adapter."""
     rail, every, ring = (links(house, pods["noisy"], pattern=p) for p in ("rail", "all", "ring"))
 

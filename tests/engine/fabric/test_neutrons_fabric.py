@@ -197,7 +197,7 @@ def test_virtual_functions_are_refused_with_the_reason(house: NeutronsHouse) -> 
 
 
 def test_manager_of_vlans_cannot_change_under_a_pod(house: NeutronsHouse) -> None:
-    """What one hand has set the other doesn't take off."""
+    """What one manager has set the other wouldn't remove."""
     pod = house.ready()
     document = house.site.model_dump(mode="json")
     switches = {s["name"] for s in document["switches"]}

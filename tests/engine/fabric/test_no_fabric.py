@@ -51,7 +51,7 @@ def test_nodes_of_a_pod_without_a_fabric_are_not_shared_with_others(house: House
     "more", [{"name": "ib0"}, {"hcas_per_node": 1}, {"bisection_gbps": 5}, {"hcas": "shared"}]
 )
 def test_fabric_options_without_a_fabric_are_refused(more: dict[str, object]) -> None:
-    """It is refused when it is read."""
+    """The order is refused when it is read."""
     with pytest.raises(ValidationError, match="no RDMA network"):
         plain(fabric={"isolation": "none", **more})
 

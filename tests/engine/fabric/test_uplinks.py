@@ -57,8 +57,8 @@ def test_bandwidth_without_known_uplinks_is_refused(house: House) -> None:
 # -- dedicated leaves -----------------------------------------------------------------------------------------------
 
 
-def test_leaf_becomes_a_projects_own(house: House, clock: HandClock) -> None:
-    """Its pods stay, new orders of others go elsewhere, a booking there is redone; capacity knows."""
+def test_dedicated_leaf_keeps_its_pods_and_gets_no_others(house: House, clock: HandClock) -> None:
+    """Pods there stay, new orders of other projects go elsewhere, a booking there moves, and capacity counts it."""
     stays = house.run(order(house, "team-b", "stays", 1, locality={"required": "leaf"}), PodState.READY)
     (own,) = leaves(house, stays)
     start = clock.now() + timedelta(hours=1)

@@ -23,7 +23,7 @@ PATIENT = LoopSettings(observe_every=3600.0, pods_at_once=THREADS)
 
 
 def until(true: Callable[[], bool], seconds: float) -> float:
-    """Seconds that it took. Fails if it takes longer than the limit."""
+    """Wait until it is true; returns the seconds that it took. Fails after the limit."""
     begun = time.monotonic()
     while not true():
         assert time.monotonic() - begun < seconds, f"not within {seconds} s"

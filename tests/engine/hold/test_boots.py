@@ -51,7 +51,7 @@ def booting(house: House, name: str = "train") -> PodRecord:
 
 
 def work(house: House) -> None:
-    """Whatever is due."""
+    """Visit whatever is due."""
     for _ in range(40):
         if not house.worker.run_once():
             return
@@ -202,7 +202,7 @@ def test_only_one_worker_asks(house: House) -> None:
 
 
 def over(house: House) -> None:
-    """The time of the last query."""
+    """End the time of the last query."""
     with house.database.transaction() as tx:
         tx._connection.execute("UPDATE boot_look SET until = now()")  # pyright: ignore[reportPrivateUsage]
 
@@ -267,7 +267,8 @@ def test_cloud_removed_from_the_site_is_not_asked(house: House) -> None:
 
 
 def test_failing_pod_keeps_its_back_off(house: House) -> None:
-    """Each answer names its server for half a minute, while Neutron, for example, is overloaded already."""
+    """Each answer names its server for half a minute: that must not shorten the pauses, for example while Neutron is
+    overloaded."""
     boot(house, booting(house))
     house.cloud.plant(Fault.UNREACHABLE, verb="find", times=None)
     boots, worker = (
@@ -352,7 +353,7 @@ def test_change_of_a_visit_makes_it_read_its_servers_again(
 
 
 @pytest.mark.parametrize("order", ["during", "around"])
-def test_sight_of_servers_from_before_the_end_of_a_change_does_not_count(house: House, order: str) -> None:
+def test_reading_of_servers_from_before_the_end_of_a_change_does_not_count(house: House, order: str) -> None:
     """Batches of a visit go in parallel: servers are read while something else of the pod is changed."""
     pod = booting(house)
     boot(house, pod)
@@ -395,7 +396,8 @@ def test_many_servers_are_not_observed_right_after_their_creation(
 
 
 def test_nodes_are_looked_at_while_servers_boot_and_before_the_pod_is_ready(house: House) -> None:
-    """A look that is due comes before what the visit requests; the verdict has its own, after it."""
+    """A check of the nodes that is due comes before what the visit requests; the verdict has one of its own, after it.
+    """
     pod, boots = booting(house), keeper(house)
 
     def looks(*booted: PodRecord) -> int:

@@ -141,9 +141,8 @@ def end_hold(house: House, pod: PodRecord) -> None:
 def test_pod_survives_a_worker_killed_at_any_statement(
     house: House, monkeypatch: pytest.MonkeyPatch, after: bool, at: type[Fate]
 ) -> None:
-    """At each statement, or request, of a pod's way to READY, and of the release of the same pod: the next worker gets
-    there.
-    """
+    """At each statement, or request, of a pod's way to READY, and of the release of the same pod: the next worker
+    finishes it."""
     fate = at(house, monkeypatch)
     died = True
     statement = 0
@@ -171,7 +170,7 @@ def test_pod_survives_a_worker_killed_at_any_statement(
 def test_change_survives_a_worker_killed_at_any_statement(
     house: House, monkeypatch: pytest.MonkeyPatch, after: bool, at: type[Fate]
 ) -> None:
-    """A pod on shared nodes gets fewer servers and then more: the next worker gets there."""
+    """A pod on shared nodes gets fewer servers and then more: the next worker finishes it."""
     fate, died, statement = at(house, monkeypatch), True, 0
     pod = house.run(house.order(small("p", 3)), PodState.READY)
     while died:
@@ -196,7 +195,7 @@ def test_change_survives_a_worker_killed_at_any_statement(
 def test_replacement_survives_a_worker_killed_at_any_statement(
     house: House, monkeypatch: pytest.MonkeyPatch, after: bool, at: type[Fate]
 ) -> None:
-    """No two servers or ports ever have the pod's one place, and the next worker gets there."""
+    """No two servers or ports ever have the pod's one place, and the next worker finishes it."""
     fate, died, statement = at(house, monkeypatch), True, 0
     pod = house.run(house.order(ONE), PodState.READY)
     place = _place(house)
@@ -212,12 +211,11 @@ def test_replacement_survives_a_worker_killed_at_any_statement(
     assert statement > 4, "most of the way was one statement?"
 
 
-def test_place_that_stays_taken_is_given_up_after_a_worker_was_killed(
+def test_successor_gets_its_own_place_if_the_old_stays_taken_after_a_kill(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may have requested the new server. Once nothing of that can come to be, and nothing is there, the new node
-    gets a number of its own, as without a death.
-    """
+    """The killed worker may have requested the new server. Once no such request can take effect, and nothing is there,
+    the new node gets a number of its own, as if no worker had been killed."""
     fate = Fate(house, monkeypatch)
     pod = house.run(house.order(ONE), PodState.READY)
     house.cloud.plant(Fault.UNDELETABLE, verb="delete", kind=Kind.SERVER, times=None)

@@ -25,7 +25,8 @@ class Visits:
         return self._gates.setdefault((name, step), threading.Event())
 
     def begin(self, name: str, aside: bool) -> None:
-        """Until its gate `work` is open; then, if it goes aside, until `answer` is, and until `rest` is."""
+        """Begin a visit that lasts until its gate `work` is open. If it goes aside then, it waits there for `answer`,
+        and for `rest` once it has a place again."""
 
         def visit() -> None:
             assert self.gate(name, "work").wait(LONG)

@@ -178,7 +178,7 @@ def test_failed_pod_raises_an_alarm(house: House) -> None:
 
 
 class Denying(UnderWay):
-    """A cloud that lets weft in no more, for a while."""
+    """A cloud that denies weft access for a while."""
 
     def create(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
@@ -238,7 +238,7 @@ def test_defect_in_a_visit_shows_on_the_pod(house: House, caplog: pytest.LogCapt
     [(86400.0, 3600.0), (float("inf"), 3600.0), (float("nan"), 5.0), (-1.0, 0.0), (7.5, 7.5)],
 )
 def test_delays_from_outside_are_bounded(house: House, delay: float, kept: float) -> None:
-    """Any delay given by a service goes into the time of the next visit as a number that a person can await."""
+    """Whatever delay a service names, the pod's next visit is within a time that a person can await."""
     assert TemporaryError("ask", "a-stranger", "busy", delay=delay).delay == kept
     pod = house.order()
     house.cloud.meanwhile("create", lambda: busy(delay))
@@ -255,5 +255,5 @@ def busy(delay: float) -> None:
 
 
 def test_final_error_has_no_retry_time() -> None:
-    """And has no time to wait for."""
+    """A `PermanentError` has no `delay`."""
     assert not hasattr(PermanentError("ask", "a-stranger", "no", "change it"), "delay")

@@ -69,7 +69,7 @@ def test_work_comes_before_observations(house: House) -> None:
 
 
 def test_releases_have_places_of_their_own(house: House) -> None:
-    """However long the others have waited: no other takes its place."""
+    """However long other visits have waited, they take no place of a release."""
     pods = [house.order(ORDER.model_copy(update={"name": n, "nodes": ONE})) for n in ("a", "b", "c")]
     sql(house, "UPDATE pod SET next_at = now() - interval '1 hour'")
     house.release(pods[1])
@@ -148,7 +148,7 @@ def test_notes_are_written_with_the_next_statement_or_not_at_all(house: House) -
 
 
 def test_visit_without_requests_writes_once(house: House) -> None:
-    """What it sees of servers that boot, and that all is as wanted, is written when it lets go."""
+    """What it sees of booting servers, and that all is as wanted, is written when it hands the pod back."""
     pod = house.order(ORDER.model_copy(update={"name": "a", "nodes": ONE}))
     house.cloud.plant(Fault.STUCK, kind=Kind.SERVER)
     house.run(pod, PodState.BOOTING)
@@ -232,7 +232,7 @@ def test_hanging_observation_does_not_delay_others(house: House, monkeypatch: py
 
 
 def test_returned_pod_keeps_queue_position_and_failure_count(house: House) -> None:
-    """Else it would go behind everything that became due meanwhile, and what fails would be tried ever so often."""
+    """Otherwise it would go behind everything that became due meanwhile, and a failing pod would be tried too often."""
     house.order(ORDER.model_copy(update={"name": "a", "nodes": ONE}))
     sql(house, "UPDATE pod SET failures = 3, next_at = now() - interval '1 minute'")
     asked = "SELECT next_at, failures, held_until IS NULL FROM pod"
@@ -247,7 +247,7 @@ def test_returned_pod_keeps_queue_position_and_failure_count(house: House) -> No
 
 
 def test_error_is_written_again_only_after_another_event(house: House) -> None:
-    """Also if both are written at once, as a visit's notes are."""
+    """Also if both are written together, as a visit's notes are."""
     (pod,) = ready(house, "train")
     held = house.store.claim_owner(pod.id, "w1")
     assert held is not None
@@ -255,7 +255,7 @@ def test_error_is_written_again_only_after_another_event(house: House) -> None:
     ((last,),) = sql(house, "SELECT max(sequence) FROM event")
 
     def written(*types: str) -> list[str]:
-        """What is in the stream after one more write of these."""
+        """Write events of these types; returns what is in the stream since the last one."""
         held.note((), [(one, "no" if one == "error" else "goes on", None) for one in types])
         held.notes.flush()
         return [str(one) for (one,) in sql(house, newest, pod.id, last)]

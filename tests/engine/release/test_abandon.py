@@ -1,4 +1,4 @@
-"""A12: an operator abandons a release that can't finish; what wasn't seen clean isn't assigned again."""
+"""An operator abandons a release that can't finish; what wasn't seen clean isn't assigned again."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_abandoned_pod_keeps_numbers_that_may_be_in_use(house: House) -> None:
 
 
 def test_abandoning_with_unreadable_fabric_keeps_nodes_and_p_key(house: House) -> None:
-    """Unknown isn't clean here either; what the cloud showed to be gone is freed."""
+    """Unknown isn't clean; what the cloud showed to be gone is freed."""
     pod = house.ready()
     for manager in house.fabric.managers:
         manager.stop()
@@ -115,7 +115,7 @@ def test_abandoned_release_that_finishes_is_clean(house: House) -> None:
 
 
 def test_only_a_release_under_way_can_be_abandoned(house: House) -> None:
-    """Neither a live pod, nor twice, nor a released pod."""
+    """Not a live pod, nor one that was abandoned or released before."""
     pod = house.ready()
     with pytest.raises(ConflictError, match="release it first"):
         house.service.pods.abandon(house.operator, str(pod.id), WHY)

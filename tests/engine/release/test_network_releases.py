@@ -48,7 +48,7 @@ def leaving(house: TenantHouse) -> tuple[Thing, OwnerRecord]:
 
 
 def ended(house: TenantHouse, owner: OwnerRecord) -> Receipt:
-    """Its receipt, which isn't clean."""
+    """Visit until the network's release ends; returns its receipt, which isn't clean."""
     owner = house.visit(owner, PodState.RELEASED)
     signed = house.store.records.receipt(owner.id)
     assert signed is not None and verify(signed.model_dump(mode="json"), signed.public_key).valid
@@ -125,8 +125,8 @@ def test_live_network_cannot_be_abandoned(house: TenantHouse) -> None:
     assert house.owner(network).state is PodState.READY
 
 
-def test_sites_own_release_is_abandoned_only_on_request(house: TenantHouse) -> None:
-    """The operator who destroys a site's resources is there to ask for it."""
+def test_sites_own_release_is_not_abandoned_by_weft_itself(house: TenantHouse) -> None:
+    """It has no limit: the operator who destroys a site's resources is there to abandon it."""
     owner = house.visit(house.make("site"), PodState.READY)
     house.store.release(owner.id, "release asked")
     dark(house)

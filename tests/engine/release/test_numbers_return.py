@@ -19,14 +19,14 @@ def things(house: House, pod: PodRecord, kind: Kind) -> list[Thing]:
 
 
 def group_in_use(house: House, pod: PodRecord, project: str = "team-a") -> Thing:
-    """As by `openstack server add security group`."""
+    """A port of a server elsewhere in the pod's group, as by `openstack server add security group`."""
     (group,) = things(house, pod, Kind.SECURITY_GROUP)
     name = f"of-another-server-{pod.name}"
     return house.cloud.add(Kind.PORT, name, project, None, security_groups=(group.id,), network="mine")
 
 
 def overdue(house: House, pod: PodRecord, visits: int = 4) -> PodRecord:
-    """Its release, under settings by which it lasts too long at once."""
+    """Release the pod with settings under which a release is overdue at once."""
     house.release(pod)
     return visited(house, pod, visits)
 
@@ -40,7 +40,7 @@ def visited(house: House, pod: PodRecord, visits: int = 3) -> PodRecord:
 
 
 def numbers(house: House, pod: PodRecord) -> set[str]:
-    """Spaces of those that it holds."""
+    """Spaces of the numbers that the pod holds."""
     with house.database.statement() as tx:
         return {row["space"] for row in tx.rows("numbers_of", owner_id=pod.id)}
 
@@ -96,7 +96,7 @@ def test_unread_fabric_keeps_only_its_number(house: House) -> None:
 
 
 def test_sweep_frees_each_number_separately(house: House) -> None:
-    """After an abandonment, too."""
+    """Also after an abandoned release."""
     pod = house.ready(make("left", 1))
     group_in_use(house, pod)
     house.cloud.plant(Fault.UNDELETABLE, key="network/management", times=None)

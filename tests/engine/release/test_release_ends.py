@@ -131,7 +131,7 @@ def silent(house: House) -> None:
 
 
 def put_off(house: House) -> None:
-    """A driver that always answers that it isn't time yet."""
+    """The cloud's driver always answers that it is too early."""
 
     def delete(*_: object) -> None:
         raise NotYetError("remove the segment", "ib0", "another change is under way", delay=0.0)

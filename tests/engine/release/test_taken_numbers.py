@@ -1,4 +1,4 @@
-"""A20: numbers that others use in Neutron are not assigned; one that is taken in the meantime is replaced."""
+"""Numbers that others use in Neutron are not assigned; one that is taken in the meantime is replaced."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def stranger(house: House, physical_network: str, segment: int) -> Thing:
 
 
 def test_foreign_networks_numbers_are_not_assigned(house: House) -> None:
-    """Every order FAILED on the lowest free VLAN."""
+    """Otherwise every order would fail on the lowest free VLAN."""
     vlan = house.site.clouds["lab"].management
     rail = house.site.fabrics["ib0"]
     stranger(house, vlan.physical_network, vlan.segments.first)
@@ -34,7 +34,7 @@ def test_foreign_networks_numbers_are_not_assigned(house: House) -> None:
 
 @pytest.mark.parametrize("kind", ["management", "rdma"])
 def test_number_taken_since_the_order_is_replaced(house: House, kind: str) -> None:
-    """The pod used to stay FAILED; now what was created is removed and recreated with another number."""
+    """What was created is removed and recreated with another number."""
     vlan, rail = house.site.clouds["lab"].management, house.site.fabrics["ib0"]
     place, first = (
         (vlan.physical_network, vlan.segments.first)
