@@ -184,7 +184,7 @@ def _segment(resource: Resource) -> SegmentSpec:
 
 
 class Watched(Rings):
-    """Raises `error` when it is checked."""
+    """A ring's driver whose check raises `error`."""
 
     def __init__(self, fabric: str, error: Exception | None) -> None:
         super().__init__(small_site(), fabric, NoLedger())

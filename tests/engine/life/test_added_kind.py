@@ -206,7 +206,7 @@ def test_added_kind_works_from_graph_to_receipt(house: House, filer: Filer) -> N
 
 
 def test_lost_resource_of_added_kind_is_repaired(house: House, filer: Filer) -> None:
-    """Its row allows weft to recreate it unasked."""
+    """Its row allows weft to recreate it without a request."""
     plan = planned(house)
     claim(house, plan)
     pod = house.run(house.store.pods.find(plan.pod_id, None), PodState.READY)

@@ -66,7 +66,7 @@ def visited(house: House, pod: PodRecord, clock: HandClock) -> PodRecord:
 
 
 def taken_back(house: House, pod: PodRecord, clock: HandClock) -> None:
-    """Released with a clean receipt, and nothing is kept."""
+    """Release the pod: the receipt is clean, and nothing stays."""
     house.release(pod)
     for _ in range(60):
         pod = visited(house, pod, clock)

@@ -1,4 +1,4 @@
-"""Cleanings of machines, watched by whichever worker looks, and stored for drivers to read."""
+"""Cleanings of machines: watched by any worker that looks, and stored for drivers to read."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Cleaned:
         return CleaningsOf(self.house.database, str(self.node.cloud)).watched(self.machine)
 
     def wait(self, gap: timedelta) -> None:
-        """All that was written is older by that."""
+        """Make everything that was written older by `gap`."""
         with self.house.database.statement() as tx:
             tx._connection.execute("UPDATE machine_cleaning SET looked = looked - %s", (gap,))
 
@@ -140,7 +140,7 @@ def test_changed_cleaning_plan_replaces_the_earlier_one(one: Cleaned) -> None:
 def test_late_answer_after_another_look_changes_nothing(
     one: Cleaned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker whose Ironic hung: what it saw is outdated, and the machine is being cleaned again by now."""
+    """The answer comes from an Ironic that hung: it is outdated, and the machine is being cleaned again by now."""
     cloud, asked, answered = one.house.cloud, threading.Event(), threading.Event()
     monkeypatch.setattr("weft.engine.nodes.machinekeeper.ANSWER", 0.0)
     monkeypatch.setattr("weft.engine.base.asking.PATIENCE", 0.05)
@@ -164,8 +164,8 @@ def test_late_answer_after_another_look_changes_nothing(
     assert one.know() is None
 
 
-def test_machine_is_used_once_seen_so_after_its_assignment(one: Cleaned) -> None:
-    """A restored Ironic's answer is older than that."""
+def test_machine_counts_as_used_once_seen_in_use_after_its_assignment(one: Cleaned) -> None:
+    """A restored Ironic's answer is older than the assignment."""
     known, other = (CleaningsOf(one.house.database, c) for c in (str(one.node.cloud), "elsewhere"))
     first = datetime(2026, 11, 22, 21, 30, tzinfo=UTC)
     assert known.taken(one.machine) is None

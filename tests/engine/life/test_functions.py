@@ -150,7 +150,7 @@ def test_two_pods_share_a_host_with_functions_of_their_own(house: House) -> None
     assert fabric.snapshot().ports_in[segment(two).number] == segment(two).ports
 
 
-def test_members_are_functions_ports_or_tags_on_every_adapter(house: House) -> None:
+def test_members_are_the_functions_port_or_a_tag_on_every_adapter(house: House) -> None:
     pod = house.order(small("p"))
     node = house.site.node_by_name[pod.nodes[0]]
     physical = sorted(h.port_id for h in node.hcas_on("ib0"))
@@ -278,7 +278,8 @@ def test_pods_with_swapped_functions_do_not_deadlock(house: House) -> None:
 @pytest.mark.parametrize("house", ["ethernet"], indirect=True)
 @pytest.mark.parametrize("way", ["released", "given back"])
 def test_freed_functions_are_locked_in_the_same_order(house: House, way: str) -> None:
-    """Nova gives functions freed by one pod to another, whose rows say so a moment earlier than the first one's."""
+    """Nova gives functions freed by one pod to another, whose rows have them a moment before the first one's rows lose
+    them."""
     before = house.run(house.order(small("before")), PodState.READY)
     house.release(before)
     signed = house.store.records.receipt(house.run(before, PodState.RELEASED).id)

@@ -63,7 +63,7 @@ def test_image_too_large_for_the_flavor_is_refused(house: House) -> None:
 
 
 def test_flavor_can_forbid_a_trait(house: House) -> None:
-    """Extra specs count as properties do."""
+    """A flavor's extra specs count as an image's properties do."""
     house.cloud.offers.image_properties.clear()
     house.cloud.offers.flavors["gpu8"].extra_specs["trait:COMPUTE_NODE"] = "forbidden"  # type: ignore[index]
     plan = house.service.pods.plan(house.request(), make("rest", 12))
@@ -71,7 +71,7 @@ def test_flavor_can_forbid_a_trait(house: House) -> None:
 
 
 def test_unreachable_cloud_is_unknown(house: House) -> None:
-    """The order fails and can be tried again; nothing is guessed."""
+    """The order fails with that and can be sent again; nothing is guessed."""
     planted = house.cloud.plant(Fault.UNREACHABLE, verb="facts", times=None)
     with pytest.raises(UnknownError):
         house.order(make("blind", 1))

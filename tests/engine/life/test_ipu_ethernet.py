@@ -124,7 +124,7 @@ def test_removed_machine_is_found_and_restored(house: SwitchedHouse) -> None:
     assert one in house.fake.snapshot().ports_in[segment(pod).number]
 
 
-def test_machines_port_left_in_the_vlan_makes_an_unclean_receipt(house: SwitchedHouse) -> None:
+def test_machines_port_left_in_the_vlan_prevents_the_receipt(house: SwitchedHouse) -> None:
     pod = house.booted()
     house.release(pod)
     house.fake.lose_answer = True

@@ -94,7 +94,7 @@ def test_tenants_plan_hides_the_sites_own_parts(house: IpuHouse) -> None:
 
 
 def test_worker_that_lost_the_pod_proves_nothing(house: IpuHouse) -> None:
-    """It may be released by then, and its machines another pod's."""
+    """The pod may be released by then, and its machines another pod's."""
     pod = house.run(house.order(order()), PodState.BOOTING)
     house.vipu.boot(pod.scope, pod.plan.graph)
 
@@ -124,7 +124,8 @@ def test_lost_controller_degrades_without_delaying_the_release(house: IpuHouse) 
 
 
 def test_unclean_machine_is_kept(house: IpuHouse) -> None:
-    """Its agent is away when the release is overdue: it is quarantined, and the others are freed."""
+    """The V-IPU agent of one is away when the release is overdue: that machine is quarantined, and the others are
+    freed."""
     pod = house.booted()
     away = pod.nodes[1]
     house.vipu.away.add(away)

@@ -41,7 +41,7 @@ def test_ordered_pod_becomes_ready(house: House) -> None:
 
 
 def test_release_leaves_nothing_and_proves_it(house: House) -> None:
-    """After release cloud and fabric are as before; the receipt is signed and verifies; the nodes are free."""
+    """Cloud and fabric are as before; the receipt is signed and verifies; the nodes are free."""
     pod = house.ready()
     house.release(pod)
     house.run(pod, PodState.RELEASED)
@@ -61,7 +61,7 @@ def test_release_leaves_nothing_and_proves_it(house: House) -> None:
 
 
 def test_name_can_be_used_once_at_a_time(house: House) -> None:
-    """A second pod of the same name is refused while the first lives, and possible afterwards."""
+    """A second pod of that name is refused while the first lives, and possible afterwards."""
     pod = house.order()
     with pytest.raises(ConflictError, match="train"):
         house.order()
@@ -71,7 +71,7 @@ def test_name_can_be_used_once_at_a_time(house: House) -> None:
 
 
 def test_two_pods_have_different_nodes_segments_and_subnets(house: House) -> None:
-    """Two orders get different nodes, P_Keys, VLANs and subnets."""
+    """Their P_Keys, VLANs and subnets, too."""
     first = house.ready()
     second = house.ready(ORDER.model_copy(update={"name": "other"}))
     assert not set(first.nodes) & set(second.nodes)
@@ -81,7 +81,7 @@ def test_two_pods_have_different_nodes_segments_and_subnets(house: House) -> Non
 
 
 def test_order_of_too_many_nodes_is_refused_with_a_reason(house: House) -> None:
-    """Nothing is claimed or made for an order that doesn't fit, and the refusal explains itself."""
+    """Nothing is claimed or created, and the refusal explains itself."""
     with pytest.raises(RefusedError) as caught:
         house.order(count=17)
     assert caught.value.detail["explanation"]
@@ -89,7 +89,7 @@ def test_order_of_too_many_nodes_is_refused_with_a_reason(house: House) -> None:
 
 
 def test_order_over_quota_is_refused_without_effect(house: House) -> None:
-    """An order over quota is refused with the numbers."""
+    """The refusal has the numbers."""
     house.cloud.offers.quotas["team-a", "servers"] = 1
     with pytest.raises(RefusedError, match=r"servers: 0 used \+ 2 requested > 1"):
         house.order()
@@ -97,7 +97,7 @@ def test_order_over_quota_is_refused_without_effect(house: House) -> None:
 
 
 def test_resource_of_a_lost_answer_is_found_again(house: House) -> None:
-    """Ports and servers whose answers were lost exist once in the end."""
+    """Ports and servers whose creation wasn't answered exist once in the end."""
     house.cloud.plant(Fault.LOST_ANSWER, kind=Kind.PORT, verb="create")
     house.cloud.plant(Fault.LOST_ANSWER, kind=Kind.SERVER, verb="create")
     pod = house.ready()
@@ -108,7 +108,7 @@ def test_resource_of_a_lost_answer_is_found_again(house: House) -> None:
 
 
 def test_broken_server_is_recreated(house: House) -> None:
-    """One ERROR is healed; the reason is in the events."""
+    """One that Nova reports in ERROR; the reason is in the events."""
     house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, reason="No valid host was found.")
     pod = house.ready()
     assert any("No valid host" in e.message for e in house.store.records.events(pod.id, 0))
@@ -137,7 +137,7 @@ def test_release_while_building_removes_everything(house: House) -> None:
 
 
 def test_second_release_request_changes_nothing(house: House) -> None:
-    """The second request changes nothing; after the end it is fine too."""
+    """Nor does one after the release has ended."""
     pod = house.ready()
     house.release(pod)
     house.release(pod)
@@ -179,7 +179,7 @@ def test_unclean_node_is_quarantined_at_the_limit(database: Database, database_u
 
 
 def test_changed_port_degrades_the_pod(house: House) -> None:
-    """What differs in the cloud shows as DEGRADED with what was seen and wanted."""
+    """The reason has what was seen and what was wanted."""
     pod = house.ready()
     house.cloud.thing(f"server/{pod.nodes[0]}").fields["host"] = "gpu16"
     house.store.wake(pod.id)
@@ -189,7 +189,7 @@ def test_changed_port_degrades_the_pod(house: House) -> None:
 
 
 def test_server_deleted_by_its_tenant_is_not_recreated(house: House) -> None:
-    """A deleted server makes the pod DEGRADED; only an operator's repair recreate it."""
+    """The pod is DEGRADED; only an operator's repair recreates the server."""
     pod = house.ready()
     house.cloud.lose(house.cloud.thing(f"server/{pod.nodes[0]}"))
     house.store.wake(pod.id)
@@ -202,7 +202,7 @@ def test_server_deleted_by_its_tenant_is_not_recreated(house: House) -> None:
 
 
 def test_site_cannot_change_the_adapters_of_a_held_node(house: House) -> None:
-    """Another HCA in a node of a live pod is refused, and nothing is changed; in a free node it is taken in."""
+    """Another adapter in a node of a live pod is refused, and nothing is changed; in a free node it is accepted."""
     pod = house.ready()
 
     def changed(name: str) -> dict[str, object]:
@@ -219,7 +219,7 @@ def test_site_cannot_change_the_adapters_of_a_held_node(house: House) -> None:
 
 
 def test_pod_is_invisible_to_another_project(house: House) -> None:
-    """Neither by name nor by id, and the sentence is the same as for what isn't there."""
+    """By name and by id, with the same sentence as for a pod that doesn't exist."""
     pod = house.order()
     stranger = house.request("team-b")
     for name in (pod.name, str(pod.id)):
@@ -231,7 +231,7 @@ def test_pod_is_invisible_to_another_project(house: House) -> None:
 
 
 def test_audit_log_records_every_change(house: House) -> None:
-    """Every change is there, refused ones too."""
+    """Refused ones, too."""
     house.order()
     with pytest.raises(ConflictError):
         house.order()
@@ -282,7 +282,7 @@ def test_no_receipt_while_a_server_remains(house: House) -> None:
 
 
 def test_missing_answer_of_a_driver_is_not_absence(house: House) -> None:
-    """No answer about a resource is not an answer: the release waits and says of what nothing is known."""
+    """The release waits, and says about which resource the driver answered nothing."""
     pod = house.ready()
     honest = house.world.resources["lab"].find
     silent = functools.partial(_without_servers, honest)

@@ -198,7 +198,7 @@ def by_ironic(site_: Site) -> dict[str, object]:
 
 
 def test_site_cannot_change_the_deployer_of_a_live_pods_machines(house: House) -> None:
-    """Its servers have ids of Nova's, and what Ironic says of them has others."""
+    """Its servers have ids of Nova's; what Ironic reports of them has other ids."""
     pod = house.ready(ORDER)
     with pytest.raises(
         ConflictError, match=r"machines_by of the cloud of .* is nova, .* release the pod first"
@@ -226,13 +226,13 @@ def test_ironic_directly_uses_no_quota_and_pins_ports_to_adapters(house: House) 
     assert "Nova shows no servers for them" in " ".join(shape_of(shown_plan.order).limits(shown_plan))
 
 
-def test_machines_and_other_nodes_are_not_confused(house: House) -> None:
+def test_order_of_machines_or_of_other_nodes_considers_only_its_kind(house: House) -> None:
     bare, _ = of_kind(house.site, "ib0", "lab", 1, None, bare_metal=True)
     others, _ = of_kind(house.site, "ib0", "lab", 1, None)
     assert (bare.bit_count(), others.bit_count(), bare & others) == (4, 16, 0)
 
 
-def test_flavor_is_for_machines_or_not(house: House) -> None:
+def test_flavor_of_the_other_kind_of_node_is_refused(house: House) -> None:
     for kind, flavor in (("virtual", FLAVOR), ("bare_metal", "gpu8")):
         with pytest.raises(InputError, match=r"nodes\.kind"):
             house.order(ORDER, kind=kind, flavor=flavor)

@@ -33,7 +33,7 @@ def test_redeployed_machine_is_out_of_the_segment_meanwhile(house: House) -> Non
 
 
 def test_pod_is_visited_at_once_when_its_machine_is_redeployed(house: House) -> None:
-    """READY pods have their turn once a minute; by then an agent may have booted."""
+    """Other READY pods are visited once a minute; by then Ironic's agent may have booted."""
     pod = house.ready(ORDER)
     keeper = MachineKeeper(house.database, lambda: house.world, lambda: house.site, every=0.0)
     keeper.look()
@@ -75,7 +75,7 @@ def test_recently_changed_machines_are_queried_between_listings(house: House) ->
 def test_unreachable_cloud_does_not_delay_others(
     house: House, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    """Nor is weft unwell because of it: an Ironic is down for an upgrade, and nothing else is."""
+    """Nor does weft report itself unhealthy: one Ironic is down for an upgrade, and nothing else is."""
     pod, pulse = house.ready(ORDER), Pulse()
     silent = FakeCloud(seed=2, name="aaa", latency=0.0)
     silent.plant(Fault.UNREACHABLE, verb="occupants", times=None)

@@ -243,7 +243,7 @@ def with_bmc(found: Site, end: str) -> Site:
 
 
 def test_bmc_port_with_an_unknown_name_is_reported(house: MetalHouse) -> None:
-    """A number from 1, or a slip of the pen: whether it is among pods can't be seen."""
+    """A number without a name, or a typo: whether it is among pods can't be known."""
     switch = house.site.switches[0].name
     found = with_bmc(by_neutron(house.site), f"{switch}/17")
     furnish(house, found, house.cloud)

@@ -169,7 +169,7 @@ def test_quotas_of_shares_and_volumes_are_checked(house: House) -> None:
 
 
 def test_data_of_another_project_cannot_be_used(house: House) -> None:
-    """Its name and id are as unknown as invented ones."""
+    """Its name and id are refused as invented ones are."""
     theirs = house.cloud.add(Kind.SHARE, "secret", "team-b", gib=1, share_type=None)
     for name in (theirs.id, theirs.name):
         with pytest.raises(InputError, match="no share of that name or id"):
@@ -192,7 +192,7 @@ def test_volume_named_twice_is_refused(house: House) -> None:
     ready(house, one, share)
 
 
-def test_resource_rows_describe_storage(house: House) -> None:
+def test_shares_and_volumes_are_among_the_pods_resources(house: House) -> None:
     pod = ready(house, SHARE, VOLUME)
     rows = {r.key: r for r in house.store.pods.resources(pod.id)}
     assert rows["share_access/data/gpu01"].state is RowState.SETTLED

@@ -1,4 +1,4 @@
-"""A11: a pod with servers is observed, whatever its state. FAILED is its condition, not its end."""
+"""A pod with servers is observed, whatever its state. FAILED is its condition, not its end."""
 
 from __future__ import annotations
 

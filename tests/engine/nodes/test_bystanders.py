@@ -83,7 +83,7 @@ def test_unreadable_devices_or_ports_take_the_node_out(house: House) -> None:
     pod = house.ready()
     node, other = pod.nodes
     theirs = stranger(house, node)
-    theirs.fields["flavor"] = "gpu1"  # with an alias
+    theirs.fields["flavor"] = "gpu1"  # a flavor that has accelerators by a PCI alias
     assert members(house, visit(house, pod)) == {other}
     del theirs.fields["flavor"]
     assert members(house, visit(house, pod)) == {node, other}

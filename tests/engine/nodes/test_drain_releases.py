@@ -98,7 +98,7 @@ def test_pod_is_released_at_the_time_of_a_drain_if_its_order_says_so(house: Hous
 
 
 def test_answer_of_a_drain_names_what_is_released(house: House) -> None:
-    """Planned or not; of a pod whose drained nodes are idle spares nothing is."""
+    """Whether the drain is only planned or not; a pod whose drained nodes are idle spares isn't released."""
     pod = house.ready(order(spare=1))
     for target, code, more in (
         (pod.nodes[0], "DRAIN_RELEASES", {"plan": True}),
@@ -152,15 +152,15 @@ def test_pod_is_released_rather_than_replaced_if_its_order_says_both(house: Hous
     assert (look(house, pod).wanted, look(house, pod).generation) == ("absent", 1)
 
 
-def test_condition_says_that_a_node_is_replaced_at_the_time(house: House) -> None:
+def test_condition_says_that_a_node_is_replaced_at_the_time_of_a_drain(house: House) -> None:
     pod = house.ready(make("train", 1, on_failure="replace"))
     drain(house, pod.nodes[0])
     text = f"; nothing is released by itself; weft replaces {pod.nodes[0]} then, within the site's limits"
     assert condition(house, pod).endswith(text)
 
 
-def test_order_is_changed_while_a_drain_is_due(house: House, clock: HandClock) -> None:
-    """It counts as it is now: set late, the pod is released; removed before, it stays."""
+def test_order_changed_before_a_drain_counts_as_it_is_at_the_time(house: House, clock: HandClock) -> None:
+    """`on_drain` added before the time: the pod is released; removed before: it stays."""
     late, early = house.ready(make("late", 1)), house.ready(order("early"))
     for pod in (late, early):
         drain(house, pod.nodes[0])
@@ -173,7 +173,7 @@ def test_order_is_changed_while_a_drain_is_due(house: House, clock: HandClock) -
 
 
 def test_node_that_a_pod_is_leaving_ends_no_pod(house: House, clock: HandClock) -> None:
-    """Its project has replaced it before the time; the drain's time comes before the old node is proved out."""
+    """Its project has replaced the node; the drain's time comes before the old node is proved clean."""
     pod = house.ready(order())
     drain(house, pod.nodes[0])
     house.service.pods.replace_node(house.request(), "train", Replacement(node=pod.nodes[0]))
@@ -184,7 +184,7 @@ def test_node_that_a_pod_is_leaving_ends_no_pod(house: House, clock: HandClock) 
     assert wanted(house, pod) == ["present"]
 
 
-def test_pod_being_built_is_released_at_the_time(house: House, clock: HandClock) -> None:
+def test_pod_being_built_is_released_at_the_time_of_a_drain(house: House, clock: HandClock) -> None:
     pod = house.order(order())
     drain(house, pod.nodes[0])
     clock.forward(hours=2)

@@ -68,7 +68,7 @@ def test_possible_host_of_an_evacuated_server_is_quarantined(house: House) -> No
 
 
 def test_node_left_by_a_change_is_kept_after_an_evacuation(house: House) -> None:
-    """By the same proof as at a release."""
+    """The same proof is needed as at a release."""
     pod = house.ready(sized(3))
     gone = pod.nodes[1]
     evacuate(house, pod, gone)

@@ -34,14 +34,14 @@ def age(house: House, table: str, column: str, by: timedelta) -> None:
 
 
 def node(house: House, name: str) -> tuple[str, set[str]]:
-    """Alone, and among all, of which those that are alike are worked out once."""
+    """Health and codes of a node: shown alone, and in the list of all, whose equal nodes are worked out once."""
     found = house.service.nodes.health(house.operator, name)
     assert found in house.service.nodes.healths(house.operator)
     return found.health, {one.code for one in found.reasons}
 
 
 def test_node_that_was_read_as_up_is_ok(house: House) -> None:
-    """Before a reading, and after one that is old, it is unknown."""
+    """Before the first reading, and once that is old, it is unknown."""
     assert node(house, "gpu01") == ("unknown", {"HOST_UNREAD", "FABRIC_UNREAD"})
     read_hosts(house)
     assert node(house, "gpu01") == ("ok", set())
@@ -55,7 +55,7 @@ def test_node_that_was_read_as_up_is_ok(house: House) -> None:
 
 
 def test_host_that_is_down_fails_its_node(house: House) -> None:
-    """A short time is a warning; one that the cloud doesn't list is unknown."""
+    """Down for a short time it is a warning; a host that the cloud doesn't list is unknown."""
     read_hosts(house, gpu01="down", gpu02="disabled")
     assert node(house, "gpu01") == ("warning", {"NODE_HOST_DOWN"})
     assert node(house, "gpu02") == ("unknown", {"HOST_UNKNOWN"})

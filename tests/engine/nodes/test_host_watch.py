@@ -167,10 +167,10 @@ def test_clock_that_is_set_back_starts_the_count_again(
     assert history(house, node) == ["NODE_HOST_DOWN"] and not history(house, free)
 
 
-def test_host_that_was_not_read_for_a_day_is_reported_anew(
+def test_host_that_was_not_read_for_a_day_is_reported_again(
     house: House, clock: HandClock, pod: PodRecord
 ) -> None:
-    """Such as after maintenance: it may have been up meanwhile, and went down again."""
+    """Such as after maintenance: it may have been up meanwhile, and gone down again."""
     node = pod.nodes[0]
     house.cloud.offers.hosts[node] = "down"
     watch(house, clock, 12)

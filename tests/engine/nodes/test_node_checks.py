@@ -58,7 +58,7 @@ def free(house: House) -> int:
 def test_report_that_arrives_after_a_later_one_ends_no_failure(
     house: House, clock: HandClock, report: Report
 ) -> None:
-    """It found the part in order before it failed."""
+    """It was made before the part failed."""
     began = house.database.now()
     earlier, later = (began + timedelta(seconds=n) for n in (1, 20))
     clock.seconds += 30
@@ -70,7 +70,7 @@ def test_report_that_arrives_after_a_later_one_ends_no_failure(
 
 
 def test_reports_time_without_a_zone_is_utc(house: House, clock: HandClock, report: Report) -> None:
-    """As programs other than weft-check may write it."""
+    """Programs other than weft-check may write it so."""
     for found, number in ((BAD, 15), (result("XID", "gpu0"), 16)):
         report("gpu01", found, when=house.database.now().replace(tzinfo=None).isoformat())
         assert free(house) == number

@@ -178,7 +178,7 @@ def test_two_operators_drain_overlapping_places_at_once(house: House) -> None:
 
 
 def test_database_that_lacks_only_a_drain_is_detected(house: House) -> None:
-    """The node would be assigned shortly before it is switched off."""
+    """Otherwise the node would be assigned shortly before it is switched off."""
     house.ready()
     dump(house.database.url)
     drain(house, "gpu09")

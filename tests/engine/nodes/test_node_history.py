@@ -92,8 +92,8 @@ def test_pod_of_a_node_is_recorded_from_claim_to_release(house: House) -> None:
     assert str(entries[2].message) == f"replaced by {spare} in pod train of project {pod.project_id}"
 
 
-def test_node_that_is_not_seen_clean_says_so(house: House) -> None:
-    """A pod that ends while its node is in quarantine because of it."""
+def test_history_says_that_a_node_was_freed_unclean(house: House) -> None:
+    """Its pod ends while the node is in quarantine because of that pod."""
     pod = house.ready()
     node = pod.nodes[0]
     house.release(pod)
@@ -118,7 +118,7 @@ def test_broken_server_is_one_entry_until_something_else_happens(house: House) -
     assert str(last.message).endswith("failed on it: status is ERROR")
 
 
-def test_slots_on_a_shared_host_are_its_history(database: Database, database_url: str) -> None:
+def test_slots_on_a_shared_host_are_in_its_history(database: Database, database_url: str) -> None:
     """A Poplar server has pods by its slots; a machine is held whole."""
     house = IpuHouse(database, database_url)
     try:

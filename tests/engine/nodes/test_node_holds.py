@@ -167,7 +167,7 @@ def test_operators_at_once_hold_and_accept_each_hold_once(house: House) -> None:
 
 
 def test_database_that_lacks_only_a_hold_is_detected(house: House) -> None:
-    """The node would be assigned before it is accepted."""
+    """Otherwise the node would be assigned before it is accepted."""
     house.ready()
     dump(house.database.url)
     house.service.nodes.hold(house.operator, "gpu09", "burn-in")

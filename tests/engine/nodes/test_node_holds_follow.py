@@ -115,8 +115,9 @@ def test_tests_before_new_firmware_do_not_count(house: House, clock: HandClock, 
     assert held(house) == {"nccl": "missing", "disk": "missing"}
 
 
-def test_report_that_can_not_read_hides_no_change(house: House, report: Report) -> None:
-    """As after an update of firmware, until its driver is loaded: what is known next is compared with what was last."""
+def test_report_without_firmware_or_serial_number_hides_no_change(house: House, report: Report) -> None:
+    """For example after an update of firmware, until its driver is loaded: what is known next is compared with what was
+    known last."""
     choose(house, after=("new", "firmware"))
     report("gpu03", bios="1.1", mlx5_0="28.1")
     report("gpu03", mlx5_0="")

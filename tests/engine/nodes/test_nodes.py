@@ -116,7 +116,7 @@ def test_recently_reserved_inventory_is_seen_before_the_claim(house: House) -> N
 
 
 def test_nodes_are_listed_without_the_cloud(house: House) -> None:
-    """By weft's records, and with the word that nothing else is known."""
+    """By weft's records; the reason says that what is on the host is unknown."""
     planted = house.cloud.plant(Fault.UNREACHABLE, verb="occupants", times=None)
     shown = {n.name: n for n in house.service.nodes.list(house.operator)}
     assert shown["gpu03"].state == "free" and "what is on its host is unknown: " in shown["gpu03"].reason
@@ -305,7 +305,7 @@ def test_failed_pod_is_watched(house: House) -> None:
 
 
 def test_repaired_server_regains_its_p_key(house: House) -> None:
-    """One that the tenant deleted takes its adapters out; when an operator has it recreated they are in again."""
+    """Once its tenant has deleted it, its adapters are out; once an operator has it recreated, they are in again."""
     pod = house.ready()
     node, other = pod.nodes
     house.cloud.lose(house.cloud.thing(f"server/{node}"))
@@ -472,8 +472,8 @@ def test_missing_note_prevents_creation(house: House) -> None:
 
 
 def test_outdated_count_of_a_claimed_pod_is_read_again(house: House) -> None:
-    """A pod's count comes with it when it is taken. Others may have been claimed since; only if the database is behind
-    its cloud's note, it was restored."""
+    """A pod's count comes with it when it is claimed. Others may have been claimed since; only if the database is
+    behind its cloud's note, it was restored."""
     house.ready()
     site, facts = house.site.name, house.cloud
     known = facts.witnesses[site]
@@ -500,7 +500,7 @@ def test_outdated_count_of_a_claimed_pod_is_read_again(house: House) -> None:
 
 
 def test_node_in_maintenance_may_be_unknown(house: House) -> None:
-    """A host that Nova doesn't list is unknown, never foreign; one that its operator took out is nothing to find."""
+    """A host that Nova doesn't list is unknown, never foreign; one in maintenance is no finding."""
     del house.cloud.offers.hosts["gpu16"]
     assert [(f.category, f.subject) for f in house.service.audits.run(house.operator).findings] == [
         ("unknown", "gpu16")

@@ -127,7 +127,7 @@ def _wait_for_locks(watch: psycopg.Connection, count: int) -> None:
 
 
 def test_withdrawn_order_is_not_extended(house: House, clock: HandClock) -> None:
-    """Its name may be another pod's already."""
+    """Its name may already be another pod's."""
     pod = house.order(make("later", 1, start=clock.now() + timedelta(hours=1), duration="1h"))
     house.release(pod)
     with pytest.raises(ConflictError, match="is RELEASED: it can no longer be extended"):

@@ -30,7 +30,7 @@ def house(database: Database, database_url: str, clock: HandClock) -> Generator[
 
 
 def would_fit(house: House, wanted: Order) -> tuple[tuple[str, ...], str | None]:
-    """What the refusal of this order says: changes that would fit, the earliest start."""
+    """From the refusal of this order: the changes with which it would fit, and the earliest start."""
     with pytest.raises(RefusedError) as caught:
         house.order(wanted)
     detail: dict[str, Any] = caught.value.detail

@@ -24,8 +24,8 @@ from weft.testing.cloud import Fault
 # -- starts that are promised ---------------------------------------------------------------------------------------
 
 
-def test_later_order_is_booked_nodes(house: House, clock: HandClock) -> None:
-    """It is PENDING with the reason; others may have what it will need until then, and not longer; then it starts."""
+def test_order_for_later_is_booked_nodes_and_starts_on_time(house: House, clock: HandClock) -> None:
+    """It is PENDING with the reason; until then others may have what it needs, and not longer."""
     start = clock.now() + timedelta(hours=2)
     pod = house.order(make("later", 16, start=start, duration="1h"))
     assert pod.state is PodState.PENDING and "starts at 2026-11-21T10:00Z" in pod.reason

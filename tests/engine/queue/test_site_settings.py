@@ -16,7 +16,7 @@ from weft.planning.fabric.topology import Topology
 
 @pytest.fixture
 def house(database: Database, database_url: str) -> Generator[House]:
-    """Free nodes on four leaves: 3, 3 and 2 in one pod of leaves, 4 in another."""
+    """Free nodes on four leaves: 3, 3 and 2 in one block, 4 in another."""
     house = House(database, database_url, clock=HandClock())
     weigh(house, 0.5)
     leaves = Topology.of(house.site, "ib0").leaves
@@ -27,20 +27,20 @@ def house(database: Database, database_url: str) -> Generator[House]:
     house.close()
 
 
-def weigh(house: House, pod: float) -> None:
-    """The operator applies a site whose last leaf is a pod of its own, with this weight."""
+def weigh(house: House, weight: float) -> None:
+    """Activate a site whose last leaf is a block of its own, with this weight of blocks."""
     site = house.store.site().site
     last = max(s.name for s in site.switches if s.level == "leaf")
     switches = tuple(
         s.model_copy(update={"block": "b" if s.name == last else "a"}) if s.level == "leaf" else s
         for s in site.switches
     )
-    policy = PlacementPolicy(block=pod)
+    policy = PlacementPolicy(block=weight)
     house.store.activate_site(site.model_copy(update={"switches": switches, "placement": policy}), "test")
 
 
 def test_new_weight_changes_later_plans(house: House) -> None:
-    """Seven nodes go to two leaves of two pods; with a weight of 4, to three leaves of one."""
+    """Seven nodes go to two leaves of two blocks; with a weight of 4, to three leaves of one."""
     before = house.service.pods.plan(house.request(), make("train", 7)).placement
     assert (len({n.leaf for n in before.nodes}), len({n.block for n in before.nodes})) == (2, 2)
     assert "leaves + 0.5·(blocks−1)" in before.explanation.chosen

@@ -33,7 +33,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
 
 
 def earlier(house: House, by: timedelta, where: str = "true") -> None:
-    """As if what was written so far had happened so much earlier."""
+    """Make what was written so far older by `by`."""
     with psycopg.connect(house.database.url) as connection:
         connection.execute(
             f"UPDATE use_span SET since = since - %s, until = until - %s WHERE {where}".encode(), [by, by]
