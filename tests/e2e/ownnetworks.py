@@ -109,7 +109,7 @@ class Cloud:
         return {guid for guid, (host, _) in tables.items() if 0x8000 | number in host}
 
     def is_wired(self, network: Any, number: int) -> bool:
-        """Whether the wire is what Neutron's database says; a change may be under way just now."""
+        """Whether the wire is what Neutron's database says; not while a change is under way."""
         try:
             return self.wired(number) == self.wanted(network)
         except AssertionError:
@@ -138,7 +138,7 @@ def adapters(site: Site, first: int, count: int) -> list[tuple[str, Hca]]:
 
 
 def cloud_of(lab: Lab, people: People) -> Iterator[Cloud]:
-    """All its networks are gone at the end."""
+    """A lab's networks of tenants; all of them are gone at the end."""
     assert lab.settings.tenant_networks, "WEFT_TEST_LAB: that lab is without --tenant-networks"
     with closing(connection(lab, "operator")) as admin, closing(connection(lab, "team-b")) as tenant:
         faults = Faults(lab.layout, lab.site, lab.supervisor)

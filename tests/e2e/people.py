@@ -31,7 +31,7 @@ access: {{ssh_from: [10.0.0.0/8], floating_ip: {floating}}}
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command gave."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -111,7 +111,7 @@ def servers_of(cloud: openstack.connection.Connection, pod_id: str, everywhere: 
 
 
 def wait_for(look: Callable[[], T], seconds: float = PATIENCE, pause: float = 1.0) -> T:
-    """What `look` gives once that is true; each look costs the lab's services time of the processor."""
+    """Wait until `look` gives something true, and return that; each call costs the lab's services processor time."""
     return waiting.wait_for(look, seconds=seconds, pause=pause)
 
 

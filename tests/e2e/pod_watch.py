@@ -53,14 +53,14 @@ class PodWatch:
         return {(r["kind"], r["outside_id"]) for r in self._resources() if r["outside_id"]}
 
     def wake(self) -> None:
-        """Let the loop look at it now, whatever it waits for."""
+        """Make the pod due now, whatever it waits for."""
         self._database.execute(
             "UPDATE pod SET woken = woken + 1, next_at = now(), failures = 0 WHERE id = %s", [self.pod_id]
         )
         self._database.execute("SELECT pg_notify('weft_work', '')")
 
     def repair(self) -> None:
-        """As `weft audit --repair` asks for it, which waits for its end."""
+        """Request a repair as `weft audit --repair` does, which waits for its end."""
         self._database.execute("UPDATE pod SET repair = true WHERE id = %s", [self.pod_id])
         self.wake()
 

@@ -40,7 +40,7 @@ class Elsewhere:
 
 
 def clouds_of(lab: Lab, neutron: str, ironic: RealIronic, folder: Path) -> Path:
-    """Everybody's, with these two instead of the lab's own."""
+    """A clouds.yaml with the lab's profiles, but with this Neutron and this Ironic."""
     places = {"network_endpoint_override": neutron, "baremetal_endpoint_override": ironic.url}
     known = yaml.safe_load(lab.clouds_yaml.read_text())["clouds"]
     file = folder / "clouds.yaml"
@@ -50,7 +50,7 @@ def clouds_of(lab: Lab, neutron: str, ironic: RealIronic, folder: Path) -> Path:
 
 @contextmanager
 def second_weft(lab: Lab, site: Path, clouds: Path) -> Generator[Elsewhere]:
-    """It serves. Whatever pods are left in the end are released."""
+    """A second weft, while it serves. Whatever pods are left in the end are released."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     url = f"http://127.0.0.1:{port}"

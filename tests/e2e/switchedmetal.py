@@ -51,7 +51,7 @@ class Watch:
         return {name: there[end].numbers & ours for name, end in self.ends.items()}
 
     def all_of(self, end: str) -> frozenset[int]:
-        """Every VLAN of a switch port, whosever; none: it is parked."""
+        """All VLANs of a switch port, not only these networks'; empty: it is parked."""
         return self.fabric.snapshot().ends[end].numbers
 
     def run(self) -> None:
@@ -62,7 +62,7 @@ class Watch:
                     seen.append(numbers)
 
     def used(self, name: str) -> list[frozenset[int]]:
-        """Without the parking in between."""
+        """The VLANs that a port was in, one after the other, without the parking between them."""
         return [numbers for numbers in self.seen[name] if numbers]
 
 

@@ -91,7 +91,7 @@ def _install(lab: Lab, target: Path) -> None:
 
 @contextmanager
 def switched_neutron(lab: Lab, folder: Path) -> Generator[str]:
-    """Its URL. Args: folder: empty, for its configuration and logs."""
+    """URL of a running Neutron that sets switches. Args: folder: empty, for its configuration and logs."""
     configured(lab, folder)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

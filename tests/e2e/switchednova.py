@@ -68,6 +68,6 @@ def _services(compute: Any) -> list[Any]:
 
 
 def offered(lab: Lab, site: Site) -> None:
-    """Until Placement has the machines as free: before that no order finds a valid host."""
+    """Wait until Placement offers the machines: before that no order finds a valid host."""
     check = enroll.offered(lab.layout, site)
     wait_for(lambda: check() is None, 180)

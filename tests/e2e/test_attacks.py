@@ -49,7 +49,7 @@ def test_tenants_marks_and_locks_do_not_prevent_a_clean_release(lab: Lab, people
 
 
 def _disguise(own: openstack.connection.Connection, server_id: str, name: str) -> None:
-    """As the defect was seen: descriptions of everything, the server's ports and tags, and its lock."""
+    """Change all descriptions, remove the server's ports and tags, and lock it."""
     own.compute.put(f"/servers/{server_id}", json={"server": {"description": ANOTHER}}, microversion="2.74")
     own.compute.delete(f"/servers/{server_id}/tags", microversion="2.74")
     for attached in own.compute.get(f"/servers/{server_id}/os-interface").json()["interfaceAttachments"]:

@@ -30,7 +30,7 @@ def servers(person: Person) -> dict[str, str]:
 
 
 def set_route(lab: Lab) -> None:
-    """As any member may: an extra route of the pod's router, which keeps Neutron from detaching it."""
+    """Set an extra route of the pod's router, as any member may: it keeps Neutron from detaching the router."""
     cloud = connection(lab, "team-a")
     (router,) = (r for r in cloud.network.routers() if r.name.startswith("weft-"))
     (port,) = cloud.network.ports(device_id=router.id, device_owner="network:router_interface")

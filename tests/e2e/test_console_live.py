@@ -25,7 +25,7 @@ LONG = 300_000
 
 
 def signed_in(page: Page, lab: Lab, account: str) -> None:
-    """As one of the lab's accounts, in its project."""
+    """Sign in with one of the lab's accounts, in its project."""
     user, project = ACCOUNTS[account]
     page.goto(f"{lab.layout.url('weft')}/ui/sign-in")
     page.fill("#user", user)

@@ -208,7 +208,7 @@ MOUNTED = "until findmnt -t noautofs /data; do sleep 1; done"
 
 
 def _share(lab: Lab, who: str) -> str:
-    """Where its only share is."""
+    """Path of a user's only share."""
     proxy: Any = connection(lab, who).shared_file_system
     (share,) = proxy.get("/shares", microversion="2.82").json()["shares"]
     path = f"/shares/{share['id']}/export_locations"

@@ -92,7 +92,7 @@ class Lies:
         self._liar, self._planted = liar, list[int]()
 
     def now(self, lie: str, service: str) -> int:
-        """This one, and no other; a change that it lets through is only said to be accepted."""
+        """Tell this lie and no other; a change that it lets through is only said to be accepted."""
         before = self._planted
         rule = self._liar.tell(lie, service, method="GET" if lie in TO_READERS else "")
         self._planted = [rule, self._liar.tell("accepted202", service)]
@@ -204,7 +204,7 @@ def test_release_is_not_signed_while_wefts_role_is_missing(lab: Lab, people: Peo
 
 
 def new_tokens(liar: Liar) -> None:
-    """Nova and Neutron believe a token for some minutes without asking Keystone: let weft need new ones now."""
+    """Make weft need new tokens now: Nova and Neutron accept known ones for some minutes without asking Keystone."""
     for service in ("nova", "neutron"):
         liar.tell("unauthorized401", service, times=2)
 

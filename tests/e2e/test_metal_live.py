@@ -89,7 +89,8 @@ class Sample:
 
 @contextmanager
 def watched(lab: Lab) -> Generator[list[Sample]]:
-    """What is seen of each machine meanwhile, by Ironic and in its port's own table; only while its state stays."""
+    """What is seen of each machine meanwhile, in Ironic and in its port's own table; only where Ironic's state was the
+    same before and after."""
     seen, stop, ports = (
         list[Sample](),
         threading.Event(),
@@ -117,7 +118,7 @@ def watched(lab: Lab) -> Generator[list[Sample]]:
 
 
 def assert_members_only_when_active(seen: list[Sample], *states: str) -> None:
-    """And that machines were seen in these states."""
+    """Fail unless machines were members only while active, and were seen in these states, too."""
     assert not [s for s in seen if s.member and s.state != "active"]
     assert {s.state for s in seen} >= {*states}
     assert {s.node for s in seen if s.member} == {s.node for s in seen}
@@ -145,7 +146,7 @@ def rebuilt(lab: Lab, tenant: Person, one: str) -> None:
 
 
 def quarantined_and_cleaned_at_last(lab: Lab, operator: Person, bad: str) -> None:
-    """Its cleaning failed: it is kept past the release's limit, and the other one given back; then it is cleaned."""
+    """A machine whose cleaning failed is kept past the release's limit, the other is given back; later it's cleaned."""
 
     def shown() -> dict[str, Any]:
         return {n["name"]: n for n in operator.weft("node", "list", "--json").json}
@@ -249,7 +250,7 @@ def no_bmc_is_reached(lab: Lab, door: SshClient, guests: Guests, one: str, folde
 
 
 def _if_reported(operator: Person, text: str) -> dict[str, Any]:
-    """The pod, if that is in its reason; else empty."""
+    """The pod, if its reason has this text; else empty."""
     pod = operator.weft("pod", "show", "metal", "--json").json
     return pod if text in pod.get("reason", "") else {}
 

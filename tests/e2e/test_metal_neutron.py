@@ -58,7 +58,7 @@ STRANGERS = ("roce01", "roce03")
 
 @dataclass(frozen=True, slots=True)
 class Rig:
-    """What serves this site.
+    """A second weft's site of machines on the lab's switches, and what serves it.
 
     Attributes:
         cloud: an administrator's connection to the Neutron that sets switches.
@@ -182,7 +182,8 @@ def cabled(port: Any) -> str:
 
 
 def assert_frames(lab: Lab, members: bool) -> None:
-    """What is behind these switch ports reaches the other machine by each of its networks, and no one else."""
+    """Fail unless what is behind these switch ports reaches the other machine by each of its networks, and nothing
+    else. Args: members: otherwise it reaches nothing."""
     rdma, management = ([space(lab, node, place) for node in CABLED.values()] for place in range(2))
     others = [space(lab, node, 0) for node in STRANGERS]
     address = {name: f"10.129.0.{n}" for n, name in enumerate([*rdma, *management, *others], 1)}
@@ -225,7 +226,7 @@ def assert_clean_receipt(receipt: Any) -> None:
 
 
 def assert_nothing_is_left(rig: Rig, pod: Any) -> None:
-    """Neither in Neutron, Nova and Ironic, nor on the wire: parked ports reach no one."""
+    """Fail if something of the pod is left in Neutron, Nova, Ironic or on the wire: parked ports reach nothing."""
     assert not rig.ports(pod["id"]) and not rig.servers(pod)
     for name in CABLED:
         node = rig.ironic.ask("GET", f"nodes/{machine_id(name)}")

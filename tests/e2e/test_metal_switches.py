@@ -74,7 +74,7 @@ def watch(lab: Lab) -> Generator[Watch]:
 
 
 def enrolled(ironic: RealIronic, end: str) -> None:
-    """Its node, with one port, cabled there; cleaned once."""
+    """Enroll the machine with one port, cabled to this switch port; it is cleaned once."""
     name, password = secret_path(ironic.layout).read_text().split()
     bmc = {"address": ironic.layout.url("bmc"), "system_id": f"/redfish/v1/Systems/{ironic.node}"}
     bmc |= {"username": name, "password": password, "verify_ca": "false"}
@@ -119,13 +119,13 @@ def tenants_port(lab: Lab, neutron: str, undo: ExitStack) -> tuple[str, str]:
 
 
 def _port_gone(cloud: Connection, port: str) -> None:
-    """As weft does it: Neutron lets no project delete a port that is a machine's."""
+    """Delete the port as weft does: Neutron lets no project delete a port that is a machine's."""
     cloud.network.update_port(port, device_owner="", device_id="")
     cloud.network.delete_port(port)
 
 
 def insistent(ask: Callable[[], WeftError | None]) -> None:
-    """As the loop: until it isn't too early any more."""
+    """Ask until it isn't too early any more, as the loop does."""
     end = time.monotonic() + PATIENCE
     while (error := ask()) is not None:
         assert isinstance(error, NotYetError) and time.monotonic() < end, error

@@ -49,7 +49,7 @@ def fabric(lab: Lab) -> Generator[EthernetFabric]:
 
 
 def plugged(neutron: Connection, network: str, port: str, name: str) -> Any:
-    """As Ironic has it: a port of a machine, with the switch port that it is cabled to."""
+    """A port of a machine, with the switch port that it is cabled to, as Ironic creates it."""
     switch, _, end = port.partition("/")
     link = {"switch_id": "00:00:00:00:00:00", "switch_info": switch, "port_id": end}
     return neutron.network.create_port(

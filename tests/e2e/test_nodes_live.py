@@ -130,8 +130,8 @@ def test_release_waits_for_a_guest_whose_nova_compute_is_down(lab: Lab, people: 
 
         watch.visits_until(is_reported, "the reason names the guest")
     assert tenant.weft("pod", "receipt", "dark").code != 0
-    given_up = operator.weft("pod", "abandon", pod["id"], "--reason", "the host was looked at", "--wait")
-    assert given_up.code == 0, given_up.err
+    abandoned = operator.weft("pod", "abandon", pod["id"], "--reason", "the host was looked at", "--wait")
+    assert abandoned.code == 0, abandoned.err
     assert node in {n["name"] for n in operator.weft("node", "list", "--state", "quarantined", "--json").json}
     # It stays there: this nova-compute looks at its own devices every five minutes, and until then has the guest's.
 

@@ -48,7 +48,8 @@ def aggregate(*hosts: str, flavors: tuple[str, ...] = ("gpu1", "gpu8")) -> Resou
 
 @dataclass
 class Rig:
-    """Args: admin: what others do; it sees everything as it is."""
+    """weft's driver and an administrator, on a real Nova and Glance. Args: admin: makes what others make, and sees
+    everything as it is."""
 
     driver: OpenStackDriver
     existing: OpenStackExisting

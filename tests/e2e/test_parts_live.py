@@ -77,7 +77,7 @@ def one_host(operator: Person) -> Iterator[str]:
 
 
 def shared_by(operator: Person, host: str, names: list[str]) -> None:
-    """So says the list of nodes; and the audit finds nothing."""
+    """Fail unless the list of nodes says that these pods share the host, and the audit finds nothing."""
     shown = next(n for n in operator.weft("node", "list", "--json").json if n["name"] == host)
     assert (shown["state"], shown["reason"]) == ("busy", f"shared by {', '.join(sorted(names))}")
     assert operator.weft("audit", "--json").json["findings"] == []

@@ -100,7 +100,7 @@ def ordered(tenant: Person, text: str, name: str) -> dict[str, Any]:
 
 
 def released(who: Person, name: str) -> dict[str, Any]:
-    """Its receipt."""
+    """Release the pod; returns its receipt."""
     assert who.weft("pod", "release", name, "--wait", timeout=PATIENCE).code == 0
     return who.weft("pod", "receipt", name, "--json").json["receipt"]
 
@@ -181,7 +181,7 @@ def test_machine_whose_bmc_is_dead_keeps_its_place_and_is_replaced_elsewhere(
 
 @contextmanager
 def dead_bmc(lab: Lab, node: str) -> Generator[None]:
-    """It isn't found at its address, and Ironic notices."""
+    """Meanwhile the node's BMC isn't found at its address, and Ironic has noticed."""
     bare: Any = system(lab.layout).baremetal
     machine = str(lab.site.node_by_name[node].machine)
     path = "/driver_info/redfish_system_id"
@@ -200,7 +200,7 @@ def dead_bmc(lab: Lab, node: str) -> Generator[None]:
 
 
 def late(lab: Lab, pod_id: str) -> None:
-    """A quarter of an hour later."""
+    """Let an hour pass for the release's limits, and for when the change began."""
     with on_database(lab) as database:
         database.execute("UPDATE owner SET worked = worked + 3600 WHERE id = %s", [pod_id])
         database.execute("UPDATE pod_generation SET at = at - interval '1 hour' WHERE pod_id = %s", [pod_id])
@@ -268,7 +268,7 @@ def test_pod_is_released_at_the_time_of_a_drain_and_its_neighbours_stay(lab: Lab
 
 
 def moved(pod: dict[str, Any], host: str) -> bool:
-    """Whether all of its servers run elsewhere."""
+    """Whether all of the pod's servers run elsewhere."""
     wanted = {f"server/{s['node']}" for s in pod["servers"]}
     servers = [r for r in pod["resources"] if r["kind"] == "server" and r["key"].rpartition("/")[0] in wanted]
     settled = [r for r in servers if r["state"] == "settled"]

@@ -108,7 +108,7 @@ def test_two_tenants_on_one_fabric_reach_only_their_own_servers(
 
 
 def events(person: Person, pod: str) -> list[str]:
-    """What the pod's events say."""
+    """Messages of the pod's events."""
     return [e["message"] for e in person.weft("pod", "events", pod, "--json").json]
 
 

@@ -68,7 +68,7 @@ def good(person: Person, *words: str) -> None:
 
 
 def external(router: Any) -> str:
-    """Its address outside."""
+    """The router's address on the external network."""
     (one,) = router.external_gateway_info["external_fixed_ips"]
     return one["ip_address"]
 

@@ -113,7 +113,7 @@ def nova_things(site: Site) -> dict[str, object]:
 
 @pytest.fixture
 def operator(lab: Lab, people: People, request: pytest.FixtureRequest) -> Generator[Person]:
-    """With the site described; in the end it is destroyed, and the lab's own site active."""
+    """The lab's operator, with the site described; in the end it is destroyed, and the lab's own site active."""
     person = people("operator")
     cloud = connection(lab, "operator")
     project = cloud.identity.find_project("team-a", ignore_missing=False).id
@@ -212,7 +212,7 @@ def _drift(lab: Lab, operator: Person, port: str) -> None:
 
 def _used(lab: Lab, operator: Person, network: str) -> None:
     """A tenant's port, a subnet that an administrator made for it, and a port in the shared group on the tenant's own
-    network are in the way of the end, and named. Nothing is removed. The agents' ports aren't."""
+    network: each makes `destroy` refuse, named, and nothing is removed. Agents' ports don't."""
     tenant, own = connection(lab, "team-a").network, connection(lab, "weft").network
     agents = own.create_port(network_id=network, device_owner="network:dhcp", device_id="dhcp-of-no-host")
     port = tenant.create_port(network_id=network, name="theirs-too")
@@ -450,7 +450,7 @@ def test_names_resolve_and_terraform_imports_wefts_resources(lab: Lab, operator:
 
 
 def _names_resolve(lab: Lab, operator: Person) -> None:
-    """By the dnsmasq of the real neutron-dhcp-agent, with each device's name; and a name that a tenant takes, too."""
+    """The real neutron-dhcp-agent's dnsmasq resolves each device's name, and a name that a tenant takes, too."""
     cloud = connection(lab, "operator")
     networks = {n.name: n.id for n in cloud.network.networks() if n.name in ("site-gw", "site-storage")}
     wanted = {f"{i.device}-{i.name}": str(i.address) for i in interfaces()}

@@ -127,7 +127,7 @@ def test_exceeded_quota_is_reported_before_anything_is_created(lab: Lab, people:
     reason="a minute of processor; by day servers are deleted and repaired in the house, and pods live and end here"
 )
 def test_deleted_server_is_detected_and_repaired(lab: Lab, people: People) -> None:
-    """A tenant deletes a server behind weft's back: the audit says so, repair recreate it on the same node."""
+    """A tenant deletes a server behind weft's back: the audit reports it, and a repair recreates it."""
     tenant, operator = people("team-a"), people("operator")
     assert tenant.order("hurt", 1, "--wait", floating="each").code == 0
     pod = tenant.weft("pod", "show", "hurt", "--json").json
@@ -139,7 +139,7 @@ def test_deleted_server_is_detected_and_repaired(lab: Lab, people: People) -> No
     found = operator.weft("audit", "--json")
     assert found.code == 1 and any(f["category"] == "missing" for f in found.json["findings"])
     repaired = operator.weft("audit", "--repair", "--json")
-    assert all(f["repaired"] for f in repaired.json["findings"]), repaired.out
+    assert repaired.json["findings"] and all(f["repaired"] for f in repaired.json["findings"]), repaired.out
     assert_clean(operator)
 
 

@@ -131,7 +131,7 @@ def test_neutron_killed_during_a_notice_is_reconciled(cloud: Cloud) -> None:
 def instead_of_the_front(
     cloud: Cloud, answer: Callable[[BaseHTTPRequestHandler], None]
 ) -> Generator[list[str]]:
-    """Another server at the front's address, which says something else; the requests that it got."""
+    """Meanwhile another server at the front's address answers; the requests that it got."""
     cloud.lab.supervisor.stop(["front"], giving_up=False)
     asked: list[str] = []
 

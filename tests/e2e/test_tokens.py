@@ -113,8 +113,8 @@ def test_missing_or_malformed_token_is_refused(lab: Lab) -> None:
         assert answer.headers["content-type"] == "application/problem+json"
 
 
-def test_an_expired_token_is_refused(lab: Lab, hasty_keystone: str) -> None:
-    """It opens the door while it is valid, and never after, also if weft remembers it."""
+def test_expired_token_is_refused(lab: Lab, hasty_keystone: str) -> None:
+    """It is accepted while it is valid, and never after, even if weft remembers it."""
     token, expires = sign_in(lab, hasty_keystone)
     assert pods(lab, token).status_code == 200
     while datetime.now(expires.tzinfo) <= expires:
@@ -122,8 +122,8 @@ def test_an_expired_token_is_refused(lab: Lab, hasty_keystone: str) -> None:
     assert pods(lab, token).status_code == 401
 
 
-def test_a_revoked_token_is_refused(lab: Lab) -> None:
-    """A token that its owner gave back opens nothing."""
+def test_revoked_token_is_refused(lab: Lab) -> None:
+    """Its owner has given it back."""
     url = f"{lab.layout.url('keystone')}/v3"
     token, _ = sign_in(lab, url)
     httpx.delete(f"{url}/auth/tokens", headers={"X-Auth-Token": token, "X-Subject-Token": token})

@@ -38,8 +38,7 @@ def segment(owner: OwnerRecord, site: Site, number: int, nodes: Iterable[str]) -
 
 
 def storage(owner: OwnerRecord, site: Site) -> Graph:
-    """What a site's owner wants: a provider network on the range's last number, and its filer's ports in the segment.
-    """
+    """What a site's owner wants: a provider network on the range's last number, its filer's ports in the segment."""
     fabric = site.fabrics["ib0"]
     number = fabric.segments.last
     network = NetworkSpec(physical_network=fabric.physical_network, segment=number, port_security=False)

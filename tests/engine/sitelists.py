@@ -196,8 +196,7 @@ def _copied(network: dict[str, Any]) -> dict[str, Any]:
 
 
 def activated(house: SiteHouse, lists: Lists) -> None:
-    """Activate a site with these lists, as an operator does. Raises `WeftError` if no site may have them, or not now.
-    """
+    """Activate a site with these lists, as an operator does. Raises `WeftError` if it is refused."""
     document: Document = lists.site(house.site)
     house.service.site.activate(house.operator, document.model_dump(mode="json"))
     house.site = house.store.site().site

@@ -160,7 +160,7 @@ def run(role: str, url: str, folder: Path, ready: Callable[[str], None]) -> None
 
 
 def child(given: dict[str, Any], url: str, folder: Path) -> None:
-    """A forked process; it doesn't return."""
+    """What a forked process does; it doesn't return."""
     code = 1
     try:
         file = Path(given["file"])

@@ -71,7 +71,9 @@ def version_of(url: str, pod: str) -> str:
     )[0][0]
 
 
-def test_two_versions_work_beside_each_other_and_back(url: str, begin: Begin, tmp_path: Path) -> None:
+def test_two_versions_work_beside_each_other_back_and_to_the_upgrades_end(
+    url: str, begin: Begin, tmp_path: Path
+) -> None:
     old, new = begin(this_tree()), begin(next_tree(tmp_path))
     old.activate()
     old_server, old_worker = old.start("server"), old.start("worker")
@@ -174,7 +176,7 @@ def test_two_versions_work_beside_each_other_and_back(url: str, begin: Begin, tm
 
 
 def writes(server: Program, url: str) -> str:
-    """In which version it writes documents."""
+    """Order a pod; returns the version in which its documents are written."""
     server.order("probe")
     version = version_of(url, "probe")
     server.release("probe")

@@ -161,7 +161,7 @@ class Program:
         self.address = ""
 
     def started(self) -> Program:
-        """Once it works. Fails if it ends before."""
+        """This program, once it works. Fails if it ends before."""
         ready = self.log.with_suffix(".ready")
         until = time.monotonic() + LONGEST
         while not ready.exists():
@@ -173,7 +173,7 @@ class Program:
         return self
 
     def wait(self) -> str:
-        """Its log, once it has ended."""
+        """Wait for its end; returns its log."""
         until = time.monotonic() + LONGEST
         while self._lives():
             assert time.monotonic() < until, f"{self.version} {self.role} doesn't end: {self.log.read_text()}"

@@ -34,7 +34,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
 
 
 def check(house: House, repair: bool = False, **chosen: tuple[str, ...]) -> AuditReport:
-    """As an operator, with a worker running if something is to be repaired. Args: chosen: see `AuditVerbs.run`."""
+    """Run an audit as an operator, with a worker at work if it repairs. Args: chosen: see `AuditVerbs.run`."""
     if not repair:
         return house.service.audits.run(house.operator)
     stop = threading.Event()

@@ -141,8 +141,7 @@ def test_foreign_p_key_on_a_freed_node_quarantines_it(house: House) -> None:
 
 
 def test_live_owners_member_on_a_freed_node_is_not_a_stranger(house: House) -> None:
-    """Such as a host of a tenant's network, whichever pod had it before; once that segment is gone, it is a stranger.
-    """
+    """Such as a host of a tenant's network, whichever pod had it before; once that segment is gone, it is one."""
     live, gone = house.ready(make("b", 1)), released(house)
     node, key = gone.nodes[0], 0x8000 | (live.plan.segment or 0)
     (_, port), *_ = house.site.ports_of(node, "ib0")

@@ -44,7 +44,7 @@ def waits_for_a_lock(house: House) -> bool:
 
 @contextmanager
 def locked(house: House, statement: str, *values: object) -> Generator[psycopg.Connection]:
-    """Another process in the middle of a transaction that has written these rows."""
+    """Meanwhile another process is in a transaction that has written these rows."""
     with psycopg.connect(house.database.url) as connection:
         connection.execute(statement, values)  # type: ignore[arg-type]
         yield connection

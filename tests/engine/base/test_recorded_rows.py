@@ -108,6 +108,7 @@ def test_recorded_resource_names_the_node_that_it_keeps(recorded: Recorded) -> N
     """A resource that keeps a node names one, by its row and by its pod's plan alike."""
     store = recorded.house.store
     pods, _ = store.pods.every_live()
+    assert pods
     for pod in pods:
         graph = pod.plan.graph.by_key()
         for record in store.pods.resources(pod.id):

@@ -45,7 +45,7 @@ from weft.testing.ethernet import FakeEthernet, FakeSwitch
 
 
 def another(house: House, name: str, count: int) -> PodRecord:
-    """Another tenant's pod, READY."""
+    """A READY pod of another tenant."""
     view = house.service.pods.create(house.request("team-b"), make(name, count))
     return house.run(house.store.pods.find(view.id, None), PodState.READY)
 
@@ -165,7 +165,7 @@ def test_accepted_database_takes_nothing_from_a_released_pods_successor(house: H
 
 
 class Nameless(FakeSwitch):
-    """As SONiC's, NVUE's and generic ones: no VLAN has a name."""
+    """A switch on which no VLAN has a name, as SONiC's, NVUE's and generic ones."""
 
     keeps_names = False
 

@@ -28,7 +28,7 @@ PLANTED = {FIRST: "CREATE TABLE first (it integer)", SECOND: "CREATE TABLE secon
 
 
 class Killed(BaseException):
-    """As SIGKILL: nothing is tidied up but what PostgreSQL does when the session ends."""
+    """A process's end as by SIGKILL: only PostgreSQL tidies up, when the session ends."""
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def session(url: str) -> Iterator[psycopg.Connection[DictRow]]:
 
 @contextmanager
 def next_version(more: Mapping[str, str] = PLANTED) -> Iterator[None]:
-    """What is done inside is done by a version that has further halves."""
+    """Within it, code runs as a version that has further halves."""
     known = dict(sorted({**schema.halves(), **more}.items(), key=lambda one: in_order(one[0])))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(schema, "halves", lambda: known)

@@ -46,7 +46,7 @@ def stored(database: Database) -> list[tuple[str, bytes, bool]]:
 
 
 def table_file(database: Database) -> bytes:
-    """What is on disk of the table."""
+    """Contents of the table's file on disk."""
     with psycopg.connect(database.url, autocommit=True) as connection:
         connection.execute("CHECKPOINT")
         row = connection.execute("SELECT pg_read_binary_file(pg_relation_filepath('secret'))").fetchone()

@@ -235,8 +235,7 @@ def test_uncleanable_node_is_quarantined_and_the_pod_goes_on(house: House, clock
 def test_node_is_kept_while_a_standby_would_restore_its_membership(
     house: House, clock: HandClock, fault: str
 ) -> None:
-    """The number is still the pod's, so it isn't held back: the node's next pod would share a partition with this one.
-    """
+    """The pod keeps its number, so the number isn't held back: the node's next pod would be in this pod's partition."""
     pod = house.ready(sized(3))
     gone, standby = pod.nodes[1], house.fabric.manager("sm2")
     setattr(standby, fault, False)

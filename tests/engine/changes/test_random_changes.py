@@ -57,7 +57,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
 
 
 class Tenant:
-    """Does something at random; `said`: what, for the reader of a failure."""
+    """Acts at random. `said`: what it did, for the reader of a failure."""
 
     def __init__(self, house: House, dice: random.Random) -> None:
         self.house, self.dice = house, dice
@@ -97,7 +97,7 @@ class Tenant:
         assert not [place for place, count in places.items() if count > 1], "two servers in one place"
 
     def wired(self) -> set[tuple[str, UUID]]:
-        """Node and pod, wherever the wire has the pod's key at an adapter of the node, or at one of its functions."""
+        """Pairs of node and pod: the pod's key is on the wire at an adapter of the node, or at one of its functions."""
         whose = {pod.plan.segment: pod.id for pod in map(self.pod, self.ordered) if pod.placed is not None}
         on = {
             guid: node.name
@@ -285,7 +285,7 @@ class Tenant:
         watch.tend()
 
     def check_histories(self) -> None:
-        """A pod that got a node has freed it, unless it holds it; by what the histories say."""
+        """By the histories, each pod that got a node has freed it, unless it holds it now."""
         capacity = self.house.store.capacity()
         holds = {(one.node, one.pod.id) for one in (*capacity.holds.values(), *capacity.shared)}
         with psycopg.connect(self.house.database.url) as connection:
@@ -300,8 +300,8 @@ class Tenant:
         self.check_hours()
 
     def check_hours(self) -> None:
-        """Hours are the book's: what is held is counted now, a whole node for one pod at a time, and a report has the
-        sum of all spans."""
+        """Hours match the holds: what is held counts now, a whole node for one pod at a time, and a report has the sum
+        of all spans."""
         capacity = self.house.store.capacity()
         holds = {(one.node, one.pod.id, None) for one in capacity.holds.values()}
         parts = {(one.node, one.pod_id, one.server) for one in capacity.parts}
@@ -377,7 +377,7 @@ class Tenant:
             self.house.store.request_repair(self.pod(name).id)
 
     def age(self, _: str) -> None:
-        """Forty days pass for what is gone."""
+        """Let forty days pass for whatever is gone."""
         with psycopg.connect(self.house.database.url, autocommit=True) as connection:
             connection.execute("UPDATE resource SET finished_at = finished_at - interval '40 days'")
             connection.execute("UPDATE owner SET created_at = created_at - interval '40 days'")

@@ -101,7 +101,7 @@ def test_port_elsewhere_with_the_mac_is_only_named(house: House, tmp_path: Path)
 
 
 def named(house: House, thing: Thing) -> list[str]:
-    """Pods for which the audit names a port of others."""
+    """Pods for which the audit names this port of others."""
     found = house.service.audits.run(house.operator, repair=True).findings
     return [f.pod or "" for f in found if f.id == thing.id and f.category == "foreign"]
 

@@ -108,12 +108,12 @@ def test_number_is_kept_while_a_change_with_it_may_land(house: EthernetHouse) ->
 
 
 def lands(house: EthernetHouse, pod: PodRecord) -> float:
-    """Seconds for which something may still take effect."""
+    """Seconds for which something of the pod may still take effect."""
     return (pod.late_until - house.time.now()).total_seconds() if pod.late_until is not None else 0.0
 
 
 class PartlyAccepted(FakeEthernet):
-    """One of its switches can't be read back: what was asked of it was accepted."""
+    """A fabric with one switch that can't be read back: what it was asked for was accepted."""
 
     unread_leaf = ""
 
@@ -147,7 +147,7 @@ def test_port_freed_unread_is_named_in_the_receipt(house: EthernetHouse) -> None
 
 
 class Later:
-    """The next change is sent, and isn't answered until the event."""
+    """A fabric whose next change is sent, and isn't answered until the event."""
 
     def __init__(self) -> None:
         self.event = threading.Event()

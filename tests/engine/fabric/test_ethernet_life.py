@@ -24,7 +24,7 @@ from weft.testing.ethernet import FakeEthernet
 
 
 def ethernet(site: Site) -> Site:
-    """The site's fabric as one of switches; each adapter at the switch port that its cable ends at."""
+    """The site with its fabric as one of switches; each adapter at the switch port at which its cable ends."""
     leaf = {k.b: f"{k.a}/Ethernet{k.a_port}" for k in site.links} | {
         k.a: f"{k.b}/Ethernet{k.b_port}" for k in site.links
     }

@@ -41,7 +41,7 @@ def house(database: Database, database_url: str) -> Generator[EthernetHouse]:
 
 
 class Counters:
-    """Counters of all ports, which grow by `growth` with each reading; a second goes by."""
+    """Counters of all ports. Each reading adds `growth` to them and takes a second."""
 
     def __init__(self, house: EthernetHouse, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ends = {n: house.fake.cabling.ports(n) for n in house.fake.cabling.switches}
@@ -81,7 +81,7 @@ def counters(house: EthernetHouse, monkeypatch: pytest.MonkeyPatch) -> Counters:
 
 @pytest.fixture
 def pods(house: EthernetHouse) -> tuple[PodRecord, PodRecord]:
-    """Two pods of the same two leaves."""
+    """Two pods on the same two leaves."""
 
     def on(name: str, nodes: set[str]) -> PodRecord:
         others = {n.name for n in house.site.nodes if n.role == "compute"} - nodes

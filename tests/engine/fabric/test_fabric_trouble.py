@@ -89,7 +89,7 @@ def _partition(house: House, pkey: int, *members: int) -> Resource:
 
 
 def _replaced(house: House) -> None:
-    """Configuration management puts its own version of the file in place, on every manager."""
+    """Put another version of the file in place on every manager, as configuration management does."""
     for manager in house.fabric.managers:
         assert manager.text is not None
         manager.text = manager.text.partition("# BEGIN weft")[0]

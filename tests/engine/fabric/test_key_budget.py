@@ -11,7 +11,7 @@ from weft.model.pod import PodState
 
 
 def fill(house: House, node: str, keys: int) -> None:
-    """The operator puts the first port of a node into so many partitions of his own."""
+    """Put the first port of a node into so many partitions of the operator's own."""
     guid = house.site.node_by_name[node].hcas_on("ib0")[0].port_guid
     for manager in house.fabric.managers:
         others = [f"o{n}=0x{0x4000 + n:x} : 0x{guid:016x}=full;\n" for n in range(keys)]

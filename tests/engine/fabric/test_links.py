@@ -74,7 +74,7 @@ def sends(house: House, pod: PodRecord, rate: float) -> None:
 
 
 def shared(house: House, one: PodRecord, other: PodRecord) -> list[tuple[int, int]]:
-    """(GUID, port) of switches on which both pods' paths leave for another switch."""
+    """(GUID, port) at which the paths of both pods leave a switch for another switch."""
     found = [
         {
             (link.sender, link.sender_port)
@@ -93,7 +93,7 @@ def congest(house: House, ends: list[tuple[int, int]], waiting: float = 0.6, bef
 
 
 def forget(house: House) -> None:
-    """A while passes: the next answer is read again."""
+    """Let so much time pass that the next answer is read again."""
     house.fabric._rates._last = house.fabric._routes._last = None  # pyright: ignore[reportPrivateUsage]
 
 
@@ -186,7 +186,9 @@ def test_link_shows_each_pod_on_it_in_each_direction(house: House, pods: dict[st
     assert out.gbps == 200 and out.congested is False
 
 
-def test_links_depend_on_the_pattern_and_unknown_links_are_refused(house: House, pods: dict[str, PodRecord]) -> None:
+def test_links_depend_on_the_pattern_and_unknown_links_are_refused(
+    house: House, pods: dict[str, PodRecord]
+) -> None:
     """All pairs use at least the links of a rail; a ring has one path for each adapter."""
     rail, every, ring = (links(house, pods["noisy"], pattern=p) for p in ("rail", "all", "ring"))
 

@@ -18,7 +18,7 @@ EVERY = frozenset(range(1, 4095))
 
 
 def linked(site: Site) -> Site:
-    """With the links between its switches."""
+    """The site with its Ethernet fabric and the links between its switches."""
     document = ethernet(site).model_dump(mode="json")
     switches = {s["name"] for s in document["switches"]}
     links = [

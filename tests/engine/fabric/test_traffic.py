@@ -43,7 +43,7 @@ def untried() -> SegmentCheck:
 
 @dataclass
 class FakeProber:
-    """Answers what the test says, and remembers what it was asked."""
+    """Answers what the test has set, and remembers what it was asked."""
 
     says: Callable[[], SegmentCheck] = nothing
     left: tuple[EvidenceItem, ...] = (EvidenceItem("frames", "8 former members", "clean", "none was heard"),)
@@ -96,7 +96,7 @@ def house(database: Database, database_url: str) -> Generator[ProbedHouse]:
 
 
 def until_reported(house: ProbedHouse) -> PodRecord:
-    """Visits until a pod that doesn't become READY reports why."""
+    """Visit a pod that doesn't become READY until it reports why."""
     pod = visits(house, house.order(), 12)
     for _ in range(200):  # for a moment after the boot nothing is called wrong
         if pod.reason:

@@ -76,7 +76,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
 
 
 def wired(house: House, name: str, number: int) -> set[str]:
-    """Nodes of a fabric with the key in the table of a port."""
+    """Nodes of a fabric that have the key in a port's table."""
     fabric = house.world.fabrics[name]
     assert isinstance(fabric, FakeFabric)
     guids = {guid for guid, keys in fabric.wire.hosts.items() if FULL_MEMBER | number in keys}

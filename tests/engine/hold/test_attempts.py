@@ -107,7 +107,7 @@ def test_removal_is_requested_once(house: House) -> None:
     real = house.cloud.delete
 
     class Slow:
-        """Takes the request and doesn't get on with it; the server is seen on its way."""
+        """A cloud that accepts a request and doesn't carry it out; the server is seen being deleted."""
 
         kinds = house.cloud.kinds
         going = False

@@ -70,7 +70,7 @@ def state(house: House, pod: PodRecord) -> PodState:
 
 
 def keeper(house: House, every: float = 0.0, together: float = 0.0) -> BootKeeper:
-    """For one process. `every`: seconds between queries, whichever worker asks."""
+    """A process's keeper. `every`: seconds between queries, whichever worker asks."""
     return BootKeeper(house.database, lambda: house.world, every=every, together=together)
 
 
@@ -396,8 +396,7 @@ def test_many_servers_are_not_observed_right_after_their_creation(
 
 
 def test_nodes_are_looked_at_while_servers_boot_and_before_the_pod_is_ready(house: House) -> None:
-    """A check of the nodes that is due comes before what the visit requests; the verdict has one of its own, after it.
-    """
+    """A check of the nodes that is due comes before what the visit requests; the verdict has its own, after it."""
     pod, boots = booting(house), keeper(house)
 
     def looks(*booted: PodRecord) -> int:

@@ -41,7 +41,7 @@ def become(held: HeldPod, news: News) -> None:
 
 
 def run_out(house: House, held: HeldPod) -> None:
-    """As if the holder had sent no heartbeat for too long."""
+    """Let the hold run out, as if the holder had sent no heartbeat for too long."""
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute("UPDATE pod SET held_until = now() - interval '1 s' WHERE id = %s", [held.pod.id])
 

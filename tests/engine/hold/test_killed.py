@@ -58,12 +58,12 @@ class Fate:
         self.left -= bool(self.left)
 
     def strike(self, name: str) -> None:
-        """What happens at the statement of this name."""
+        """Kill the caller at the statement of this name."""
         raise Killed
 
 
 class FateHere(Fate):
-    """Only at statements of the caller's thread: others end with the process, and have nothing to undo."""
+    """The same, only at statements of the caller's thread: others end with the process, and have nothing to undo."""
 
     def _before(self, name: str, values: Mapping[str, object]) -> None:
         if threading.current_thread() is threading.main_thread():
@@ -75,7 +75,7 @@ class FateHere(Fate):
 
 
 class FateOfRequests(Fate):
-    """The same at the n-th request that changes something in the cloud or the fabric."""
+    """Kills the caller at the n-th request that changes something in the cloud or the fabric."""
 
     def __init__(self, house: House, patch: pytest.MonkeyPatch) -> None:
         self.left, self.after = 0, False
@@ -106,9 +106,11 @@ def house(database: Database, database_url: str) -> Generator[House]:
 
 
 def killed_at(house: House, fate: Fate, statement: int, after: bool, pod: PodRecord, wakes: int = 0) -> bool:
-    """Visit until the worker dies; False if it came through before that. Its hold has run out then.
+    """Visit until the worker dies, and let its hold run out; False if it came through.
 
     Args:
+        statement: number of the statement, or request, at which it dies.
+        after: it dies once that was carried out.
         wakes: how often the pod is visited again before it is due.
     """
     worker = house.new_worker("mortal")
@@ -128,7 +130,7 @@ def killed_at(house: House, fate: Fate, statement: int, after: bool, pod: PodRec
 
 
 def end_hold(house: House, pod: PodRecord) -> None:
-    """As if so much time had gone by that the worker's hold has run out."""
+    """Let the worker's hold run out."""
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute(
             "UPDATE pod SET held_until = now() - interval '1 s' WHERE id = %s AND held_until > now()",
@@ -295,7 +297,7 @@ def test_release_for_a_drain_survives_a_worker_killed_at_any_statement(
 
 
 def _place(house: House) -> Counter[tuple[str, str]]:
-    """Names of servers and addresses of ports, each as often as it is there."""
+    """Names of servers and addresses of ports -> how often each is there."""
     servers = ((t.kind, t.name) for t in house.cloud.things(Kind.SERVER))
     return Counter((*servers, *((t.kind, str(t.fields["address"])) for t in house.cloud.things(Kind.PORT))))
 

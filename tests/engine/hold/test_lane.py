@@ -14,7 +14,7 @@ LONG = 60.0
 
 
 class Visits:
-    """Visits that go on until they are released, each by its name."""
+    """Visits that last until a test releases them by their names."""
 
     def __init__(self, lane: Lane) -> None:
         self._lane = lane

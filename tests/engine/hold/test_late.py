@@ -33,7 +33,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
 
 
 def run_out(house: House, pod: PodRecord) -> None:
-    """As if its holder had been stopped for longer than its hold."""
+    """Let the pod's hold run out, as if its holder had been stopped for longer than that."""
     # In this order: a proof of the hold in between, by another thread of the worker's, would be fresh.
     change(house, pod, "held_until = now() - interval '1 s', next_at = now()")
     stood_still(house.database)
@@ -45,7 +45,7 @@ def change(house: House, pod: PodRecord, what: str) -> None:
 
 
 def release_elsewhere(house: House, pod: PodRecord) -> None:
-    """Meanwhile the pod's hold runs out, and another worker releases it."""
+    """Let the pod's hold run out, and another worker release it."""
     run_out(house, pod)
     house.release(pod)
     other = house.new_worker("w2", QUICK)
@@ -89,7 +89,7 @@ def test_every_kind_of_change_checks_the_hold_first(house: House, verb: str) -> 
 
 
 class UnderWay:
-    """The cloud as a request sees it that was sent before the hold ran out: no fence holds it back any more."""
+    """The cloud as a request meets it that was sent before the hold ran out: no fence holds it back any more."""
 
     def __init__(self, cloud: FakeCloud) -> None:
         self._cloud = cloud
@@ -202,7 +202,7 @@ def test_lost_permission_waits_with_an_alarm(house: House) -> None:
 
 
 class Odd(UnderWay):
-    """A cloud whose answers weft can't make sense of."""
+    """A cloud whose answers weft can't interpret."""
 
     def find(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]

@@ -167,7 +167,7 @@ def test_visit_without_requests_writes_once(house: House) -> None:
 
 @contextmanager
 def silent_hosts(monkeypatch: pytest.MonkeyPatch, house: House, pod: str) -> Generator[threading.Event]:
-    """The cloud doesn't answer for the occupants of the pod's hosts. The event: it was asked."""
+    """Meanwhile the cloud doesn't answer which servers are on the pod's hosts. The event: it was asked."""
     begun, goes_on, answer = threading.Event(), threading.Event(), house.cloud.on_hosts
     silent = set(house.store.pods.find(pod, None).held)
 

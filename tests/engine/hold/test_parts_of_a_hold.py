@@ -31,7 +31,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
 
 @pytest.fixture
 def pod(house: House) -> PodRecord:
-    """Held by a worker."""
+    """A pod that a worker holds."""
     house.order()
     with house.database.transaction() as tx:
         row = tx.row("claim_work", worker="w1", hold=30.0, late=0.0, most=1, releases=1)

@@ -52,7 +52,7 @@ class Refusal(Fate):
         refuse()
 
     def visits(self, house: House, pod: PodRecord, statement: int, after: bool) -> bool:
-        """Visit as long as the pod is due; whether a statement was refused."""
+        """Visit as long as the pod is due; returns whether a statement was refused."""
         self.left, self.after, self.what = statement, after, ""
         for _ in range(2):
             try:

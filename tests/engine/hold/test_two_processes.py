@@ -42,7 +42,7 @@ LONG = 60.0
 
 
 def cabled(site: Site, plan: FabricPlan, fronts: Fronts) -> Site:
-    """All of the fabric's adapters on one leaf."""
+    """The site with all of the fabric's adapters on one leaf."""
     document, leaf = site.model_dump(mode="json"), plan.by_name["leaf1"]
     adapters = [h for node in document["nodes"] for h in node["hcas"] if h["fabric"] == FABRIC]
     for number, adapter in enumerate(adapters, 1):
@@ -64,7 +64,7 @@ def cabled(site: Site, plan: FabricPlan, fronts: Fronts) -> Site:
 
 
 def world_of(site: Site, database: Database, cloud: FakeCloud) -> World:
-    """With a driver of its own."""
+    """A world with its own driver of the fabric."""
     ledger = FabricLedger(database, FABRIC, site.fabrics[FABRIC].words)
     fabric = open_fabric(site, FABRIC, ledger, CONFIRM)
     return World(resources={"lab": cloud, FABRIC: fabric}, fabrics={FABRIC: fabric}, clouds={"lab": cloud})
@@ -86,12 +86,12 @@ def other_worker(url: str, site: str, pod: str, visits: int) -> None:
 
 
 class TwoHouse(House):
-    """This process's worker; `front`: the leaf."""
+    """A house whose worker is in this process. `front`: the leaf's interface."""
 
     front: Front
 
     def elsewhere(self, pod: PodRecord, visits: int) -> PodRecord:
-        """Visits by another process."""
+        """Let another process visit the pod so many times."""
         spawn = multiprocessing.get_context("spawn")
         given = (self.database.url, self.site.model_dump_json(), str(pod.id), visits)
         other = spawn.Process(target=other_worker, args=given)

@@ -13,7 +13,7 @@ from weft.app.metrics import StoreCollector
 
 
 def metrics(house: House) -> dict[str, float]:
-    """Name, with labels' values -> value."""
+    """Name and values of labels -> value."""
     collector = StoreCollector(house.store, monotonic=iter(range(0, 10_000, 10)).__next__)
     return {
         " ".join((sample.name, *sample.labels.values())): sample.value

@@ -58,7 +58,7 @@ def build(
 
 
 def visited(house: House, pod: PodRecord, clock: HandClock) -> PodRecord:
-    """One visit, and a moment after it."""
+    """Visit once, and let a moment pass."""
     house.store.wake(pod.id)
     house.worker.run_once()
     clock.sleep(0.5)

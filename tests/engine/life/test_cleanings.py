@@ -22,7 +22,7 @@ ENDED = "2026-11-22T21:30:00+00:00"
 
 
 class Cleaned:
-    """One machine, and a worker that looks at it."""
+    """A machine, and a worker that looks at it."""
 
     def __init__(self, house: House) -> None:
         self.house = house

@@ -45,7 +45,7 @@ VFS = 4
 
 
 def with_functions(site: Site, vfs: int = VFS) -> Site:
-    """Each adapter of a compute node has this many, at PCI addresses of their own."""
+    """The site with so many functions of each adapter of a compute node, at PCI addresses of their own."""
     document = site.model_dump(mode="json")
     for node in document["nodes"]:
         if node["role"] == "compute":
@@ -112,7 +112,7 @@ def part(pod: PodRecord, server: int = 0) -> Part:
 
 
 def port(pod: PodRecord) -> PortSpec:
-    """The first virtual function's."""
+    """The port of the pod's first virtual function."""
     found = [r.spec for r in pod.plan.graph.resources if isinstance(r.spec, PortSpec) and r.spec.function]
     return found[0]
 
@@ -122,7 +122,7 @@ def segment(pod: PodRecord) -> SegmentSpec:
 
 
 def held(house: House) -> dict[str, str | None]:
-    """node:function -> slot, of all pods."""
+    """`node:function` -> slot, of all pods."""
     rows = house.store.capacity().parts
     return {f"{r.node}:{vf}": r.part.slots.get(vf) for r in rows for vf in r.part.vfs}
 

@@ -17,7 +17,7 @@ from weft.testing.cloud import Fault
 
 @pytest.fixture
 def house(database: Database, database_url: str) -> Generator[House]:
-    """Four hosts have the trait that the image requires."""
+    """A house of which four hosts have the trait that the image requires."""
     house = House(database, database_url, clock=HandClock())
     house.cloud.offers.image_properties["tiny"] = {"trait:CUSTOM_OFED": "required"}
     for number in (2, 5, 6, 9):

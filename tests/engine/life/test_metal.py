@@ -157,7 +157,7 @@ def machines_of(signed: SignedReceipt) -> set[str]:
 
 
 def anothers_are_there(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As Ironic has it: a machine that a pod had and another one has now isn't free and clean."""
+    """Let the cloud show, as Ironic does, that a machine which another pod has now isn't free and clean."""
     find = house.cloud.find
 
     def found(scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Observed]:

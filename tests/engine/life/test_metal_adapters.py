@@ -17,7 +17,7 @@ from weft.ports.resources import Scope
 
 
 def switched_off(house: House, nodes: Sequence[str]) -> None:
-    """Their ports are down from here on."""
+    """Let the ports of these nodes be down from now on."""
     for guid in ports(house, tuple(nodes)):
         house.fabric.switch_off(guid)
 

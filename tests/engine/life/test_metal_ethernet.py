@@ -35,7 +35,7 @@ class MetalHouse(House):
 
 
 class MetalMl2(Ml2Cloud):
-    """Its Neutron has machines' ports in the networks that Ironic asks for, one after the other."""
+    """A cloud whose Neutron puts machines' ports into the networks that Ironic asks for, one after the other."""
 
     def create(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
@@ -77,7 +77,7 @@ def furnish(house: MetalHouse, found: Site, cloud: FakeCloud) -> None:
 
 @pytest.fixture
 def house(database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Generator[MetalHouse]:
-    """weft's own drivers set the VLANs."""
+    """A house in which weft's own drivers set the VLANs."""
     monkeypatch.setattr("tests.engine.house.small_site", site)
     house = MetalHouse(database, database_url)
     furnish(house, ethernet(house.site), house.cloud)
@@ -87,7 +87,7 @@ def house(database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def neutrons(database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Generator[MetalHouse]:
-    """Neutron sets them, as Ironic asks it to."""
+    """A house in which Neutron sets the VLANs, as Ironic asks it to."""
     monkeypatch.setattr("tests.engine.house.small_site", site)
     house = MetalHouse(database, database_url)
     cloud = MetalMl2(seed=1, name="lab", latency=0.0)
@@ -232,7 +232,7 @@ def test_audit_reports_a_port_that_trunks_every_vlan(who: str, request: pytest.F
 
 
 def with_bmc(found: Site, end: str) -> Site:
-    """Its first machine's BMC is cabled to this port, on a network of its own."""
+    """The site with its first machine's BMC at this switch port, on a network of its own."""
     switch, _, port = end.partition("/")
     document = found.model_dump(mode="json")
     subnet = {"role": "bmc", "addresses": "192.168.7.0/24", "dhcp": False}

@@ -26,7 +26,7 @@ BY_ACCELERATORS = Order.model_validate(
 
 
 def another_fabric(site: Site) -> Site:
-    """The last node is on a fabric of its own."""
+    """The site with its last node on a fabric of its own."""
     document = site.model_dump(mode="json")
     document["fabrics"]["ib9"] = document["fabrics"]["ib0"]
     last = [n for n in document["nodes"] if n["role"] == "compute"][-1]

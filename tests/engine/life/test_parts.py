@@ -31,7 +31,7 @@ from weft.testing.cloud import Fault
 
 
 def small(name: str, count: int = 1, **more: Any) -> Order:
-    """Servers of one accelerator each, on shared nodes."""
+    """An order of servers with one accelerator each, on shared nodes."""
     nodes: dict[str, Any] = {
         "count": count,
         "accelerators": {"type": "h100", "count": 1},
@@ -239,7 +239,7 @@ def test_stranger_on_a_shared_host_is_found_but_not_neighbours(house: House) -> 
 
 
 def known(house: House, pod: PodRecord, server: str | None) -> None:
-    """Record the id of its server, as from Nova's answer; None: there is no answer yet."""
+    """Record the id of the pod's server as from Nova's answer; None: there is no answer yet."""
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         change = "UPDATE resource SET outside_id = %s WHERE kind = 'server' AND owner_id = %s"
         connection.execute(change, [server, pod.id])

@@ -114,7 +114,7 @@ def test_unreadable_share_proves_nothing(house: House) -> None:
 
 
 def _abandoned(house: House, pod: PodRecord) -> None:
-    """A release that can't finish, abandoned by an operator."""
+    """Release the pod, which can't finish, and abandon that as an operator."""
     house.worker = house.new_worker("w2", impatient(900.0))
     house.release(pod)
     assert again(house, pod).state is PodState.RELEASING

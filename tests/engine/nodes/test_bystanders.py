@@ -33,7 +33,7 @@ def adapters(house: House, pod: PodRecord) -> set[str]:
 
 
 def passed_through(house: House, theirs: Thing, **fields: object) -> Thing:
-    """A port of a stranger's server with an adapter of its host, as Neutron shows it."""
+    """Give a stranger's server a port with an adapter of its host, as Neutron shows it."""
     host = theirs.fields["host"]
     known = {"network": "theirs", "device_id": theirs.id, "bound_host": host, **fields}
     return house.cloud.add(Kind.PORT, "theirs", "team-b", None, **known)

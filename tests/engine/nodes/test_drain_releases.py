@@ -48,7 +48,7 @@ def drain(house: House, node: str, **more: Any) -> Any:
 
 
 def condition(house: House, pod: PodRecord) -> str:
-    """What the pod's project reads of the maintenance."""
+    """What the pod's project reads of the maintenance; empty: nothing."""
     seen = redacted(house.service, policy()).pods.show(house.request(), pod.name)
     return "; ".join(str(c.message) for c in seen.conditions if c.type is Aspect.MAINTENANCE)
 

@@ -16,7 +16,7 @@ from weft.model.views import DrainRequest
 
 
 def read_hosts(house: House, **states: str) -> None:
-    """One reading of all hosts, up unless a state is given, and of the fabrics' managers."""
+    """Read all hosts once, up unless a state is given, and the fabrics' managers."""
     up = {node.nova_host: "up" for node in house.site.nodes}
     house.cloud.hosts = lambda: {**up, **states}  # type: ignore[method-assign]
     HostWatch(house.database, lambda: house.world, lambda: house.site).tend()

@@ -14,7 +14,7 @@ from weft.model.views import DrainRequest, NodeSearch, NodeView
 
 @pytest.fixture
 def busy(house: House) -> House:
-    """A node in each state that can be had here, and some in several at once."""
+    """A house with a node in each state that is possible here, and some in several at once."""
     pod = house.ready()
     service, operator = house.service, house.operator
     mine = pod.plan.placement.nodes[0].node

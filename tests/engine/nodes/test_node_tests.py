@@ -41,7 +41,7 @@ def say(
 
 
 def held(house: House, node: str = "gpu03") -> dict[str, str]:
-    """Test -> status, of the node's holds; nothing: it isn't held."""
+    """Test -> status, of the node's holds; empty: the node isn't held."""
     holds = house.service.nodes.show(house.operator, node).holds
     return {one.test: one.status for hold in holds for one in hold.tests}
 

@@ -35,7 +35,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
 
 
 def stranger(house: House, host: str) -> Thing:
-    """A stranger's server on a host that is free by weft's records, or a pod's."""
+    """Put a stranger's server on a host."""
     return house.cloud.add(Kind.SERVER, "secret-project-x", "team-b", host=host)
 
 
@@ -189,7 +189,7 @@ def members(house: House, pod: PodRecord) -> set[str]:
 
 
 def keyless(house: House, pod: PodRecord, node: str) -> bool:
-    """Neither the node's ports nor their leaf ports have the key, in either membership."""
+    """Whether neither the node's ports nor their leaf ports have the key, in either membership."""
     pkey = pod.plan.segment or 0
     tables = [house.fabric.tables()[h.port_guid] for h in house.site.node_by_name[node].hcas]
     return not any({pkey, 0x8000 | pkey} & (t.keys | (t.leaf_keys or frozenset())) for t in tables)
@@ -415,7 +415,7 @@ def test_unreadable_guests_or_hosts_are_not_clean(house: House) -> None:
 
 
 def restore_before(house: House, pod: PodRecord) -> None:
-    """What a dump from before that order would leave: nothing of the pod, and one claim less."""
+    """Leave the database as a dump from before that order: nothing of the pod, and one claim less."""
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute("DELETE FROM node_hold WHERE pod_id = %s", [pod.id])
         for table in ("resource", "number_hold", "event"):

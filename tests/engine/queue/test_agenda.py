@@ -75,7 +75,7 @@ class World:
         return agenda(site, self.capacity(), self.waiting, {}, Occupancy(), {}, self.now.timestamp())
 
     def run(self) -> None:
-        """As `Dispatcher.run`: start one after another with placement's own choice, then write the bookings."""
+        """Do as `Dispatcher.run`: start one after another with placement's own choice, then write the bookings."""
         while (found := self.look()).start is not None:
             self.start(found.start)
         assert not found.impossible
@@ -145,7 +145,7 @@ class World:
                 assert sum(min(t, n - t) * gbps for t, n, gbps in sizes) <= most
 
     def forward(self, hours: int) -> None:
-        """Hour by hour; what is over goes first, then the queue is looked at."""
+        """Let time pass hour by hour: what is over goes first, then the queue is processed."""
         for _ in range(hours):
             self.now += timedelta(hours=1)
             self.holds = {n: hold for n, hold in self.holds.items() if hold.pod.lease_end > self.now}
@@ -153,13 +153,13 @@ class World:
 
 
 def asks(order: Order, project: str) -> Terms:
-    """What an order asks of its leaves."""
+    """Terms of an order about its leaves."""
     locality = order.locality
     return Terms(project, frozenset(locality.apart_from), locality.exclusive, order.fabric.bisection_gbps)
 
 
 def apart(a: Terms, b: Terms) -> bool:
-    """The rule of docs/placement.md, written once more."""
+    """Whether two pods must not share a leaf: the rule of docs/placement.md, written independently."""
     named = b.project in a.apart_from or a.project in b.apart_from
     return a.project != b.project and (a.exclusive or b.exclusive or named)
 

@@ -165,7 +165,7 @@ def test_waiting_orders_of_a_project_are_limited(house: House, clock: HandClock)
 
 
 def overdue(house: House, name: str, project: str = "team-a") -> PodRecord:
-    """A release that is blocked for longer than its limit."""
+    """A pod whose release is blocked for longer than its limit."""
     view = house.service.pods.create(house.request(project), make(name, 1))
     pod = house.run(house.store.pods.find(view.id, None), PodState.READY)
     house.service.pods.release(house.request(project), str(pod.id))

@@ -103,9 +103,9 @@ class World:
         return place(request_of(order), SITE, occupancy)
 
     def run(self) -> list[str]:
-        """As `Dispatcher.run`, until there is nothing more to do; the names of pods that started.
+        """Do as `Dispatcher.run` until there is nothing more to do; returns the names of pods that started.
 
-        An order that may start only once another's new booking is written down is left to the next look.
+        An order that may start only once another's new booking is written down is left to the next run.
         """
         started: list[str] = []
         for _ in range(4):

@@ -45,7 +45,7 @@ def started(house: IpuHouse, pod: PodRecord) -> PodRecord:
 
 
 def servers(house: IpuHouse, **places: int) -> None:
-    """So many places on these hosts."""
+    """Give these hosts so many places."""
     site = house.store.site().site
     nodes = [n.model_copy(update={"servers": places[n.name]}) if n.name in places else n for n in site.nodes]
     house.store.activate_site(site.model_copy(update={"nodes": tuple(nodes)}), "test")

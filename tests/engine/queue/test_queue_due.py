@@ -25,7 +25,7 @@ from weft.model.pod import PodState
 
 
 class Slow(Counted):
-    """The database, in which something happens before a transaction of these statements is committed, once."""
+    """A database that does something, once, before it commits a transaction with one of these statements."""
 
     def __init__(self, database: Database, work: Callable[[], None], *statements: str) -> None:
         super().__init__(database)
@@ -52,7 +52,7 @@ class Slow(Counted):
 
 
 class Other:
-    """A worker of another process, which looks at the queue while a transaction of this one isn't committed."""
+    """A worker of another process, which processes the queue while a transaction of this one isn't committed."""
 
     def __init__(self, house: House, database: Database, watch: psycopg.Connection) -> None:
         self._house, self._watch = house, watch
@@ -60,7 +60,7 @@ class Other:
         self._thread = threading.Thread(target=worker.tend_queue)
 
     def slow(self, *statements: str) -> Any:
-        """The database of this process; the other one looks before these are committed."""
+        """This process's database; the other worker processes the queue before these statements are committed."""
         return Slow(self._house.database, self._begin, *statements)
 
     def _begin(self) -> None:
@@ -86,13 +86,13 @@ def other(house: House, database_url: str, clock: HandClock) -> Iterator[Other]:
 
 
 def due(house: House) -> None:
-    """Whether something has changed for which the queue will be processed."""
+    """Make the queue due."""
     with house.database.transaction() as tx:
         tx.run("touch_queue", at=house.clock.now())
 
 
 def has_started(house: House, pod: PodRecord) -> None:
-    """At once: the clock of these tests stands still."""
+    """Process the queue, and fail unless the pod has started: it was due, as the clock of these tests stands still."""
     house.worker.tend_queue()
     assert look(house, pod).state is PodState.PLACED
 

@@ -57,17 +57,17 @@ def test_queue_bookings_follow_the_sites_weights(house: House) -> None:
     house.worker.tend_queue()
     locations = Topology.of(house.store.site().site, "ib0").locations
 
-    def pods() -> set[str]:
+    def blocks() -> set[str]:
         (row,) = house.store.capacity().bookings
         return {locations[node].block for node in row.nodes}
 
-    assert pods() == {"a", "b"}
+    assert blocks() == {"a", "b"}
     house.release(one)
     weigh(house, 4)
     two = queue(house, "two", 7)
     house.worker.tend_queue()
     assert look(house, two).expected_start is not None
-    assert pods() == {"a"}
+    assert blocks() == {"a"}
 
 
 def test_reserved_nodes_are_taken_first_by_their_project(house: House) -> None:

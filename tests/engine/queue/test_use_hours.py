@@ -26,7 +26,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def house(database: Database, database_url: str) -> Generator[House]:
-    """By PostgreSQL's own clock, as triggers write its time."""
+    """A house with PostgreSQL's own clock, as triggers write its time."""
     made = House(database, database_url)
     yield made
     made.close()

@@ -22,7 +22,7 @@ GROUP, MANAGEMENT, ADAPTER = "security_group", "port/{node}/management", "port/{
 
 @dataclass
 class Obstacle:
-    """What others created, and how its use shows that it goes on."""
+    """A resource of others in the way. `goes_on`, `stays`: whether its use, and the resource itself, is still there."""
 
     id: str
     goes_on: Callable[[], bool]

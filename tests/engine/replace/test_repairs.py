@@ -64,7 +64,7 @@ def fail(house: House, clock: HandClock, *nodes: str) -> None:
 
 
 def said(house: House, pod: PodRecord) -> str:
-    """The code of why a node isn't replaced; or of its failure."""
+    """Code of why a node isn't replaced, or of its failure; empty: neither."""
     conditions = house.service.pods.show(house.operator, str(pod.id)).conditions
     found = [c for c in conditions if c.type is Aspect.NODES_FAIL]
     if not found:
@@ -74,7 +74,7 @@ def said(house: House, pod: PodRecord) -> str:
 
 
 def again(house: House, clock: HandClock, pod: PodRecord) -> PodRecord:
-    """A later turn, with a reading of the hosts before."""
+    """Take a later turn, after the hosts were read; returns the pod."""
     watch(house, clock, 11)
     repairs(house).tend()
     return look(house, pod)
@@ -253,7 +253,7 @@ def test_node_stays_unless_its_failure_is_known_and_its_change_is_wanted(
 
 
 def proved(house: House, pod: PodRecord, now: PodRecord) -> None:
-    """Hosts that the pod has left are up again, and are read back."""
+    """Bring hosts that the pod has left up again, and have them read back."""
     for node in set(pod.nodes) - set(now.nodes):
         house.cloud.offers.hosts[house.site.node_by_name[node].nova_host] = "up"
     visit(house, pod, 8)
@@ -288,7 +288,7 @@ def test_two_workers_replace_a_node_once(house: House, clock: HandClock) -> None
     assert sorted(look(house, pod).generation for pod in pods) == [1, 2]
 
 
-def test_report_of_the_tenant_replaces(house: House, clock: HandClock) -> None:
+def test_node_that_its_tenant_reports_is_replaced(house: House, clock: HandClock) -> None:
     """Within the project's limit of replaced nodes: a tenant must not take a site out of service by reports."""
     limits(house, unaccepted=1)
     pod = house.ready(order(count=2))
@@ -400,7 +400,7 @@ def test_drained_node_stays_if_operators_wait(house: House, clock: HandClock, wa
 
 
 def broken(house: House, clock: HandClock, pod: PodRecord, node: str) -> None:
-    """Its server is in ERROR, and the pod was observed with that, for so long that it counts."""
+    """Let Nova show the server on a node in ERROR, and observe that for so long that it counts."""
     house.cloud.thing(f"server/{node}").broken = "an error"
     visit(house, pod)
     clock.forward(minutes=11)

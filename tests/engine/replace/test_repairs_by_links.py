@@ -129,7 +129,7 @@ def test_links_that_were_never_up_do_not_count_as_an_outage(house: EthernetHouse
     assert look(house, pod).generation == 2
 
 
-def test_idle_nodes_with_links_down_take_a_place(house: EthernetHouse, clock: HandClock) -> None:
+def test_idle_node_with_its_links_down_can_replace_another(house: EthernetHouse, clock: HandClock) -> None:
     """Without a guest a link may be down: unlike an adapter that InfiniBand doesn't show, that says nothing."""
     pod = house.ready(order(count=2))
     read_fabric(house, clock, 1)

@@ -31,20 +31,22 @@ CASES = {
     "two operators at once": "test_replace_hostile.test_two_operators_replace_two_nodes_at_once",
     "two operators, one node": "test_replace.test_second_of_two_concurrent_replacements_is_refused",
     "two operators, two processes": "test_two_operators.test_one_node_replaced_by_two_is_replaced_once",
-    "site without the node": "test_two_operators.test_site_without_the_node_meets_its_replacement",
+    "site without the node": "test_two_operators.test_site_without_a_node_and_a_replacement_with_it_exclude_each_other",
     "held while it takes a place": "test_two_operators.test_node_that_is_held_does_not_take_a_place",
-    "end of its drain": "test_two_operators.test_drain_ended_at_its_time_leaves_the_node_or_replaced_it",
-    "abandoned": "test_two_operators.test_release_takes_no_replacement_beside_its_abandonment",
+    "end of its drain": "test_two_operators.test_drain_ended_at_its_time_leaves_the_node_or_has_replaced_it",
+    "abandoned": "test_two_operators.test_replacement_and_abandonment_of_a_release_are_both_refused",
     "two workers": "test_repairs.test_two_workers_replace_a_node_once",
     "comes back before": "test_repairs.test_node_stays_unless_its_failure_is_known_and_its_change_is_wanted",
-    "comes back in the middle": "test_replace_hostile.test_host_comes_back_with_its_guest_in_the_middle",
+    "comes back in the middle": (
+        "test_replace_hostile.test_guest_of_a_host_that_comes_back_in_the_middle_keeps_its_addresses"
+    ),
     "replaced again": "test_replace.test_node_is_replaced_again_while_it_is_being_replaced",
     "last node of a leaf": "test_repairs.test_free_node_is_the_nearest_that_keeps_the_locality",
     "whole leaf dead": "test_repairs.test_replacement_is_never_a_node_whose_adapter_is_not_shown",
     "no capacity": "test_replace.test_replacement_without_capacity_is_refused_and_changes_nothing",
     "quota below use": "test_replace.test_full_quota_does_not_keep_a_node_from_being_replaced",
     "quota in the middle": "test_replace.test_quota_that_is_exhausted_in_the_middle_is_reported_and_tried_again",
-    "image or flavor gone": "test_replace_hostile.test_image_or_flavor_that_is_gone_refuses_it",
+    "image or flavor gone": "test_replace_hostile.test_replacement_whose_image_or_flavor_is_gone_is_refused",
     "flavor gone in the middle": "test_replace_hostile.test_image_gone_in_the_middle_is_reported_and_tried_again",
     "port in the way": "test_replace_hostile.test_tenants_own_port_at_the_address_is_reported_and_waited_for",
     "deleted on purpose": "test_repairs.test_server_that_is_being_deleted_is_not_replaced",
@@ -101,7 +103,7 @@ def test_two_operators_replace_two_nodes_at_once(house: House) -> None:
     assert {name for name, _ in places(house).values()} == {"train-0", "train-1", "train-2"}
 
 
-def test_host_comes_back_with_its_guest_in_the_middle(house: House) -> None:
+def test_guest_of_a_host_that_comes_back_in_the_middle_keeps_its_addresses(house: House) -> None:
     """Cut off, replaced, and there again before it was proved out: the guest still has its addresses, so nothing is
     requested for the successor until Nova says that the host destroyed it."""
     pod = house.ready(sized(2))
@@ -120,8 +122,8 @@ def test_host_comes_back_with_its_guest_in_the_middle(house: House) -> None:
 
 
 @pytest.mark.parametrize("what", ["image", "flavor"])
-def test_image_or_flavor_that_is_gone_refuses_it(house: House, what: str) -> None:
-    """When it is planned, too: the failed node is still better than none."""
+def test_replacement_whose_image_or_flavor_is_gone_is_refused(house: House, what: str) -> None:
+    """Already when it is planned: the failed node is still better than none."""
     pod = house.ready(sized(2))
     if what == "image":
         house.cloud.offers.images.discard("tiny")

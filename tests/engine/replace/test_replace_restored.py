@@ -18,7 +18,7 @@ def things(house: House) -> set[tuple[Kind, str]]:
 
 
 def restored(house: House, pod: PodRecord) -> None:
-    """It only observes, says why, and is then accepted."""
+    """Check that the pod is only observed and says why, and accept the database."""
     restore(house.database.url)
     house.restart()
     before = things(house)
@@ -27,7 +27,7 @@ def restored(house: House, pod: PodRecord) -> None:
 
 
 def as_operators_do(house: House, pod: PodRecord, node: str, of_pod: bool = True) -> None:
-    """Delete the server that the audit names on a node, of which the database knows nothing, and repair the rest.
+    """Delete the server that the audit names on a node, and that the database doesn't know; repair the rest.
 
     Args:
         of_pod: by the database the node is the pod's.

@@ -18,7 +18,7 @@ from weft.testing.cloud import Fault
 
 
 def twice(house: House) -> list[str]:
-    """Names and addresses that more than one server of the pod has."""
+    """Names and addresses that more than one of the pod's servers has."""
     found = Counter(one for name, addresses in places(house).values() for one in (name, *addresses))
     return [one for one, count in found.items() if count > 1]
 
@@ -59,7 +59,7 @@ def test_clearing_one_predecessor_does_not_clear_another(house: House, order: in
     assert last in places(house)
 
 
-def test_nodes_that_had_one_place_return_to_two(house: House) -> None:
+def test_nodes_that_had_one_place_return_to_different_places(house: House) -> None:
     """The successor left the pod before the node that it replaced was clean, so both had one number at their end."""
     pod = house.ready(sized(2))
     failed = pod.nodes[0]

@@ -55,7 +55,8 @@ class Desks:
         self._services = house.service, house.new_service(other)
 
     def meet(self, one: Verb, other: Verb, turned: bool, lock: str = CAPACITY) -> list[Exception | None]:
-        """What each raised. Args: turned: the other one gets the lock first."""
+        """Call both verbs so that both wait for one lock; returns what each raised. Args: turned: the second one gets
+        the lock first."""
         asked = list(zip((one, other), self._services, strict=True))
         with ThreadPoolExecutor(2) as pool:
             done: dict[int, Future[object]] = {}
@@ -95,20 +96,20 @@ def another(house: House, pod: PodRecord) -> str:
 
 
 def without(site: Site, node: str) -> Site:
-    """Without a node and its cables."""
+    """The site without a node and its cables."""
     links = tuple(one for one in site.links if not one.b.startswith(f"{node}/"))
     return site.model_copy(update={"nodes": tuple(n for n in site.nodes if n.name != node), "links": links})
 
 
 def said(error: Exception | None) -> str:
-    """One clear sentence."""
+    """The error's text; fails unless it is one sentence."""
     text = str(error)
     assert text and "\n" not in text and len(text) < 600, text
     return text
 
 
 def sound(house: House, pod: PodRecord) -> PodRecord:
-    """The pod serves as ordered, on nodes of its own alone, with each place once."""
+    """Visit the pod; fails unless it serves as ordered, on nodes of its own alone, with each place once."""
     now = settle(house, pod)
     count = now.order.nodes.count
     assert len(now.nodes) == count and held(house, now) == set(now.nodes) == members(house, now)
@@ -141,7 +142,7 @@ def test_two_nodes_of_a_pod_replaced_by_two_are_replaced_one_after_the_other(
 
 
 @ALIKE
-def test_node_is_drained_while_it_is_replaced(house: House, desks: Desks, turned: bool) -> None:
+def test_drain_and_replacement_of_one_node_are_both_done(house: House, desks: Desks, turned: bool) -> None:
     """Both are done; the drain's answer names the pod that is there at that moment."""
     pod = house.ready(sized(2))
     wanted = DrainRequest(target=pod.nodes[0], by=house.clock.now() + timedelta(hours=1))
@@ -206,7 +207,7 @@ def drained(house: House, clock: HandClock) -> tuple[PodRecord, Any]:
 
 
 @BOTH
-def test_drain_ended_at_its_time_leaves_the_node_or_replaced_it(
+def test_drain_ended_at_its_time_leaves_the_node_or_has_replaced_it(
     house: House, clock: HandClock, desks: Desks, turned: bool
 ) -> None:
     pod, failure = drained(house, clock)
@@ -254,10 +255,10 @@ def test_pod_released_while_a_node_is_replaced_is_released(house: House, desks: 
 
 
 @ALIKE
-def test_release_takes_no_replacement_beside_its_abandonment(
+def test_replacement_and_abandonment_of_a_release_are_both_refused(
     house: House, desks: Desks, turned: bool
 ) -> None:
-    """The replacement is refused, so is ending a release that nothing hinders; it goes on to its clean end."""
+    """Nothing hinders the release: it goes on to its clean end."""
     pod = house.ready(sized(2))
     replacing(house, pod.nodes[0])(house.service)
     house.service.pods.release(house.operator, "train")
@@ -292,10 +293,10 @@ def test_hold_accepted_by_two_is_ended_once(house: House, desks: Desks, turned: 
 
 @BOTH
 @pytest.mark.parametrize("which", ["replaced", "takes its place"])
-def test_site_without_the_node_meets_its_replacement(
+def test_site_without_a_node_and_a_replacement_with_it_exclude_each_other(
     house: House, desks: Desks, which: str, turned: bool
 ) -> None:
-    """The site is refused while the pod has the node, or the replacement is by the new site."""
+    """Either the site is refused while the pod has the node, or the replacement is made by the new site."""
     pod = house.ready(sized(2))
     by = another(house, pod)
     site, gone = house.store.site().site, pod.nodes[0] if which == "replaced" else by

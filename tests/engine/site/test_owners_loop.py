@@ -47,13 +47,13 @@ def die() -> None:
 
 
 def change(house: OwnerHouse, owner: OwnerRecord, what: str) -> None:
-    """By an operator's hand, or another worker's."""
+    """Change an owner's row, as an operator or another worker does."""
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute(f"UPDATE owner SET {what} WHERE id = %s".encode(), [owner.id])
 
 
 def run_out(house: OwnerHouse, owner: OwnerRecord, more: str = "") -> None:
-    """As if its holder had been stopped for longer than its hold."""
+    """Let the owner's hold run out, as if its holder had been stopped for longer than that."""
     change(house, owner, f"held_until = now() - interval '1 s', next_at = now(){more}")
     stood_still(house.database)
 
@@ -160,7 +160,7 @@ def test_difference_is_reverted(house: OwnerHouse) -> None:
 
 @both
 def test_unreadable_owner_is_unknown(house: OwnerHouse, kind: OwnerKind) -> None:
-    """Neither fine nor repaired: it waits for an answer."""
+    """It isn't called healthy, and isn't repaired: it waits for an answer."""
     owner = house.served(kind)
     for manager in house.fabric.managers:
         manager.reachable = False
@@ -420,7 +420,7 @@ def test_unreadable_row_is_parked(house: OwnerHouse) -> None:
 
 
 def test_older_weft_does_not_touch_an_unknown_kind(house: OwnerHouse) -> None:
-    """An older worker beside a newer one."""
+    """As where an older worker runs beside a newer one."""
     owner = house.served("site")
     before = house.cloud.things()
     house.wants.clear()

@@ -113,7 +113,7 @@ class Operator:
                 self.receipt(owner)
 
     def receipt(self, owner: OwnerRecord) -> None:
-        """What was just signed is so."""
+        """Check that what was just signed is true."""
         signed = self.house.store.records.receipt(owner.id)
         assert signed is not None and verify(signed.model_dump(mode="json"), signed.public_key).valid
         receipt = signed.receipt
@@ -130,7 +130,7 @@ class Operator:
             return site_owner(tx, "lab")
 
     def marked(self, owner: OwnerRecord | None = None) -> list[Thing]:
-        """With the mark of a site's owner, or of any."""
+        """Resources with the mark of a site's owner, or of any such owner."""
         marks = [(t, t.mark.owner) for t in self.house.cloud.things() if t.mark]
         return [t for t, o in marks if o.kind == "site" and (owner is None or o == owner.owner)]
 
@@ -161,7 +161,7 @@ class Operator:
             assert self.seen() == before, "a plan changes nothing"
 
     def apply(self, adopt: bool | None = None) -> str:
-        """It says what the plan said, and writes nothing but that."""
+        """Apply: it does what the plan said, and writes nothing else."""
         adopt = self.dice.random() < 0.4 if adopt is None else adopt
         planned, before, wanted = self.plan(adopt), self.seen(), self.wanted()
         try:
@@ -218,7 +218,7 @@ class Operator:
         sweep(self.house)
 
     def pod(self) -> str:
-        """One that is routed through the external network, which may be the site's; or its end."""
+        """Order a pod that is routed through the external network, which may be the site's; or release it."""
         house = self.house
         self.repaired()
         if self.pods:
@@ -289,7 +289,7 @@ class Operator:
         return f"not at {verb}"
 
     def repaired(self) -> None:
-        """Whatever was wrong with the cloud is over."""
+        """Undo all faults of the cloud."""
         self.house.cloud.faults.clear()
         for thing in self.house.cloud.things():
             thing.undeletable = False
@@ -378,7 +378,7 @@ class Operator:
                 return text
             self.others.leave_all()
             for thing in (t for t in self.house.cloud.things() if t.id in self.given and t.mark is None):
-                self.house.cloud.lose(thing)  # its adoption was given up before its first visit
+                self.house.cloud.lose(thing)  # its adoption ended before the first visit
         raise AssertionError(text)
 
     def unused(self, work: Callable[[], Any]) -> None:

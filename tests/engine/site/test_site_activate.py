@@ -35,7 +35,8 @@ class Desk:
         self.folder, self.house, self.counting, self.url = Folder(path), house, counting, url
 
     def activate(self) -> list[str]:
-        """What was asked of the server, without reads of parts; the result is the site in the files."""
+        """Activate the site in the folder; returns what was asked of the server, without reads of parts. Fails unless
+        the active site is the one in the files."""
         self.counting.take()
         parser = argparse.ArgumentParser()
         site_commands.add_commands(parser.add_subparsers())
@@ -65,7 +66,7 @@ def desk(house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 def was_read_whole(asked: list[str]) -> bool:
-    """Whether no part was taken from the server."""
+    """Whether no part was read from the server."""
     return not any(one.startswith("GET /parts/") for one in asked)
 
 

@@ -93,7 +93,7 @@ def test_pods_resources_are_never_adopted(house: SiteHouse) -> None:
     assert f"pod {pod.id}" in conflict.what and not conflict.adoptable
 
 
-def test_adopted_resource_may_vanish_before(house: SiteHouse) -> None:
+def test_resource_that_vanishes_before_its_adoption_is_created(house: SiteHouse) -> None:
     house.others_network()
     house.ask(adopt=True)
     house.cloud.lose(house.cloud.things(Kind.NETWORK)[0])

@@ -23,7 +23,7 @@ FLAVOR, IMAGE = "flavor/lab/numa4", "image_properties/lab/gpu"
 
 
 class FlavorHouse(SiteHouse):
-    """With a flavor of weft's own, and an image with properties."""
+    """A house whose site has a flavor of weft's own, and an image with properties."""
 
     def __init__(self, database: Database, url: str) -> None:
         super().__init__(database, url)

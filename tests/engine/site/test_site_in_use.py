@@ -38,7 +38,8 @@ def marked(house: SiteHouse) -> set[str]:
 
 
 def lost(house: SiteHouse, owner: Owner | None = LOST) -> None:
-    """What a site has left, long ago; a released owner with a request under way when its worker lost its hold."""
+    """Let all of a site be left in the cloud long ago, under a lost owner, or under a released one that had a request
+    under way when its worker lost its hold."""
     for thing in left(house, owner):
         thing.created = None
     if owner is None:
@@ -65,7 +66,7 @@ def repaired(house: SiteHouse) -> AuditReport:
 
 
 def without_ways(house: SiteHouse) -> None:
-    """As if it were unused: a router takes its ports along, which the simulated one doesn't have."""
+    """Remove the router's ports: Neutron's router takes them along, which the simulated one doesn't."""
     for port in [p for p in house.cloud.ports if p.mark is None]:
         house.cloud.lose(port)
 
@@ -168,7 +169,7 @@ def like_the_sites(house: SiteHouse, key: str, kind: Kind, name: str, **fields: 
 
 
 def refused(house: SiteHouse, said: str) -> None:
-    """Whether its adoption is refused for now: it is unchanged, and the reason says why."""
+    """Check that an adoption is refused for now: the resource is unchanged, and the reason says why."""
     for _ in range(3):
         owner = house.visit(house.site_owner())
         assert owner.state is not PodState.READY and said in owner.reason, owner.reason
@@ -254,7 +255,7 @@ def test_port_taken_by_a_server_before_adoption_stays_its_own(house: SiteHouse) 
 
 
 def by_hand(house: SiteHouse, network: str = "network/gateways") -> Thing:
-    """What an operator created on a network of the site, or before it became one."""
+    """A subnet that an operator created on a network of the site, or before it became one."""
     on = next(t for t in house.cloud.things() if t.mark and t.mark.key == network)
     return house.cloud.add(Kind.SUBNET, "old", "service", None, network=on.id, cidr="192.0.2.0/24")
 

@@ -200,7 +200,7 @@ def test_port_moving_between_networks_does_not_flap(house: PortsHouse) -> None:
 
 
 def by_hand(house: PortsHouse) -> None:
-    """What an operator configured before: the VLAN under a name, and some of its ports in it."""
+    """Configure switches as an operator did before: the VLAN under a name, and some of its ports in it."""
     for switch in ("tor01", "tor02"):
         house.fake.switches[switch].config.vlans[GATEWAYS] = "ipu-gw"
     house.fake.put("tor01/Ethernet31", GATEWAYS)
@@ -320,7 +320,7 @@ GHOST = Owner("site", "00000001-0000-4000-8000-00000000000f")
 
 
 def left_behind(house: PortsHouse) -> None:
-    """What a weft had set whose database is lost."""
+    """Leave on the switches what a weft had set whose database is lost."""
     name = vlan_name(Mark("lab", GHOST, "segment/gateways"))
     for switch in SWITCHES:
         house.fake.switches[switch].config.vlans[GATEWAYS] = name

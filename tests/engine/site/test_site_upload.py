@@ -124,7 +124,7 @@ def test_only_changed_parts_are_sent(house: House, door: tuple[Counting, str]) -
 
 
 def test_small_site_is_activated_by_one_request(house: House, door: tuple[Counting, str]) -> None:
-    """No queries and no uploads come before it."""
+    """No query and no upload comes before it."""
     counting, url = door
     made = cut(house.site)
     client(url).site.activate(made.document, 1, made.parts)
@@ -272,7 +272,7 @@ def test_number_of_a_generation_used_again_is_read_again(house: House) -> None:
 def test_worker_visits_with_the_other_site_once_a_number_is_used_again(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It keeps drivers and site from visit to visit."""
+    """A worker keeps drivers and site from visit to visit."""
     pod, read, site = house.ready(), list[Site](), WorldKeeper.site
     monkeypatch.setattr(WorldKeeper, "site", lambda keeper: read.append(found := site(keeper)) or found)
     house.worker = house.new_worker("other")
@@ -302,7 +302,7 @@ def test_generation_without_its_part_is_unreadable(house: House) -> None:
 
 
 def test_unfinished_uploads_are_bounded(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Above the bound nothing is accepted until waiting parts are a day old; parts of a stored site don't count."""
+    """Above the bound no part is accepted until waiting ones are a day old; parts of a stored site don't count."""
     applied(house, cut(large()))
     monkeypatch.setattr(siteparts, "MOST_LOOSE", 2)
     for n in range(2):

@@ -101,7 +101,7 @@ def loses(house: House, node: str) -> Callable[[], object]:
 
 
 def ends_clean(house: House, pod: PodRecord) -> None:
-    """With an item for each host."""
+    """Release the pod: the receipt is clean, with an item for each host."""
     house.release(house.run(pod, PodState.READY))
     house.run(pod, PodState.RELEASED)
     receipt = house.store.records.receipt(pod.id)

@@ -1,4 +1,4 @@
-"""A24, A12: what tenants put on a pod's networks is noticed, and repaired or reported as decided."""
+"""What tenants put on a pod's networks is noticed, and repaired or reported as decided."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_tenants_own_port_on_the_management_network_is_shown_and_stays(house: Ho
 
 
 def test_release_names_the_blocking_port_and_repair_removes_it(house: House) -> None:
-    """A12: RELEASING forever, and without a reason."""
+    """Otherwise the pod would be RELEASING forever, without a reason."""
     pod = house.ready()
     port = guest(house, "network/management", "team-a")
     house.release(pod)

@@ -36,7 +36,7 @@ class Moved:
         house.apply(site)
 
     def another_hand(self, number: int, *guids: int) -> None:
-        """Sets a P_Key's members, or takes it away."""
+        """Set a P_Key's members, or remove it, as another manager does."""
         members = {f"{g:016x}": "full" for g in guids} or None
         self.ufm.ufm.set_pkeys(foreign(f"{number:#x}", members))
 

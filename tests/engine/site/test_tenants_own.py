@@ -155,7 +155,7 @@ def test_member_that_left_an_omitted_network_does_not_stay(house: TenantHouse) -
 
 
 def test_user_without_rights_over_other_projects_releases_nothing(house: TenantHouse) -> None:
-    """Every listing is empty then, and everything is 404."""
+    """Without them every listing is empty, and everything else is 404."""
     network = house.network()
     house.adapter(network)
     house.ready(network)

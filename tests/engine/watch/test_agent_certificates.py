@@ -111,7 +111,7 @@ class Rig:
         return self.rows()["agent"].code
 
     def later(self, span: timedelta) -> None:
-        """As if the last issue were so much longer ago."""
+        """Let the last issue be so much longer ago."""
         with psycopg.connect(self.database.url) as connection:
             connection.execute("UPDATE agent_certificate SET issued_at = issued_at - %s", (span,))
 
@@ -144,7 +144,7 @@ def test_agents_and_own_certificates_are_renewed_without_a_restart(rig: Rig) -> 
     client.close()
 
 
-def test_without_the_authoritys_key_nothing_is_renewed_and_it_is_said_in_time(rig: Rig) -> None:
+def test_without_the_authoritys_key_nothing_is_renewed_and_the_agent_is_late_in_time(rig: Rig) -> None:
     before, rig.key = (rig.agent / "agent.pem").read_bytes(), None
     assert rig.tend() == "AUTHORITY_OFFLINE" and rig.issued() == 0
     assert (rig.agent / "agent.pem").read_bytes() == before
@@ -163,8 +163,8 @@ def test_key_that_others_can_read_or_of_another_authority_signs_nothing(rig: Rig
 
 
 def test_old_certificate_is_refused_after_its_renewal(rig: Rig, tmp_path: Path) -> None:
-    """Who has a copy of the old pair answers in the agent's place: no certificate is signed, and it shows. A pair that
-    an operator makes by hand is newer, and accepted."""
+    """A host with a copy of the old pair answers in the agent's place: no certificate is signed, and the state says so.
+    A pair that an operator makes by hand is newer, and accepted."""
     stolen = {name: (rig.agent / name).read_bytes() for name in ("agent.pem", "agent.key")}
     assert rig.tend() == "CERTIFICATE_VALID"
     known = rig.rows()["agent"].serial
@@ -240,10 +240,8 @@ def test_host_that_requests_a_certificate_of_another_name_is_refused(
     assert "other names" in rig.rows()["agent"].message
 
 
-def test_answer_that_nothing_can_read_keeps_no_other_agent_waiting(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nor does its state stay what it was."""
+def test_agent_whose_answer_cannot_be_read_is_unseen(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its state doesn't stay what it was, and the turn doesn't fail."""
     rig.tend()
     rig.later(timedelta(hours=2))
 

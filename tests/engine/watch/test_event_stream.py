@@ -98,7 +98,7 @@ def test_reader_among_concurrent_writers_misses_nothing(database: Database, pods
             break
     assert len(seen) == len(set(seen)), "each once"
     assert set(seen) == written
-    assert seen == read_all(stream), "the order is the same for who comes later"
+    assert seen == read_all(stream), "the order is the same for a later reader"
 
 
 def test_stream_has_events_of_its_project_alone(database: Database, pods: dict[str, str]) -> None:
@@ -179,8 +179,7 @@ def test_reader_learns_that_events_were_removed_unread(database: Database, pods:
 @pytest.mark.parametrize(
     "text", ["17", "", "zzzzzzzz-1-1-1", "3f9ac01e-1-9999999999999999999-1", "٣f9ac01e-1-1-1"]
 )
-def test_malformed_position_names_its_field(text: str) -> None:
-    """It names the field."""
+def test_malformed_position_is_refused_with_its_field(text: str) -> None:
     with pytest.raises(InputError, match="after"):
         Position.read(text)
 

@@ -99,7 +99,7 @@ def test_lists_can_be_filtered(house: House) -> None:
 
 
 def test_invented_marker_is_refused(house: House) -> None:
-    """With the field."""
+    """The error names the field."""
     for marker in ("x", "a:b", ":", "a:00000000-0000-0000-0000-00000000000"):
         with pytest.raises(InputError, match="marker"):
             names(house, PodSearch(marker=marker))
@@ -124,7 +124,7 @@ def test_lists_do_not_scan_released_pods(house: House) -> None:
         house.store.counts()
         house.close()
         house.database.close()
-        _wait_until_alone(connection)  # a connection tells what it has read when it ends
+        _wait_until_alone(connection)  # PostgreSQL counts what a connection has read once it ends
         read = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'pod'"
         assert 0 < connection.execute(read).fetchone()[0] < 1_000  # type: ignore[index]
 
@@ -156,9 +156,9 @@ class _Ear:
 
 
 def _caught_up(listener: Listener, connection: psycopg.Connection) -> None:
-    """Wait until it has heard all that was said before: notices come in their order.
+    """Wait until the listener has received everything that was notified before: notifications arrive in their order.
 
-    All are woken when the connection is made, perhaps just now; at the second event that is over.
+    All threads are woken when the connection is made, perhaps just now; at the second event that is over.
     """
     ear = _Ear()
     listener.add_follower(ear)
@@ -177,7 +177,7 @@ def _caught_up(listener: Listener, connection: psycopg.Connection) -> None:
     ],
 )
 def test_workers_are_woken_only_by_work_due_sooner(house: House, change: str) -> None:
-    """And not by handing back a pod for later, nor by its events."""
+    """Not by a pod that is handed back for later, nor by its events."""
     pod = house.ready()
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         _caught_up(house.listener, connection)

@@ -33,7 +33,7 @@ class Deaf:
 
 
 class Eye:
-    """What a follower has received."""
+    """A follower, and what it has received."""
 
     def __init__(self) -> None:
         self.configured: queue.Queue[FoundPod | None] = queue.Queue()
@@ -108,8 +108,10 @@ def test_unknown_pod_is_reported(lookout: Lookout) -> None:
         assert eye.next() is None
 
 
-def test_lost_notification_is_made_up_for(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a listener the lookout sees it by itself, a while later."""
+def test_event_whose_notification_was_lost_is_found_later(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a listener the lookout finds it by itself, a while later."""
     monkeypatch.setattr(module, "LOOK_EVERY", 0.2)
     lookout = Lookout(house.database, Deaf())  # type: ignore[arg-type]
     pod, eye = house.ready(), Eye()

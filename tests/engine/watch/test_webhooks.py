@@ -60,7 +60,7 @@ class Sender(House):
         keeper.wait()
 
     def later(self, seconds: float) -> None:
-        """As if so many seconds had passed for webhooks."""
+        """Let so many seconds pass for webhooks."""
         with psycopg.connect(self.database.url) as connection:
             connection.execute(
                 "UPDATE webhook SET next_at = next_at - %(s)s, held_until = held_until - %(s)s,"
@@ -289,8 +289,8 @@ def test_webhook_gets_nothing_while_the_gate_is_closed(house: Sender, there: Rec
     assert len(there.got) > 1
 
 
-def test_test_message_says_why_it_fails(house: Sender, there: Receiver) -> None:
-    """And the status, nothing of the body."""
+def test_test_message_reports_why_it_fails(house: Sender, there: Receiver) -> None:
+    """With the receiver's status, and nothing of its answer's body."""
     house.hook("/test")
     found = house.service.webhooks.test(house.request(), "ops")
     assert (found.delivered, found.status, there.messages("/test")[0]["type"]) == (True, 200, "webhook.test")
