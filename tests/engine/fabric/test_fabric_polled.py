@@ -72,7 +72,7 @@ def test_change_that_does_not_show_in_time_is_asked_for_again(
 def test_only_its_own_ports_are_read_while_a_change_is_on_its_way(
     house: House, changes: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The whole fabric is read once they show it; and at once where as many looks as may be are under way."""
+    """Once they show it, the whole fabric is read; and at once if as many readings as are allowed are under way."""
     _takes(house, LATER)
     monkeypatch.setattr(type(house.fabric.wire), "sweep", lambda _: None)
     read: list[int | None] = []

@@ -185,8 +185,8 @@ def asked(house: House) -> int:
     return house.cloud.calls[f"built {Kind.SERVER}"]
 
 
-def test_only_one_worker_asks(house: House) -> None:
-    """The first whose turn comes; no other asks before its time, and one answer is enough for all."""
+def test_only_one_worker_asks_about_booting_servers(house: House) -> None:
+    """The first whose turn it is; no other asks before its time, and one answer is enough for all."""
     pod, before = booting(house), asked(house)
     workers = [keeper(house, every=3600.0) for _ in range(4)]
     with ThreadPoolExecutor(len(workers)) as pool:

@@ -246,7 +246,7 @@ def neutrons(document: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_problems_are_reported(
+def test_impossible_data_network_of_ipus_is_reported(
     house: SwitchedHouse, change: Callable[[dict[str, Any]], None], sentence: str
 ) -> None:
     document = house.site.model_dump(mode="json")

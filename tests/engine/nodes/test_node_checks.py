@@ -340,8 +340,8 @@ def test_retention_keeps_failed_checks_of_silent_nodes(
     assert states == ["failed", "never"] and free(house) == 15
 
 
-def test_codes_in_the_site_are_weft_checks(house: House) -> None:
-    """A mistyped code is refused with its place; the list is the program's."""
+def test_unknown_code_of_a_check_in_the_site_is_refused(house: House) -> None:
+    """With its place in the file; the known codes are those of weft-check."""
     assert PROGRAMS.keys() == CODES
     site = house.site.model_copy(update={"checks": ChecksPolicy(codes={"XIDS": "warn", "XID": "warn"})})
     assert [path for path, _, _ in check_site(site)] == [("checks", "codes", "XIDS")]

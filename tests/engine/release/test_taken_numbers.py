@@ -105,7 +105,7 @@ def test_concurrent_change_keeps_the_new_number(house: House) -> None:
     assert house.store.capacity().used.vlans["lab"] == {after.plan.vlan}
 
 
-def test_release_requested_meanwhile_wins(house: House) -> None:
+def test_release_requested_while_a_number_is_replaced_wins(house: House) -> None:
     """Nothing is recreated for a pod that isn't wanted any more."""
     vlan = house.site.clouds["lab"].management
     pod = house.order()
