@@ -42,7 +42,7 @@ def test_demo_runs_to_its_receipt(name: str, tmp_path: Path) -> None:
     log = tmp_path / "demo"
     with log.open("wb") as out:
         words = [sys.executable, "-m", "weftlab.demo", *filter(None, [name])]
-        nothing = subprocess.DEVNULL  # no terminal: none waits for someone
+        nothing = subprocess.DEVNULL  # without a terminal no demo waits for a key
         process = subprocess.Popen(words, stdin=nothing, stdout=out, stderr=subprocess.STDOUT)
         try:
             code = process.wait(1800)

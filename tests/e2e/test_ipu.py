@@ -50,7 +50,7 @@ def agent_of(lab: Lab, machine: IpuMachine) -> grpc.Channel:
 
 
 def plain(target: str) -> grpc.StatusCode:
-    """How a call without TLS ends there."""
+    """How a call without TLS to this address ends."""
     with grpc.insecure_channel(target) as link, pytest.raises(grpc.RpcError) as refused:
         link.unary_unary("/openvipu.admin.v1.AdminService/ListUsers")(b"", timeout=10)
     return refused.value.code()

@@ -104,7 +104,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(params=["ironic", "nova"])
 def rig(request: pytest.FixtureRequest, lab: Lab, folder: Path) -> Iterator[Rig]:
-    """Its machines are enrolled, and free."""
+    """A rig whose machines are enrolled, and free."""
 
     def made(name: str) -> Path:
         (folder / name).mkdir()

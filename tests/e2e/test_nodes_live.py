@@ -52,7 +52,7 @@ def server_of(lab: Lab, pod: dict[str, Any], node: str) -> str:
 
 @contextmanager
 def compute_down(cloud: Any, host: str) -> Generator[None]:
-    """Nova takes the host's nova-compute for dead."""
+    """Meanwhile Nova takes the host's nova-compute for dead."""
     service = next(s for s in cloud.compute.services(binary="nova-compute") if s.host == host)
 
     def force(down: bool) -> None:

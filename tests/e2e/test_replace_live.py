@@ -56,12 +56,12 @@ def is_done(pod: dict[str, Any]) -> bool:
 
 
 def done(who: Person, pod: str) -> dict[str, Any]:
-    """The pod, once nothing of its change is left to do."""
+    """Wait until nothing of the pod's change is left to do, and return the pod."""
     return until(who, pod, is_done)
 
 
 def until(who: Person, pod: str, so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """The pod, once it is so."""
+    """Wait until the pod is so, and return it."""
     return wait_for(lambda: [found for found in [show(who, pod)] if so(found)])[0]
 
 
@@ -88,7 +88,7 @@ def free(operator: Person) -> set[str]:
 
 
 def offered(lab: Lab) -> None:
-    """All machines are cleaned."""
+    """Wait until all machines are cleaned and offered."""
     wait_for(lambda: {n.provision_state for n in nodes(lab).values()} == {"available"})
 
 

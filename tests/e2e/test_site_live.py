@@ -395,7 +395,7 @@ def test_weft_adopts_what_terraform_created(lab: Lab, operator: Person) -> None:
     try:
         _adopted(operator, folder, lines)
     finally:
-        operator.weft("site", "apply", "--adopt", "--wait")  # to take it away
+        operator.weft("site", "apply", "--adopt", "--wait")  # so that `destroy` removes it
     good(operator.weft("site", "destroy", "--wait"))
     assert operator.weft("site", "receipt", "--json").json["receipt"]["clean"] is True
 

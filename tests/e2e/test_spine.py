@@ -20,7 +20,7 @@ pytestmark = pytest.mark.cloud
 
 
 def on_database(lab: Lab) -> psycopg.Connection[Any]:
-    """weft's own, past weft."""
+    """A connection to weft's own database."""
     folder = lab.layout.data / "weft" / "postgres"
     return psycopg.connect(f"postgresql://postgres@/postgres?host={folder}", autocommit=True)
 

@@ -69,7 +69,7 @@ def location(cloud: Connection, share: str) -> str:
 
 
 def order(tenant: Person, name: str, count: int, *entries: str, verb: str = "create") -> dict[str, Any]:
-    """The pod, READY."""
+    """Order, or apply, a pod with storage and wait; returns it, READY."""
     file = tenant.folder / f"{name}.yaml"
     storage = "".join(f"- {e}\n" for e in entries)
     file.write_text(

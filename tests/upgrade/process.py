@@ -197,7 +197,7 @@ def _publish(file: Path, text: str) -> None:
 
 
 def main(url: str, folder: Path) -> None:
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # none has to be waited for
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps them
     for line in sys.stdin:
         pid = os.fork()
         if not pid:

@@ -26,7 +26,7 @@ def sweeper(house: House) -> Sweeper:
 
 
 def sweep(house: House, minutes: float = 5.0) -> list[str]:
-    """Sweep, that much later."""
+    """Sweep so many minutes later; returns what could not be read."""
     house.clock.sleep(60 * minutes)
     return sweeper(house).sweep()
 
@@ -208,7 +208,7 @@ def test_each_resource_is_searched_for_at_growing_intervals(house: House) -> Non
     looked: list[int] = []
     minute = 0
     while minute < 26 * 60:
-        more = 0 if minute < 60 else 20  # minutes beside the five that go by at each sweep
+        more = 0 if minute < 60 else 20  # minutes besides the five of each sweep
         house.clock.sleep(more * 60.0)
         minute += 5 + more
         before = house.cloud.calls["find server"]

@@ -27,7 +27,7 @@ def codes(house: House) -> dict[str, int]:
 
 
 def test_impossible_states_are_absent_after_the_life_of_several_pods(house: House) -> None:
-    """Queued, served, replaced, drained, quarantined, released."""
+    """Pods that were queued, served, replaced, drained, quarantined and released."""
     pod, other = house.ready(), house.order(make("other", 2))
     house.service.pods.replace_node(house.operator, str(pod.id), Replacement(node=pod.nodes[0]))
     assert codes(house) == {}

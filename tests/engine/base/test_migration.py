@@ -95,7 +95,7 @@ def test_halves_of_one_name_are_made_in_their_order() -> None:
 
 
 def test_each_needed_after_half_exists_and_is_earlier() -> None:
-    """What a before-half says that it needs."""
+    """An after-half that a before-half says it needs."""
     names = [name for name, _ in migrations()]
     for name, statements in migrations():
         for needed in re.findall(r"^-- needs: (.*)$", statements, re.MULTILINE):

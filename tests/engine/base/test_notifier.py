@@ -150,7 +150,7 @@ def test_order_is_notified_after_its_confirmation(house: House) -> None:
 
 
 def test_making_an_unclaimed_order_due_notifies_workers(house: House) -> None:
-    """Its release, say, before it was confirmed."""
+    """For example by requesting its release before it was confirmed."""
     pod = house.order()
     sql(house, "UPDATE pod SET next_at = now() + interval '1 hour'")
     house.database.wait_until_notified()

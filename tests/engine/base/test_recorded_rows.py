@@ -42,7 +42,7 @@ class Recorded:
         return UUID(next(p["id"] for p in pods if p["name"] == name))
 
     def only(self, name: str) -> None:
-        """No other pod is due."""
+        """Make only this pod due."""
         with psycopg.connect(self.house.database.url) as connection:
             connection.execute(
                 "UPDATE pod SET next_at = now() + interval '1 hour' WHERE id <> %s", [self.pod_id(name)]

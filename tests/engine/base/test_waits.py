@@ -73,7 +73,7 @@ def test_stalled_transaction_is_aborted(house: House, database_url: str) -> None
         with pytest.raises(TemporaryError), database.transaction() as tx:
             tx.row("lock_capacity")
             with house.database.transaction() as other:
-                other.row("lock_capacity")  # had after 100 ms, not never
+                other.row("lock_capacity")  # the holder lost it after 100 ms
             pause.wait(0.1)
             tx.row("lock_capacity")
         with database.transaction() as tx:

@@ -175,7 +175,7 @@ class Tenant:
         done = house.service.pods.replace_node(request, name, asked).change
         assert done is None or not stopped & {*done.nodes_added, *done.spares_used}
         assert planned is not None and done is not None
-        shared = pod.order.nodes.sharing == "shared"  # of a shared node, all of the pod's servers there
+        shared = pod.order.nodes.sharing == "shared"  # on a shared node all of the pod's servers
         assert planned.nodes_removed == done.nodes_removed and (shared or len(done.nodes_removed) == 1)
         assert (planned.nodes_added, planned.spares_used) == (done.nodes_added, done.spares_used)
         if shared:  # the new servers have numbers of their own

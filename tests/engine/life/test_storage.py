@@ -34,7 +34,7 @@ def test_share_is_open_to_the_pods_ports_and_gone_before_the_receipt(house: Hous
     ports = {t.id for t in house.cloud.ports if t.fields["site_network"] == "storage"}
     assert len(ports) == 2 and {r.fields["port"] for r in rules} == ports
     assert {r.fields["share"] for r in rules} == {share.id}
-    # An address on the storage network is none of an adapter.
+    # Addresses on the storage network aren't counted as adapters'.
     shown = house.service.pods.show(house.request(), str(pod.id))
     assert [len(s.rdma_addresses) for s in shown.servers] == [2, 2]
     signed = receipt(house, pod)

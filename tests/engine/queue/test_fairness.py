@@ -143,12 +143,12 @@ class World:
         return True
 
     def end(self, *names: str) -> None:
-        """These pods are over."""
+        """End these pods."""
         for name in names:
             del self.leases[str(uuid5(NAMES, name))]
 
     def forward(self) -> None:
-        """An hour later."""
+        """Let an hour pass."""
         self.now += timedelta(hours=1)
         self.leases = {pod: k for pod, k in self.leases.items() if self.ends[pod] > self.now}
 

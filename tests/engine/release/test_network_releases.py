@@ -28,7 +28,7 @@ def house(database: Database, database_url: str) -> Generator[TenantHouse]:
 
 
 def dark(house: TenantHouse, yes: bool = True) -> None:
-    """No manager of the fabric answers."""
+    """Let no manager of the fabric answer, or (False) all of them again."""
     for manager in house.fabric.managers:
         manager.reachable = not yes
 

@@ -382,7 +382,7 @@ class Operator:
         raise AssertionError(text)
 
     def unused(self, work: Callable[[], Any]) -> None:
-        """Others leave the site's networks."""
+        """Do `work`; if it is refused, let others leave the site's networks and do it again."""
         try:
             work()
         except ConflictError:

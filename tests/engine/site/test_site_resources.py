@@ -353,7 +353,7 @@ def test_last_receipt_is_available_after_another_apply(house: SiteHouse) -> None
     assert house.service.site.receipt(house.operator).receipt.pod_id == str(first.id)
 
 
-def test_site_that_needs_a_person_says_so_until_it_does_not(house: SiteHouse) -> None:
+def test_site_needs_a_person_while_something_is_in_its_way(house: SiteHouse) -> None:
     house.ask()
     network = house.others_network()
     house.visit(house.site_owner())

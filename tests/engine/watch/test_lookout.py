@@ -135,7 +135,7 @@ def test_events_of_other_pods_cause_no_query(house: House, lookout: Lookout, rea
         before = len(asked)
         for _ in range(50):
             connection.execute("SELECT pg_notify('weft_event', %s)", [str(other)])
-        # Notifications come in order: once this one was heard, those before it were too.
+        # Notifications arrive in order: once this one was received, those before it were, too.
         connection.execute("SELECT pg_notify('weft_event', %s)", [str(mine)])
         all_.enter_context(lookout.watching(mine, last))
         last.next()

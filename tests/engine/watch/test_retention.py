@@ -45,7 +45,7 @@ def keeper(house: House, **settings: Any) -> Retention:
 def prune(
     house: House, days: float = 0.0, policy: RetentionPolicy = POLICY, **settings: Any
 ) -> dict[str, int]:
-    """Prune, that much later."""
+    """Prune so many days later; returns how many records of each kind were removed."""
     house.clock.sleep(86400 * days)
     return keeper(house, **settings).run(policy)[0]
 

@@ -162,7 +162,7 @@ def test_receiver_that_fails_for_a_day_is_disabled(house: Sender, there: Receive
 
 
 def test_receiver_that_wants_no_more_is_disabled_at_once(house: Sender, there: Receiver) -> None:
-    """HTTP 410."""
+    """It answers HTTP 410."""
     house.hook()
     there.answers["/"] = "410"
     house.order()
