@@ -10,6 +10,7 @@ import pytest
 from tests.engine.hold.test_ownerclaims import sql
 from tests.engine.house import ORDER, impatient, stood_still
 from tests.engine.ipuhouse import POD, IpuHouse, order
+from tests.helpers.capacities import rows_of
 from weft.app.shown import shown
 from weft.engine.base.database import Database
 from weft.engine.queue.dispatcher import Dispatcher
@@ -224,7 +225,7 @@ def test_audit_finds_machines_bound_to_a_released_pod(house: IpuHouse) -> None:
     with pytest.raises(RefusedError, match="longest run of them is 2"):
         house.order(order("next"))
     assert all(f.repaired for f in house.service.audits.run(house.operator, repair=True).findings)
-    # Gone, and reported for a day: the receipt had said that it was.
+    # It is gone again, and is reported for a day: the receipt had said that it was gone.
     assert [(f.category, f.repaired) for f in house.service.audits.run(house.operator).findings] == [
         ("late", True)
     ]
@@ -262,9 +263,10 @@ def test_operators_see_machines_as_nodes(house: IpuHouse) -> None:
 
 def test_live_ipu_pod_does_not_disturb_node_orders(house: IpuHouse) -> None:
     """It affects neither waiting orders nor the view of capacity."""
+    before = rows_of(house.service.capacity.show(house.request()), "nodes")
     house.booted()
+    assert rows_of(house.service.capacity.show(house.request()), "nodes") == before
     waiting = house.order(ORDER.model_copy(update={"queue": True}))
     dispatcher = Dispatcher(house.store, house.keeper.world)
     assert dispatcher.run() == ["train"]
     house.run(waiting, PodState.READY)
-    assert house.service.capacity.show(house.request())

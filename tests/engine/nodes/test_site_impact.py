@@ -73,7 +73,7 @@ def test_pods_of_a_leaf_are_placed_one_after_another(house: House) -> None:
     assert first is not None and set(first.nodes) == free
     assert second is not None and second.nodes == () and second.why
     assert {*found.pods[0].nodes} | {*found.pods[1].nodes} == LEAF01
-    assert (found.pods[0].project_id and found.pods[0].state == "NETWORKING") or found.pods[0].state
+    assert {(p.project_id, p.state) for p in found.pods} == {(pod.project_id, "PLACED")}
 
 
 def test_pod_that_must_be_on_one_leaf_moves_as_a_whole_or_not_at_all(house: House) -> None:

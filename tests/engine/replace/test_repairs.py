@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -455,13 +456,13 @@ def test_server_that_is_being_deleted_is_not_replaced(house: House, clock: HandC
 def test_reset_stopped_by_the_gate_is_requested_later(
     house: House, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The gate closes right before the request: the reset is still to be done."""
+    """The gate closes right before the request: the reset is requested once it is open."""
 
-    plain = NodeVerbs.note
+    plain, opens = NodeVerbs.note, list[Callable[[], object]]()
 
     def late(self: NodeVerbs, request: Request, pod: PodRecord, record: ResourceRecord, what: str) -> None:
         plain(self, request, pod, record, what)
-        house.behind()
+        opens.append(house.behind())
 
     monkeypatch.setattr(NodeVerbs, "note", late)
 
@@ -470,6 +471,12 @@ def test_reset_stopped_by_the_gate_is_requested_later(
     repairs(house).tend()
     assert not house.cloud.acts
     assert time_since_reset(house.database, house.cloud.thing(f"server/{pod.nodes[0]}").id) is None
+    monkeypatch.undo()
+    opens[0]()
+    house.gate.look()
+    clock.forward(minutes=2)
+    repairs(house).tend()
+    assert [act for _, act in house.cloud.acts] == [Action.RESET]
 
 
 @pytest.mark.parametrize("way", ["mended by the reset", "right before the turn", "refused", "no answer"])
