@@ -300,8 +300,24 @@ def next_problems(
             found[key] = new.model_copy(update={"since": old.since, "judged": old.judged})
         elif old.status == "failed" and not (current and _ended(old, document)):
             found[key] = old
-    ranked = sorted(found.values(), key=lambda one: (one.status != "failed", one.since, one.key))
+    return _ranked(found)
+
+
+def _ranked(problems: Mapping[tuple[str, str], CheckProblem]) -> dict[tuple[str, str], CheckProblem]:
+    """The most important problems first, and no more of them than a document has."""
+    ranked = sorted(problems.values(), key=lambda one: (one.status != "failed", one.since, one.key))
     return {one.key: one for one in ranked[:MOST_RESULTS]}
+
+
+def with_late(
+    before: Mapping[tuple[str, str], CheckProblem], late: CheckDocument, newest: CheckDocument, now: datetime
+) -> dict[tuple[str, str], CheckProblem]:
+    """The problems after a document that was made before the newest one: it ends nothing, and what failed in it counts
+    unless the newest one has judged it since."""
+    failed = {key: one for key, one in problems_of(late, now).items() if one.status == "failed"}
+    kept = {key for key, one in before.items() if one.status == "failed"}
+    more = {key: one for key, one in failed.items() if key not in kept and not _ended(one, newest)}
+    return _ranked({**before, **more})
 
 
 def _ended(problem: CheckProblem, document: CheckDocument) -> bool:

@@ -55,18 +55,47 @@ def free(house: House) -> int:
     return house.service.capacity.show(house.operator).rows[0].free
 
 
-def test_report_that_arrives_after_a_later_one_ends_no_failure(
+def test_reports_that_arrive_after_a_later_one_end_no_failure(
     house: House, clock: HandClock, report: Report
 ) -> None:
-    """It was made before the part failed."""
+    """They were made before the part failed; the last document stays, with machine and firmware."""
     began = house.database.now()
-    earlier, later = (began + timedelta(seconds=n) for n in (1, 20))
+    times = [(began + timedelta(seconds=n)).isoformat() for n in (1, 5, 20, 25)]
     clock.seconds += 30
-    report("gpu01", BAD, when=later.isoformat())
-    report("gpu01", result("XID", "gpu0"), when=earlier.isoformat())
-    assert free(house) == 15
-    report("gpu01", result("XID", "gpu0"), when=(later + timedelta(seconds=5)).isoformat())
+    part = {"kind": "gpu", "serial": "G1", "place": "gpu0", "firmware": "2"}
+    report("gpu01", BAD, when=times[2], parts=[part])
+    for when in (times[0], times[1], times[1]):
+        report("gpu01", result("XID", "gpu0"), when=when, parts=[part | {"firmware": "1"}])
+        assert free(house) == 15
+    shown = house.service.checks.show(house.operator, "gpu01")
+    assert shown.document is not None and shown.document.when.isoformat() == times[2]
+    report("gpu01", result("XID", "gpu0"), when=times[3], parts=[part])
     assert free(house) == 16
+
+
+@pytest.mark.parametrize(
+    ("newest", "left"),
+    [(result("XID", "gpu0"), 16), (result("XID", "gpu0", "unknown"), 15), (result("CLOCK"), 15)],
+)
+def test_failure_in_a_late_report_counts_unless_it_was_judged_since(
+    house: House, clock: HandClock, report: Report, newest: dict[str, Any], left: int
+) -> None:
+    began = house.database.now()
+    clock.seconds += 30
+    report("gpu01", newest, when=(began + timedelta(seconds=20)).isoformat())
+    report("gpu01", BAD, when=(began + timedelta(seconds=1)).isoformat())
+    assert free(house) == left
+
+
+def test_failure_of_a_machine_whose_clock_was_set_back_ends_with_its_second_report(
+    house: House, clock: HandClock, report: Report
+) -> None:
+    began = house.database.now()
+    report("gpu01", BAD, when=began.isoformat())
+    for seconds, left in ((0, 15), (20, 16)):
+        when = began - timedelta(hours=2) + timedelta(seconds=seconds)
+        report("gpu01", result("XID", "gpu0"), when=when.isoformat())
+        assert free(house) == left
 
 
 def test_reports_time_without_a_zone_is_utc(house: House, clock: HandClock, report: Report) -> None:

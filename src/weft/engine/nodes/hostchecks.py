@@ -27,6 +27,7 @@ from weft.model.hostchecks import (
     next_known,
     next_problems,
     row_values,
+    with_late,
 )
 from weft.model.messages import hostchecks
 from weft.model.messages.message import Message
@@ -34,6 +35,8 @@ from weft.model.site import Site
 
 EVERY = timedelta(seconds=10)
 """Shortest time between two reports of a node."""
+LATE = timedelta(hours=1)
+"""A report that was made up to this long before the last one is late; with more, the machine's clock was set back."""
 MOST_CHANGES = 20
 """Most changes of one report with entries of their own in the node's history; one entry counts the rest."""
 
@@ -53,7 +56,7 @@ def store_report(
     site: Site | None = None,
 ) -> Problems:
     """Store a document as the node's last one; returns what failed or is unknown now. One that was made before the last
-    one, and arrives after it, ends no failure.
+    one, and arrives after it, ends no failure, and the last one stays.
 
     Args:
         token: id of the node's token, which must still be valid.
@@ -73,6 +76,8 @@ def store_report(
             raise TemporaryError(
                 "report checks", f"node {node}", "it has just reported", "report later", wait
             )
+        if row is not None and timedelta(0) < _made(row) - document.when < LATE:
+            return _store_late(tx, row, document, now, counts)
         current = current and (row is None or document.when >= _made(row))
         known = _known(row) if row else None
         if known is not None and site is not None:
@@ -90,14 +95,39 @@ def store_report(
             known=Jsonb(next_known(known, document).model_dump(mode="json")),
         )
         note_parts(tx, node, now, document, _new(before, problems))
-        if _note(tx, node, now, before, problems):
-            _notify_pods(tx, node, before, problems, counts)
+        _follow(tx, node, now, before, problems, counts)
         if frees or before != problems:
             tx.run("touch_queue", at=now)
         ended = site is not None and record_own_checks(tx, site, node, document, problems, current)
     if ended:
         database.gate.hurry()
     return problems
+
+
+def _store_late(
+    tx: Tx, row: Row, document: CheckDocument, now: datetime, counts: Callable[[str], bool]
+) -> Problems:
+    """Keep what failed in a document that was made before the node's last one; the last one stays the last."""
+    node = row["node"]
+    try:
+        newest = CheckDocument.model_validate(row["document"])
+    except READING as error:
+        raise unreadable(f"the last report of node {node}", error) from error
+    before = problems_in(row["problems"])
+    problems = with_late(before, document, newest, now)
+    tx.run("store_late_check", node=node, at=now, problems=Jsonb(row_values(problems)))
+    _follow(tx, node, now, before, problems, counts)
+    if before != problems:
+        tx.run("touch_queue", at=now)
+    return problems
+
+
+def _follow(
+    tx: Tx, node: str, now: datetime, before: Problems, after: Problems, counts: Callable[[str], bool]
+) -> None:
+    """Note what changed in the node's history, and notify the pods there."""
+    if _note(tx, node, now, before, after):
+        _notify_pods(tx, node, before, after, counts)
 
 
 def _known(row: Row) -> KnownMachine:

@@ -120,6 +120,10 @@ VALUES (%(node)s, %(at)s, %(status)s, %(expected)s, %(problems)s, %(document)s, 
 ON CONFLICT (node) DO UPDATE SET at = excluded.at, status = excluded.status, expected = excluded.expected,
     problems = excluded.problems, document = excluded.document, known = excluded.known;
 
+-- name: store_late_check
+-- A report that was made before the last one: its document isn't kept.
+UPDATE node_check SET at = %(at)s, problems = %(problems)s WHERE node = %(node)s;
+
 -- name: forget_node_check
 DELETE FROM node_check WHERE node = %(node)s;
 
