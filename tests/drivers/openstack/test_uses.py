@@ -473,6 +473,41 @@ def test_agent_port_does_not_count_as_use_of_its_network(cloud: Cloud, owner: st
     assert [use for use in facts.on_networks(PROJECT, ["net"]) if use.id == ID] == []
 
 
+@pytest.mark.parametrize(
+    "owner", ["network:router_interface", "network:router_gateway", "network:floatingip"]
+)
+def test_pods_port_with_an_owner_of_neutrons_goes(cloud: Cloud, owner: str) -> None:
+    """`openstack port set --device-owner … --device …`: the network's owner may, and Neutron then deletes no port."""
+    tiny, facts = cloud
+    tiny.make("floatingips", "address", port_id=None)
+    device = "address" if owner == "network:floatingip" else "router"
+    row = tiny.things["ports"][0]
+    row |= {"device_owner": owner, "device_id": device, "forged": True}
+    ports = Ports()
+    ports.remove(facts._sessions.project(PROJECT), ports.row(row), unfenced)
+    assert [p["id"] for p in tiny.things["ports"]] == ["p2"]
+
+
+def test_pods_port_that_is_an_interface_goes(cloud: Cloud) -> None:
+    """`openstack router add port`, with the router of the pod or of the tenant: the router has no trace of it."""
+    tiny, facts = cloud
+    row = tiny.things["ports"][0]
+    row |= {"device_owner": "network:router_interface", "device_id": "router"}
+    ports = Ports()
+    ports.remove(facts._sessions.project(PROJECT), ports.row(row), unfenced)
+    assert [p["id"] for p in tiny.things["ports"]] == ["p2"]
+    assert "PUT /network/routers/router/remove_router_interface" in tiny.asked
+
+
+@pytest.mark.parametrize("owner", ["network:router_interface", "network:router_gateway", "network:mine"])
+def test_use_with_an_owner_of_neutrons_ends(cloud: Cloud, owner: str) -> None:
+    tiny, facts = cloud
+    tiny.port(ID, device_owner=owner, device_id="router", forged=True)
+    (use,) = [use for use in facts.on_networks(PROJECT, ["net"]) if use.id == ID]
+    facts.take_off(PROJECT, use)
+    assert ID not in [p["id"] for p in tiny.things["ports"]]
+
+
 def test_second_port_of_a_distributed_router_does_not_count_as_use(cloud: Cloud) -> None:
     tiny, facts = cloud
     tiny.port("i", PROJECT, device_owner="network:router_interface_distributed", device_id="theirs")

@@ -15,6 +15,13 @@ from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud
 
 Row = dict[str, Any]
 _SHARED = "access_as_shared"
+_PROTECTED = (
+    "network:router_interface",
+    "network:ha_router_replicated_interface",
+    "network:router_gateway",
+    "network:floatingip",
+)
+"""Owners of ports that Neutron doesn't delete while the device exists."""
 
 
 @dataclass(slots=True)
@@ -92,6 +99,9 @@ class Neutron(TinyCloud):
         row["router_id"] = row["router_id"] if row["forwardings"] else None
         return Reply(204)
 
+    def _devices(self) -> list[Row]:
+        return [*self._rows("routers"), *self._rows("floatingips")]
+
     def _rows(self, collection: str) -> list[Row]:
         return self.things.setdefault(collection, [])
 
@@ -115,6 +125,10 @@ class Neutron(TinyCloud):
                 return "PortInUseAsTrunkParent"
             if row["device_owner"] == "trunk:subport":
                 return "PortInUseAsSubPort"
+            if row["device_owner"] in _PROTECTED and any(
+                r["id"] == row["device_id"] for r in self._devices()
+            ):
+                return "ServicePortInUse"
         if collection == "security_groups" and any(id_ in p["security_groups"] for p in ports):
             return "SecurityGroupInUse"
         if collection == "networks" and any(p["network_id"] == id_ for p in ports):
@@ -145,6 +159,8 @@ class Neutron(TinyCloud):
             gone = body.get("port_id") or next(
                 p["id"] for p in ports if any(f["subnet_id"] == body["subnet_id"] for f in p["fixed_ips"])
             )
+            if any(p["id"] == gone and p.get("forged") for p in ports):
+                return self.absent("network", gone)
             ports[:] = [p for p in ports if p["id"] != gone]
         else:
             (item, changes), *_ = body.items()

@@ -11,10 +11,12 @@ from weft.drivers.openstack.forwardings import end_forwardings
 from weft.drivers.openstack.neutron import NeutronKind
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
+from weft.drivers.openstack.uses import ID, NEUTRONS, free_port
 from weft.model.errors import PermanentError, WeftError
 from weft.model.messages import outside
 from weft.model.resources import Kind, Observed, Resource, Status
 from weft.model.specs import FloatingIPSpec, PortSpec
+from weft.model.uses import ROUTER_INTERFACES
 
 WHOLE_ADAPTER_VIFS = ("hostdev_physical", "ib_hostdev")
 """What Neutron's drivers bind a `direct-physical` port as (sriovnicswitch; networking-mlnx)."""
@@ -136,12 +138,17 @@ class Ports(NeutronKind):
         return [row for row in {row.id: row for row in rows}.values() if row.mark is not None]
 
     def remove(self, project: Project, row: ListedResource, fence: Fence) -> None:
-        """A port of a machine deployed without Nova is detached from its user first, since nothing else does
-        so."""
-        if row.raw.get("device_owner") == MACHINES:
-            free = {"port": {"device_id": "", "device_owner": ""}}
-            asked, path = f"free port {row.name}", f"/ports/{row.id}"
-            project.network.ask(asked, "PUT", path, json=free, ok=(404,))
+        """A port with a device that keeps Neutron from deleting it is taken from it first: a machine deployed without
+        Nova, which nothing else detaches, and what a member of its project wrote there."""
+        asked = f"free port {row.name}"
+        owner, device = row.raw.get("device_owner") or "", row.raw.get("device_id") or ""
+        if owner in ROUTER_INTERFACES and ID.fullmatch(device):
+            path = f"/routers/{device}/remove_router_interface"
+            project.network.ask(asked, "PUT", path, json={"port_id": row.id}, ok=(404, 409))
+            fence()
+        if owner == MACHINES or owner.startswith(NEUTRONS):
+            free_port(project, asked, row.id)
+            fence()
         super().remove(project, row, fence)
 
     def body(self, call: Call, resource: Resource) -> Json:

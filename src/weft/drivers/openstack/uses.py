@@ -22,7 +22,7 @@ from weft.model.errors import UnknownError, WeftError
 from weft.model.kinds import Kind
 from weft.model.uses import MOST_SHOWN, ROUTER_INTERFACES, ROUTER_PORTS, SUBPORT, Use
 
-_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _THE_CLOUDS: Mapping[str, str] = {
     "network:dhcp": rf"dhcp{_UUID}-{{network}}(?:-[0-9]{{1,8}})?|ovnmeta-{{network}}|reserved_dhcp_port",
@@ -31,6 +31,8 @@ _THE_CLOUDS: Mapping[str, str] = {
 """Owner of ports of the cloud's own agents (DHCP, metadata) -> pattern of their `device_id`. These Neutron deletes with
 their network and subnet. Every other owner that begins with `network:` may have been written by the network's owner
 (`create_port:device_owner`), and such a port keeps both from being deleted."""
+NEUTRONS = "network:"
+"""Prefix of owners of ports that are Neutron's own."""
 _PORT = ("id", "name", "network_id", "project_id", "device_owner", "device_id")
 _TRUNKS = "trunk"
 
@@ -147,7 +149,7 @@ def in_the_way(project: Project, kind: Kind, thing_id: str) -> list[Use]:
 def with_server(project: Project, use: Use) -> Use:
     """The use with its server's name, if the server is the project's own."""
     mine = project.project_id is not None and use.is_of(project.project_id)
-    if not (mine and _ID.fullmatch(use.device) and use.owner.startswith("compute:")):
+    if not (mine and ID.fullmatch(use.device) and use.owner.startswith("compute:")):
         return use
     asked = f"read the name of server {use.device}"
     try:
@@ -169,14 +171,16 @@ def end_use(project: Project, theirs: Project | None, use: Use) -> None:
     asked = f"remove {use.kind.replace('_', ' ')} {use.id} from {use.of.row.one} {use.on}"
     subport = use.kind == "port" and use.owner == SUBPORT
     for one in (use.id, use.device) if subport or use.owner in ROUTER_INTERFACES else (use.id,):
-        if not _ID.fullmatch(one):  # a port's owner may write anything as its device
+        if not ID.fullmatch(one):  # a port's owner may write anything as its device
             raise UnknownError(asked, "network", f"{one[:80]!r} isn't an id", "look at the port")
     eyes = theirs or project
     if use.owner in ROUTER_INTERFACES:
         # Changing a router takes its owner's rights, whether the interface is on weft's router or on someone
         # else's.
         router = project if use.of is Kind.ROUTER else eyes
-        _change(router, asked, f"/routers/{use.device}/remove_router_interface", {"port_id": use.id}, use)
+        path = f"/routers/{use.device}/remove_router_interface"
+        if not _change(router, asked, path, {"port_id": use.id}, use) and use.of is not Kind.ROUTER:
+            _delete_port(project, eyes, asked, use)  # of no router's: its owner wrote so
     elif use.kind == "port" and use.of is Kind.SECURITY_GROUP:
         _leave_group(eyes, asked, use)
     elif use.kind == "floating_ip":
@@ -193,8 +197,24 @@ def end_use(project: Project, theirs: Project | None, use: Use) -> None:
         if subport:
             body = {"sub_ports": [{"port_id": use.id}]}
             _change(eyes, asked, f"/trunks/{use.device}/remove_subports", body, use)
-        path = {"port": "/ports", "subnet": "/subnets", "share": "/rbac-policies"}[use.kind]
+        if use.kind == "port":
+            _delete_port(project, eyes, asked, use)
+            return
+        path = {"subnet": "/subnets", "share": "/rbac-policies"}[use.kind]
         project.network.ask(asked, "DELETE", f"{path}/{use.id}", ok=(404,))
+
+
+def _delete_port(project: Project, eyes: Project, asked: str, use: Use) -> None:
+    if use.owner.startswith(NEUTRONS) and use.project_id == eyes.project_id:
+        free_port(eyes, asked, use.id)
+    project.network.ask(asked, "DELETE", f"/ports/{use.id}", ok=(404,))
+
+
+def free_port(project: Project, asked: str, port_id: str) -> None:
+    """Take a port from its device. While it has one of Neutron's routers or floating IPs, as the owner of its network
+    may write, Neutron refuses to delete it (`l3_db.prevent_l3_port_deletion`)."""
+    body = {"port": {"device_id": "", "device_owner": ""}}
+    project.network.ask(asked, "PUT", f"/ports/{port_id}", json=body, ok=(404,))
 
 
 def _change(
@@ -204,14 +224,15 @@ def _change(
     body: Json | None,
     use: Use,
     headers: Mapping[str, str] | None = None,
-) -> None:
-    """PUT the body, or DELETE without one. Neutron answers 404 to a project without rights over the resource: that
-    doesn't end a use, unless the resource is the project's own router."""
+) -> bool:
+    """PUT the body, or DELETE without one; returns whether it was there. Neutron answers 404 to a project without
+    rights over the resource: that doesn't end a use, unless the resource is the project's own router."""
     method = "DELETE" if body is None else "PUT"
     answer = eyes.network.ask(asked, method, path, json=body, headers=headers, ok=(404,))
     own_router = use.of is Kind.ROUTER and use.owner in ROUTER_INTERFACES
     if answer.status == 404 and not own_router and eyes.project_id != use.project_id:
         raise _powerless(asked, use)
+    return answer.status != 404
 
 
 def _leave_group(eyes: Project, asked: str, use: Use) -> None:

@@ -17,7 +17,7 @@ VPN, GROUPS = "vpnaas", "vpn-endpoint-groups"
 """Neutron's extensions: services and connections; groups of endpoints."""
 _CONNECTION_BY = {"vpn_service": "vpnservice_id", "vpn_endpoint_group": "local_ep_group_id"}
 PATHS = {"vpn_service": "/vpn/vpnservices", "vpn_endpoint_group": "/vpn/endpoint-groups"}
-Remove = Callable[[str], None]
+Remove = Callable[[str], object]
 
 
 def of_routers(project: Project, routers: Collection[str]) -> list[Use]:
