@@ -19,6 +19,7 @@ from weftlab.switches.eapishow import (
     config_text,
     show_interfaces,
     show_neighbours,
+    show_status,
     show_switchports,
     show_vlans,
 )
@@ -199,6 +200,7 @@ class Eapi(Front):
         shown: dict[str, Callable[[], Any]] = {
             "show vlan": lambda: show_vlans(config),
             "show interfaces switchport": lambda: show_switchports(config),
+            "show interfaces status": lambda: show_status(config, self.plan.members()),
             "show version": self._version,
             "show configuration sessions": lambda: {
                 "maxSavedSessions": 1,

@@ -55,6 +55,23 @@ def show_switchports(config: Config) -> dict[str, Any]:
     return {"switchports": rows}
 
 
+def show_status(config: Config, members: Mapping[str, str]) -> dict[str, Any]:
+    """`show interfaces status`; a link of an aggregation forwards nothing by itself."""
+    above = {link: lag for lag, link in members.items()}
+
+    def info(name: str, port: Port) -> dict[str, Any]:
+        if port.member:
+            lag = above.get(name, "Port-Channel99").replace("Port-Channel", "Po")
+            return {"vlanExplanation": f"in {lag}", "interfaceForwardingModel": "dataLink"}
+        if port.routed:
+            return {"interfaceMode": "routed", "interfaceForwardingModel": "routed"}
+        if port.mode == "trunk":
+            return {"interfaceMode": "trunk", "interfaceForwardingModel": "bridged"}
+        return {"interfaceMode": "bridged", "vlanId": port.access, "interfaceForwardingModel": "bridged"}
+
+    return {"interfaceStatuses": {n: {"vlanInformation": info(n, p)} for n, p in config.ports.items()}}
+
+
 def show_interfaces(
     config: Config,
     members: Mapping[str, str],

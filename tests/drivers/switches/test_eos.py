@@ -17,6 +17,7 @@ from weft.model.fabrictypes import Mode
 from weft.model.problem import ProblemKind
 from weft.model.resources import Status
 from weftlab.switches.eapi import Eapi, Port, Vlan
+from weftlab.switches.eapishow import show_switchports
 from weftlab.switches.front import PARKING, PASSWORD, USER, Answer, Request
 from weftlab.switches.plan import Speaks
 
@@ -144,6 +145,31 @@ def test_routed_port_is_in_no_vlan_and_refused(eos: One) -> None:
     )
     assert eos.fabric.delete(scope(), [wanted], {})["partition"].error is None
     assert results(eos.fabric, spec) == {"clean"}
+
+
+@pytest.mark.parametrize("listed", [False, True], ids=["left out", "among the switchports"])
+def test_port_that_joined_an_aggregation_is_unread_and_refused(eos: One, listed: bool) -> None:
+    """EOS takes VLANs for it, shows them if it lists it at all, and forwards by those of the Port-Channel."""
+    spec, wanted = ordered(eos, 0, 1)
+    assert eos.fabric.create(scope(), [wanted], {})["partition"].error is None
+    name = eos.ports[1]
+    there = show_switchports(eapi(eos).running)["switchports"][name]
+    eapi(eos).running.ports[name].member = True
+
+    def listing(_: Request, answer: Answer) -> Answer:
+        for one in answer.body.get("result", []) if isinstance(answer.body, dict) else []:
+            if "switchports" in one:
+                one["switchports"][name] = there
+        return answer
+
+    if listed:
+        eos.front.faults.instead = listing
+    why = f"leaf1 has port {name} as a member of Port-Channel"
+    assert why in eos.fabric.snapshot().ports[f"leaf1/{name}"].unread
+    assert any(why in p for p in eos.fabric.live_check().problems)
+    assert results(eos.fabric, spec) != {"clean"}
+    error = eos.another().update(scope(), [wanted], {})["partition"].error
+    assert "as a member of Port-Channel" in str(error)
 
 
 def test_factory_default_port_is_parked_after_its_first_pod(eos: One) -> None:

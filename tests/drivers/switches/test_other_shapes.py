@@ -52,8 +52,12 @@ def eos_row(**values: object) -> Change:
     return lambda body, port: body["result"][0]["switchports"][port].update(values)
 
 
+def eos_status(**values: object) -> Change:
+    return lambda body, port: body["result"][1]["interfaceStatuses"][port]["vlanInformation"].update(values)
+
+
 def eos_vlan(**values: object) -> Change:
-    return lambda body, port: body["result"][1]["vlans"][str(VLAN)].update(values)
+    return lambda body, port: body["result"][2]["vlans"][str(VLAN)].update(values)
 
 
 @pytest.mark.parametrize(
@@ -67,6 +71,7 @@ def eos_vlan(**values: object) -> Change:
         eos_info(mode="trunk", trunkAllowedVlans=str(VLAN), trunkingNativeVlanId=None),
         eos_row(enabled=None),
         eos_row(enabled="false"),
+        eos_status(vlanExplanation=None),
         eos_vlan(interfaces=None),
     ],
 )
@@ -213,6 +218,21 @@ def test_sonic_member_of_a_link_aggregation_is_unknown(sonic: One) -> None:
     sonic.front.faults.instead = instead
     assert unread(sonic)
     assert sonic.session.read().lacks(sonic.ports[0]).endswith("as a member of PortChannel7")
+
+
+def test_sonic_port_that_the_site_has_by_its_alias_is_named(sonic: One) -> None:
+    """As operators read it in `show interfaces status`."""
+    mine = {"name": "Ethernet400", "alias": sonic.ports[0]}
+
+    def instead(request: Request, answer: Answer) -> Answer:
+        if request.path.endswith("sonic-port/PORT"):
+            rows = answer.body["sonic-port:PORT"]["PORT_LIST"]
+            rows[:] = [mine, *(row for row in rows if sonic.ports[0] not in row.values())]
+        return answer
+
+    sonic.front.faults.instead = instead
+    said = f"leaf1 has port {sonic.ports[0]} only as an alias (its name is Ethernet400), which the site names"
+    assert any(said in problem for problem in sonic.fabric.live_check().problems)
 
 
 def test_answer_with_a_repeated_key_is_unknown() -> None:

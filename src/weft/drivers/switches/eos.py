@@ -33,6 +33,10 @@ INVALID = (1002, 1004)
 SESSION = re.compile(r"weft-([0-9a-f]{8})-[0-9a-f]{6}")
 LEFT_SECONDS = 600.0
 """Age, in seconds, from which a session of weft's counts as abandoned."""
+LINK = re.compile(r"in Po(\d+)")
+"""How `show interfaces status` says that a port is a link of an aggregation, whose VLANs are its own."""
+READ = ["show interfaces switchport", "show interfaces status", "show vlan", "show version"]
+"""The VLANs' members come last: otherwise a port that is removed meanwhile would still be in a VLAN by them alone."""
 MODES = frozenset({"access", "trunk", "dot1q-tunnel", "dot1qTunnel"})
 """Switchport modes that define a port's VLANs; a tunnel's is its access VLAN. Mirrors (tap, tool) don't."""
 
@@ -48,9 +52,7 @@ class Eos(SwitchSession):
         self._api.close()
 
     def _read(self) -> SwitchState:
-        # The VLANs' members are read last: otherwise a port that is removed meanwhile would still be in a VLAN by them
-        # alone.
-        ports, vlans, version = self._run(["show interfaces switchport", "show vlan", "show version"])
+        ports, status, vlans, version = self._run(READ)
         with self.reading("read the configuration"):
             defined = {int(n): row for n, row in vlans["vlans"].items()}
             if not defined or not ports["switchports"]:  # VLAN 1 is always there
@@ -58,7 +60,9 @@ class Eos(SwitchSession):
             suspended = frozenset(
                 n for n, row in defined.items() if str(row["status"]).lower() == "suspended"
             )
-            there, unfit = self._ports(ports["switchports"])
+            links = dict(_links(status["interfaceStatuses"]))
+            there, unfit = self._ports({p: row for p, row in ports["switchports"].items() if p not in links})
+            unfit |= links
             open_parking = self.limits.parking in defined.keys() - suspended
             parked = frozenset(p for p, vlans in there.items() if vlans == PortVlans() and p not in unfit)
             return SwitchState(
@@ -246,6 +250,17 @@ class Eos(SwitchSession):
         if refused:
             raise PermanentError(asked, f"switch {self.name}", said, "see the switch's own log")
         raise self.unknown(asked, said)
+
+
+def _links(rows: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Links of aggregations -> why they can't be put into VLANs. Some releases list them among the switchports, with
+    settings that have no effect."""
+    for port, row in rows.items():
+        vlan = row["vlanInformation"]
+        if match := LINK.fullmatch(vlan.get("vlanExplanation", "")):
+            yield port, f"as a member of Port-Channel{match[1]}"
+        elif vlan.get("interfaceForwardingModel") == "dataLink":
+            yield port, "as a member of an aggregation"
 
 
 def _port_of(port: dict[str, Any]) -> tuple[str, str | None]:

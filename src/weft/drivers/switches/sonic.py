@@ -71,7 +71,7 @@ class Sonic(SwitchSession):
         self._api = api
         self._there: tuple[tuple[str, ...], float] | None = None
         self._leaf: Leaf = "port"
-        self._unfit: Mapping[str, str] = {}
+        self._unfit: dict[str, str] = {}
 
     def close(self) -> None:
         self._api.close()
@@ -86,16 +86,20 @@ class Sonic(SwitchSession):
 
     def _ports(self) -> tuple[str, ...]:
         there: list[str] = []
+        aliases: dict[str, str] = {}
         with self.reading("read the configuration"):
             for model, table in TABLES:
                 body = self._get(f"{DATA}/{model}/{table}").body
                 for row in _inside(body, f"{model.partition(':')[0]}:{table}").get(f"{table}_LIST", []):
                     there.append(own_name(row))
+                    aliases |= {str(row["alias"]): there[-1]} if "alias" in row else {}
                     self._leaf = member_leaf(row) if table == "PORT" else self._leaf
             body = self._get(f"{DATA}/{LAG_MEMBERS}").body
             rows = _inside(body, "sonic-portchannel:PORTCHANNEL_MEMBER").get("PORTCHANNEL_MEMBER_LIST", [])
             # Their VLANs are those of the link aggregation.
             self._unfit = {member(row): f"as a member of {row['name']}" for row in rows}
+        for alias in self.limits.ports & aliases.keys() - {*there}:
+            self._unfit[alias] = f"only as an alias (its name is {aliases[alias]})"
         if not there:  # 404 or an empty answer to everything: not set up, or not a SONiC switch
             raise self.unknown("read the configuration", "it names no port")
         self._there = (tuple(there), self._monotonic())
