@@ -3,9 +3,10 @@
 Each process reads every cloud's note when it starts, whenever it has lost a connection to the database or reached
 another server (a failover), before each sweep, and every few minutes; in between, the last answer counts, so that
 visits ask nothing for it. A cloud that can't be read is unknown, which closes the gate for resources in that cloud
-and for whatever judges the site as a whole. What was read stays valid if a later look fails or is late, as long as the
-connections to the database have lasted: a database that serves its connections can't have been replaced. One that was
-found to be behind stays so until a cloud is read that says otherwise, which the database records for all processes.
+and for whatever judges the site as a whole; until a cloud is read, for everything. What was read stays valid if a
+later look fails or is late, as long as the connections to the database have lasted: a database that serves them can't
+have been replaced. One that was found to be behind stays so until a cloud is read that says otherwise, which the
+database records for all processes.
 Decision: docs/decisions/a-restored-database-changes-nothing.md.
 """
 
@@ -39,7 +40,6 @@ TURN = 30.0
 """Seconds between turns of the keeper."""
 LIMIT = 900.0
 """Seconds without a turn after which its thread counts as stuck."""
-
 
 BEHIND = health.DATABASE_BEHIND()
 UNREAD = health.NOTE_UNREAD()
@@ -114,13 +114,15 @@ class Gate:
         """Why nothing may be changed; None: changes are allowed.
 
         Args:
-            places: names of clouds and fabrics in which something is to be changed; None: anywhere.
+            places: clouds and fabrics in which something is to be changed; None, and until a cloud is read: anywhere.
             clouds: the existing ones, as far as the caller knows.
         """
         looks = self._current(clouds)
         if any(look.behind for look in looks.values()):
             return ClosedError()
-        unread = {c: e for c, look in looks.items() if (e := look.error) and (places is None or c in places)}
+        unread = {c: e for c, look in looks.items() if (e := look.error)}
+        if places is not None and len(unread) < len(looks):  # else nothing shows that it isn't a copy
+            unread = {c: e for c, e in unread.items() if c in places}
         if not unread:
             return None
         said = "; ".join(f"cloud {cloud}: {error}" for cloud, error in sorted(unread.items())[:3])

@@ -11,7 +11,9 @@ from psycopg.types.json import Jsonb
 
 from weft.engine.base.database import Database, Row, Tx
 from weft.engine.base.documents import message_json
+from weft.engine.base.gate import ClosedError
 from weft.engine.rows.ownerrecord import OwnerRecord
+from weft.model.errors import TemporaryError
 from weft.ports.fences import JointFence
 
 HOLD_SECONDS = 30.0
@@ -147,9 +149,19 @@ class Fence(JointFence):
 
     def check_ahead(self) -> None:
         """Call right before capacity is returned or a receipt signed. Raises `ClosedError` if the database is known to
-        be behind what a cloud remembers: what was read is true, but it may belong to another owner by now.
+        be behind what a cloud remembers, `UnknownError` while no cloud has been read: what was read is true, but it may
+        belong to another owner by now.
         """
-        self.database.gate.check(())
+        if (closed := self.closed(())) is not None:
+            raise closed
+
+    def closed(self, places: Collection[str] | None, clouds: Collection[str] = ()) -> TemporaryError | None:
+        """Why nothing of the owner may be changed at these places; None: it may. A release that an operator has
+        abandoned isn't stopped by a cloud that can't be read. Args: clouds: all of the site's, if known."""
+        closed, asked = self.database.gate.closed(places, clouds), self.owner.abandoned
+        if asked is not None and not asked.own and not isinstance(closed, ClosedError):
+            return None  # a cloud that is gone must not block it: nothing changes, what is unseen is kept
+        return closed
 
     def _prove(self) -> None:
         began = self.database.monotonic()

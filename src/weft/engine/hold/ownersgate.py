@@ -25,11 +25,7 @@ class OwnersGate:
 
     def closed(self, clouds: Collection[str]) -> TemporaryError | None:
         """Why the owner's resources may not be changed outside; None: they may. Args: clouds: all of the site's."""
-        asked = self._fence.owner.abandoned
-        closed = self._fence.database.gate.closed(self._fence.places, clouds)
-        if asked is not None and not asked.own and not isinstance(closed, ClosedError):
-            return None  # a cloud that is gone must not block it: nothing changes, what is unseen is kept
-        return closed
+        return self._fence.closed(self._fence.places, clouds)
 
     def check_open(self, clouds: Collection[str]) -> None:
         """Call before anything of it is returned or signed: whatever a reading says, the database may be behind by
