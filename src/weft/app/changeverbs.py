@@ -121,6 +121,7 @@ class ChangeVerbs:
                 else:
                     return Applied(outcome="created", pod=self._desk.view(made))
             change = self._change(request, pod, order, remove, generation, agreed)
+            self._desk.store.database.gate.hurry()
             outcome = "unchanged" if change.nothing else "changed"
             return Applied(outcome=outcome, change=change, pod=self._desk.view(pod.id))
 
@@ -185,6 +186,7 @@ class ChangeVerbs:
                     found = self._generations.next(pod, order, self._generations.blank(), capacity, ())
                     write_change(tx, pod, found.plan, site, found.lease_end, by)
                 note_change(tx, pod.id, "lease", pods.EXTENDED(end=until, user=by))
+            self._desk.store.database.gate.hurry()
             return self._desk.view(pod.id)
 
     # -- a pod that has nodes ------------------------------------------------------------------------------------
