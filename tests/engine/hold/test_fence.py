@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Generator
 
 import psycopg
@@ -11,11 +12,14 @@ import pytest
 from tests.engine.house import ORDER, House
 from weft.engine.base.database import Database
 from weft.engine.base.listener import Listener
+from weft.engine.base.postgres import SESSION
 from weft.engine.hold.fence import FRESH_SECONDS, ChangedError, LostError
+from weft.engine.hold.held import Held
 from weft.engine.hold.heldpod import HeldPod
 from weft.engine.hold.status import News
 from weft.engine.rows.records import PodRecord
-from weft.model.errors import OutdatedError, PermanentError
+from weft.engine.store.store import Store
+from weft.model.errors import OutdatedError, OutsideError, PermanentError
 from weft.model.pod import Aspect, Cause, PodState
 from weft.ports.fences import renew
 
@@ -40,10 +44,12 @@ def become(held: HeldPod, news: News) -> None:
     held.notes.flush()
 
 
-def run_out(house: House, held: HeldPod) -> None:
+def run_out(house: House, held: Held) -> None:
     """Let the hold run out, as if the holder had sent no heartbeat for too long."""
-    with psycopg.connect(house.database.url, autocommit=True) as connection:
-        connection.execute("UPDATE pod SET held_until = now() - interval '1 s' WHERE id = %s", [held.pod.id])
+    with psycopg.connect(house.database.url, autocommit=True, options="-c lock_timeout=5s") as connection:
+        connection.execute(
+            "UPDATE pod SET held_until = now() - interval '1 s' WHERE id = %s", [held.owner.id]
+        )
 
 
 def test_pod_is_held_by_one_worker_at_a_time(house: House) -> None:
@@ -76,6 +82,29 @@ def test_suspended_worker_cannot_write(house: House) -> None:
     become(second, WIRING)
     first.hand_back_unwritten(0.0)
     assert take(house, "w3") is None, "the old holder handed back the new holder's pod"
+
+
+def test_worker_stopped_at_its_commit_writes_nothing(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PostgreSQL ends its transaction after a while. Only then can another worker claim the pod, and what the first one
+    commits when it goes on is refused."""
+    pod = house.order()
+    monkeypatch.setitem(SESSION, "idle_in_transaction_session_timeout", "1s")
+    database = Database(house.database.url)
+    try:
+        first, second = Store(database).claim_owner(pod.id, "w1"), None
+        assert first
+        with pytest.raises(OutsideError), first.fence.transaction() as tx:
+            first.fence.insert_events(tx, [("state", "too late", None)])
+            assert take(house, "w2") is None, "its row is locked"
+            time.sleep(1.3)
+            run_out(house, first)
+            second = take(house, "w2")
+        assert second, "its row stayed locked"
+        assert [e for e in house.store.records.events(pod.id, 0) if e.message == "too late"] == []
+        with pytest.raises(LostError):
+            first.fence.check()
+    finally:
+        database.close()
 
 
 def test_worker_with_an_expired_hold_cannot_write(house: House) -> None:

@@ -118,6 +118,9 @@ class Tx:
         if rows:
             with self._connection.cursor() as cursor:
                 cursor.executemany(_statement(name), rows)
+            # psycopg may end a pipeline with a Flush, after which PostgreSQL counts no idle time: a process that is
+            # stopped then would keep its locks. Any statement sets that right.
+            self._connection.execute("SELECT")
 
     def _execute(self, name: str, values: Mapping[str, object]) -> psycopg.Cursor[DictRow]:
         try:
