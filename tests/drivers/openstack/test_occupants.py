@@ -256,14 +256,14 @@ def in_placement(tiny: TinyCloud) -> list[str]:
 LISTINGS = ["/resource_providers", "/allocation_candidates"]
 
 
-def run(tiny: TinyCloud, host: str, server: str) -> None:
-    """Put a server on a host, in Nova and in Placement."""
+def run(tiny: TinyCloud, host: str, server: str, writes: int = 1) -> None:
+    """Put a server on a host, in Nova and in Placement. `writes`: to its provider since the last one."""
     (nova,) = (reply for path, reply in tiny.lies if path.endswith("/detail"))
     (row,) = (r for r in nova.body["hypervisors"] if r["id"] == f"of-{host}")  # type: ignore[index]
     row["servers"] = [{"uuid": server, "name": server}]
     row = {"allocations": {server: {"resources": {"VCPU": 1}}}}
     tiny.lies.insert(0, (f"{OF}/of-{host}/allocations", Reply(200, row)))
-    tiny.trees[f"of-{host}"][f"of-{host}"] += 1
+    tiny.trees[f"of-{host}"][f"of-{host}"] += writes
     tiny.used[f"of-{host}"]["VCPU"] += 1
 
 
@@ -351,7 +351,7 @@ def test_host_is_read_again_once_an_allocation_was_written(cloud: tuple[TinyClou
     names = listed(tiny, 8)
     facts.on_hosts(names)
     for host in names[:2]:
-        run(tiny, host, f"s-{host}")
+        run(tiny, host, f"s-{host}", writes=2)
     in_placement(tiny)
     seen = facts.on_hosts(names)
     assert [o.placement for h in names[:2] for o in seen[h].occupants] == [True, True]
@@ -365,6 +365,104 @@ def test_host_is_read_again_once_an_allocation_was_written(cloud: tuple[TinyClou
     leak = {"allocations": {"leak": {"resources": {"CUSTOM_GPU": 1}}}}
     tiny.lies.insert(0, (f"{OF}/pci-gpu001/allocations", Reply(200, leak)))
     assert {o.id for o in facts.on_hosts(names)["gpu001"].occupants} == {"s-gpu001", "leak"}
+
+
+def test_one_write_of_one_new_server_is_its_allocation(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+    """Nova writes it in a request of its own, before the server boots: no host is asked about by itself."""
+    tiny, facts = cloud
+    names = listed(tiny, 8)
+    facts.on_hosts(names)
+    for host in names:
+        run(tiny, host, f"s-{host}")
+    in_placement(tiny)
+    seen = facts.on_hosts(names)
+    found = {h: [(o.id, o.nova, o.placement, o.devices) for o in seen[h].occupants] for h in names}
+    assert found == {h: [(f"s-{h}", True, True, ())] for h in names}
+    assert in_placement(tiny) == LISTINGS[:1]
+    assert facts.on_hosts(names) == seen
+    assert in_placement(tiny) == LISTINGS[:1]
+
+
+def write_twice(tiny: TinyCloud) -> None:
+    tiny.trees["of-gpu002"]["of-gpu002"] += 1
+
+
+def write_device(tiny: TinyCloud) -> None:
+    tiny.trees["of-gpu002"]["pci-gpu002"] += 1
+
+
+def write_device_alone(tiny: TinyCloud) -> None:
+    tiny.trees["of-gpu002"] |= {"of-gpu002": 3, "pci-gpu002": 2}
+
+
+def add_device(tiny: TinyCloud) -> None:
+    tiny.trees["of-gpu002"]["pci-more"] = 0
+    tiny.lies.append((f"{OF}/pci-more/allocations", Reply(200, {"allocations": {}})))
+
+
+def show_two(tiny: TinyCloud) -> None:
+    (nova,) = (reply for path, reply in tiny.lies if path.endswith("/detail"))
+    nova.body["hypervisors"][2]["servers"].append({"uuid": "theirs", "name": "theirs"})  # type: ignore[index]
+
+
+def show_none(tiny: TinyCloud) -> None:
+    (nova,) = (reply for path, reply in tiny.lies if path.endswith("/detail"))
+    nova.body["hypervisors"][2]["servers"] = []  # type: ignore[index]
+
+
+def outdate(_: TinyCloud) -> None:
+    consumers.SAME = -1.0
+
+
+CHANGES = [write_twice, write_device, write_device_alone, add_device, show_two, show_none, outdate]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_allocations_are_read_unless_one_write_is_one_new_servers(
+    cloud: tuple[TinyCloud, OpenStackFacts],
+    change: Callable[[TinyCloud], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A second write may be another consumer's, one of a device's provider takes devices, and of two servers, or none,
+    it isn't known whose it is."""
+    tiny, facts = cloud
+    names = listed(tiny, 8)
+    facts.on_hosts(names)
+    monkeypatch.setattr(consumers, "SAME", consumers.SAME)
+    run(tiny, "gpu002", "ours")
+    leak = {"allocations": {"ours": {"resources": {"VCPU": 1}}, "leak": {"resources": {"VCPU": 1}}}}
+    tiny.lies.insert(0, (f"{OF}/of-gpu002/allocations", Reply(200, leak)))
+    change(tiny)
+    assert {"ours", "leak"} <= {o.id for o in facts.on_hosts(names)["gpu002"].occupants}
+
+
+def test_server_that_was_there_before_the_write_does_not_own_it(
+    cloud: tuple[TinyCloud, OpenStackFacts],
+) -> None:
+    """Nova showed it without an allocation: what was written may be anyone's."""
+    tiny, facts = cloud
+    names = listed(tiny, 8)
+    (nova,) = (reply for path, reply in tiny.lies if path.endswith("/detail"))
+    nova.body["hypervisors"][2]["servers"] = [{"uuid": "ours", "name": "ours"}]  # type: ignore[index]
+    facts.on_hosts(names)
+    leak = {"allocations": {"leak": {"resources": {"VCPU": 1}}}}
+    tiny.lies.insert(0, (f"{OF}/of-gpu002/allocations", Reply(200, leak)))
+    tiny.trees["of-gpu002"]["of-gpu002"] += 1
+    assert {o.id for o in facts.on_hosts(names)["gpu002"].occupants} == {"ours", "leak"}
+
+
+def test_host_with_devices_of_its_own_is_read_once_a_server_is_there(
+    cloud: tuple[TinyCloud, OpenStackFacts],
+) -> None:
+    """A device that isn't a provider of its own, such as a GPU's share: the generation doesn't say what was taken."""
+    tiny, facts = cloud
+    names = listed(tiny, 8)
+    tiny.used["of-gpu002"]["CUSTOM_GPU"] = 0
+    facts.on_hosts(names)
+    run(tiny, "gpu002", "ours")
+    given = {"allocations": {"ours": {"resources": {"VCPU": 1, "CUSTOM_GPU": 1}}}}
+    tiny.lies.insert(0, (f"{OF}/of-gpu002/allocations", Reply(200, given)))
+    assert [o.devices for o in facts.on_hosts(names)["gpu002"].occupants] == [("CUSTOM_GPU",)]
 
 
 def test_allocation_of_a_server_that_left_is_read_again(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:

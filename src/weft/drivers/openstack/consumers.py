@@ -55,11 +55,18 @@ _NONE: Classes = {}
 
 
 class _Reading(NamedTuple):
-    """Consumers with allocations of a host at a time (monotonic seconds), and the host's tree as listed before that."""
+    """Consumers with allocations of a host at a time (monotonic seconds), and the host's tree as listed before that.
+
+    Attributes:
+        shown: servers that Nova showed on the host before that.
+        plain: nothing of the host's own provider is a device.
+    """
 
     at: float
     tree: Tree
     classes: Classes
+    shown: frozenset[str]
+    plain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +76,12 @@ class Overview:
     Attributes:
         trees: provider -> its tree.
         classes: provider of a host -> the consumers with allocations there; only where the listings prove it.
+        shown: provider of a host -> servers that Nova shows on the host.
     """
 
     trees: Mapping[str, Tree] = field(default_factory=dict[str, Tree])
     classes: Mapping[str, Classes] = field(default_factory=dict[str, Classes])
+    shown: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
 
 
 NOTHING = Overview()
@@ -97,7 +106,8 @@ class Consumers:
     def overview(self, own: Project, shown: Mapping[str, Collection[str]]) -> Overview:
         """What listings of the whole cloud say now. Hosts that they say nothing about, as when Placement doesn't
         answer, are asked about one by one. An earlier reading counts if no allocation was written since, and each one
-        in it is of a server that Nova shows there: removing an allocation changes no generation.
+        in it is of a server that Nova shows there: removing an allocation changes no generation. One more server than
+        then, and one write to the host's own provider, are that server's allocation.
 
         Args:
             shown: provider of a host -> servers that Nova shows on the host.
@@ -108,37 +118,39 @@ class Consumers:
             log.warning("Placement's resource providers can't be listed at once: %s", error)
             return NOTHING
         at, known, changed = time.monotonic(), dict[str, Classes](), list[str]()
-        there = shown.keys() & listed.keys()
-        self._trees = {**self._trees, **{p: (at, tuple(sorted(listed[p]))) for p in there}}
-        for provider in there:
+        servers = {p: frozenset(shown[p]) for p in shown.keys() & listed.keys()}
+        self._trees = {**self._trees, **{p: (at, tuple(sorted(listed[p]))) for p in servers}}
+        more = dict[str, _Reading]()
+        for provider, there in servers.items():
             before = self._readings.get(provider)
-            if (
-                before
-                and _is_same(before, listed[provider], at)
-                and before.classes.keys() <= {*shown[provider]}
-            ):
+            if before is None or at - before.at > SAME or not before.classes.keys() <= there:
+                changed.append(provider)
+            elif before.tree == listed[provider]:
                 known[provider] = before.classes
+            elif (after := _with_one_more(before, provider, listed[provider], there)) is not None:
+                known[provider], more[provider] = after.classes, after
             else:
                 changed.append(provider)
         # What Nova shows a server on is used: that listing can't prove more of it.
-        if len(perhaps := [p for p in changed if not shown[p]]) > 1:
+        if len(perhaps := [p for p in changed if not servers[p]]) > 1:
             empty = self._unused(own, {p: listed[p] for p in perhaps})
             known |= dict.fromkeys(empty, _NONE)
-            self._remember({p: _Reading(at, listed[p], _NONE) for p in empty})
-        return Overview(listed, known)
+            more |= {p: _Reading(at, listed[p], _NONE, frozenset(), plain) for p, plain in empty.items()}
+        self._remember(more)
+        return Overview(listed, known, servers)
 
-    def _unused(self, own: Project, of: Mapping[str, Tree]) -> list[str]:
-        """Those of these hosts' providers in whose trees nothing is used."""
+    def _unused(self, own: Project, of: Mapping[str, Tree]) -> dict[str, bool]:
+        """Those of these hosts' providers in whose trees nothing is used -> `_Reading.plain`."""
         try:
             free = unused(own)
         except self._unreadable as error:
             log.warning("what is used of Placement's providers can't be listed at once: %s", error)
-            return []
+            return {}
         found = [provider for provider, tree in of.items() if tree.keys() <= free.keys()]
         at = time.monotonic()
-        open_ = {p: (at, "") for p in found if all(free[one] for one in of[p])}
+        open_ = {p: (at, "") for p in found if all(free[one].is_open for one in of[p])}
         self._withheld = {**self._withheld, **open_}
-        return found
+        return {p: all(c.startswith(_NO_DEVICES) for c in free[p].classes) for p in found}
 
     def _remember(self, readings: Mapping[str, _Reading]) -> None:
         at = time.monotonic()
@@ -159,7 +171,7 @@ class Consumers:
                 found[consumer] = found.get(consumer, frozenset()) | classes
         whole = {consumer: found[consumer] for consumer in sorted(found)}
         if listed is not None:
-            self._remember({provider: _Reading(at, listed, whole)})
+            self._remember({provider: _Reading(at, listed, whole, overview.shown.get(provider, frozenset()))})
         return whole
 
     def _tree(self, own: Project, host: str, provider: str) -> tuple[str, ...]:
@@ -264,9 +276,17 @@ class Consumers:
             return error
 
 
-def _is_same(before: _Reading, tree: Tree, now: float) -> bool:
-    """Whether no allocation was written since a reading: the same providers have the same generations."""
-    return now - before.at <= SAME and before.tree == tree
+def _with_one_more(before: _Reading, provider: str, tree: Tree, shown: frozenset[str]) -> _Reading | None:
+    """A reading with the allocation of one more server, as it must be by now; None: what was written isn't known.
+
+    Nova boots no server on a host before it has written its allocation, in a request of its own. Each write adds one to
+    the generation of each provider that it takes from: one alone can't be another consumer's. If it took from the
+    host's own provider alone, and that has no devices, it has none. The reading is no newer than the one before.
+    """
+    new = shown - before.shown
+    if not before.plain or len(new) != 1 or tree != {**before.tree, provider: before.tree[provider] + 1}:
+        return None
+    return before._replace(tree=tree, classes={**before.classes, min(new): frozenset()}, shown=shown)
 
 
 _TOGETHER = 16

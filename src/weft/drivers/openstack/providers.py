@@ -10,7 +10,7 @@ change it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import NamedTuple, cast
 
 from weft.drivers.openstack.lookups import PLACEMENT_MICROVERSION
 from weft.drivers.openstack.service import Json
@@ -39,9 +39,17 @@ def trees(own: Project) -> Mapping[str, Tree]:
     return {provider: tree for tree in of_root.values() for provider in tree}
 
 
-def unused(own: Project) -> Mapping[str, bool]:
-    """Providers without any allocation -> whether none of their inventories is reserved as a whole. Only of trees that
-    have memory left; one of which no inventory is shown proves nothing. Raises what an unreadable answer raises."""
+class Unused(NamedTuple):
+    """A provider without any allocation: whether none of its inventories is reserved as a whole, and their resource
+    classes."""
+
+    is_open: bool
+    classes: frozenset[str]
+
+
+def unused(own: Project) -> Mapping[str, Unused]:
+    """Providers without any allocation. Only of trees that have memory left; one of which no inventory is shown proves
+    nothing. Raises what an unreadable answer raises."""
     asked = "list what is used of resource providers"
     headers = {"OpenStack-API-Version": f"placement {_WHOLE_TREES}"}
     answer = own.placement.ask(
@@ -49,7 +57,7 @@ def unused(own: Project) -> Mapping[str, bool]:
     )
     if not answer.fine:
         return {}
-    found: dict[str, bool] = {}
+    found: dict[str, Unused] = {}
     summaries = own.placement.part(asked, answer, "provider_summaries")
     shown = {one["root_provider_uuid"] for one in summaries.values() if one["resources"]}
     for provider, summary in summaries.items():
@@ -57,5 +65,6 @@ def unused(own: Project) -> Mapping[str, bool]:
         if summary["root_provider_uuid"] in shown and all(
             int(one["used"]) == 0 for one in resources.values()
         ):
-            found[str(provider)] = all(int(one["capacity"]) > 0 for one in resources.values())
+            is_open = all(int(one["capacity"]) > 0 for one in resources.values())
+            found[str(provider)] = Unused(is_open, frozenset(resources))
     return found
