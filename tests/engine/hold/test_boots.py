@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ from weft.engine.base.pulse import Pulse
 from weft.engine.hold.settings import LoopSettings
 from weft.engine.rows.records import Change, PodRecord, RowState
 from weft.engine.visit import moves, verifier
+from weft.engine.watch import bootkeeper
 from weft.engine.watch.bootkeeper import BootKeeper
 from weft.model.errors import NotYetError
 from weft.model.pod import PodState
@@ -409,3 +411,85 @@ def test_nodes_are_looked_at_while_servers_boot_and_before_the_pod_is_ready(hous
 
     assert looks() == 1 and state(house, pod) is PodState.BOOTING
     assert looks(pod) == 2 and state(house, pod) is PodState.READY
+
+
+def aged(house: House, age: float, ago: float, earliest: float | None = None) -> None:
+    """Servers were requested `age` seconds ago, and the cloud was asked `ago` seconds ago; with what was learned."""
+    with house.database.transaction() as tx:
+        run = tx._connection.execute  # pyright: ignore[reportPrivateUsage]
+        run("UPDATE resource SET since = now() - %s * interval '1 second' WHERE kind = 'server'", [age])
+        known = "{}" if earliest is None else json.dumps({ORDER.nodes.flavor: earliest})
+        run(
+            "INSERT INTO boot_look (cloud, until, answered, earliest)"
+            " VALUES ('lab', now(), now() - %s * interval '1 second', %s)"
+            " ON CONFLICT (cloud) DO UPDATE"
+            " SET until = now(), answered = excluded.answered, earliest = excluded.earliest",
+            [ago, known],
+        )
+
+
+@pytest.mark.parametrize(
+    ("age", "ago", "earliest", "due"),
+    [
+        (1.0, 20.0, 60.0, False),
+        (4.0, 20.0, 60.0, True),  # it may have failed at once
+        (5.0, 1.5, 60.0, False),
+        (59.0, 50.0, 60.0, False),
+        (61.0, 50.0, 60.0, True),
+        (61.0, 1.5, 60.0, False),
+        (61.0, 2.5, 60.0, True),
+        (600.0, 8.0, 60.0, False),
+        (600.0, 9.5, 60.0, True),
+        (1.0, 1.5, None, True),
+        (1.0, 1.5, 5.0, True),  # nothing is saved by waiting
+    ],
+)
+def test_cloud_is_asked_when_a_server_of_the_flavor_can_have_booted(
+    house: House, age: float, ago: float, earliest: float | None, due: bool
+) -> None:
+    """And once before, soon after it was requested; the longer a boot takes, the less often."""
+    booting(house)
+    aged(house, age, ago, earliest)
+    before = asked(house)
+    keeper(house, every=1.0).look()
+    assert asked(house) - before == due
+
+
+def test_boot_of_a_minute_takes_few_queries(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One soon, and those from when it can have booted; without what was learned, one each second."""
+    booting(house)
+    monkeypatch.setattr(bootkeeper, "GROWTH", 1e6)
+    numbers = []
+    for earliest in (None, 55.0):
+        before, ago = asked(house), 1.0
+        for age in range(1, 59):
+            aged(house, age, ago, earliest)
+            was = asked(house)
+            keeper(house, every=1.0).look()
+            ago = 1.0 if asked(house) > was else ago + 1.0
+        numbers.append(asked(house) - before)
+    assert numbers == [58, 5]
+
+
+@pytest.mark.parametrize(
+    ("known", "unbooted", "then"),
+    [
+        (None, 20.0, 20.0),
+        (None, -5.0, 0.0),
+        (20.0, 21.0, 21.0),
+        (20.0, 90.0, 25.0),  # one image that was fetched first
+        (20.0, -1.0, 10.0),  # one that failed at once
+        (0.0, 30.0, 1.0),
+    ],
+)
+def test_age_of_a_pod_that_has_booted_is_learned_for_its_flavor(
+    house: House, known: float | None, unbooted: float, then: float
+) -> None:
+    """How old its servers were at the query before, which didn't show them."""
+    pod = booting(house)
+    age = max(unbooted, 30.0) + 2.0
+    aged(house, age, age - unbooted, known)
+    boot(house, pod)
+    keeper(house).look()
+    ((found,),) = sql(house, "SELECT earliest FROM boot_look")
+    assert found == {ORDER.nodes.flavor: pytest.approx(then, abs=0.5)}

@@ -1,8 +1,10 @@
-"""Asks every second which servers have booted or failed, and makes their pods due at once.
+"""Asks which servers have booted or failed, and makes their pods due at once.
 
 A server takes half a minute to ten minutes to boot, and thousands boot at a time: one query for everything that changed
 costs a cloud and weft less than polling each, and is faster. Of all workers on all machines one asks: the first
-that claims the turn in the database. An answer is only a hint: whether a server runs is read by its pod's visit.
+that claims the turn in the database. It asks soon after a server was requested, since it may have failed, and then from
+when a server of its flavor can have booted, by what was seen before: every second, and less often the longer it takes.
+An answer is only a hint: whether a server runs is read by its pod's visit.
 Without an answer these visits come at their own time, half a minute after the server was requested and then once a
 minute, and report why nothing is known.
 """
@@ -14,8 +16,10 @@ from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 from functools import partial
 
+from psycopg.types.json import Jsonb
+
 from weft.engine.base.asking import CloudThreads
-from weft.engine.base.database import Database, Row
+from weft.engine.base.database import Database, Row, Tx
 from weft.engine.base.periodic import Periodic
 from weft.engine.base.pulse import Pulse
 from weft.engine.base.world import World
@@ -27,6 +31,14 @@ log = logging.getLogger(__name__)
 
 EVERY = 1.0
 """Seconds between queries; a cloud in which none of weft's servers boots isn't asked."""
+SOON = 3.0
+"""Seconds after a request of servers when a cloud is asked for the first time: what can't boot often fails at once.
+What fails later is seen once a server of its flavor can have booted."""
+GROWTH = 30.0
+"""Seconds of a boot for each second between queries, from which they are rarer: a pod is READY a sixtieth of its boot
+later on average."""
+RAREST = 10.0
+"""Most seconds between queries."""
 SOONEST = 0.9
 """Share of that after which any worker may ask again: turns come a little late, and none should be missed."""
 ANSWER = 10.0
@@ -81,18 +93,40 @@ class BootKeeper(Periodic):
         at: datetime = row["at"]
         try:
             since = max(row["answered"] or at, at - LATEST) - OVERLAP
-            built = self._built(facts, cloud, since)
-            answered = None if built is None else at
+            every, built, earliest = self._every * SOONEST, None, dict[str, float]()
+            if self._is_due(cloud, every):
+                built = self._built(facts, cloud, since)
             with self._database.statement() as tx:
                 if built:
-                    tx.run("wake_built", servers=sorted(built), kinds=_kinds(), together=self._together)
-                every = self._every * SOONEST
+                    earliest = self._wake(tx, built, row)
+                answered = None if built is None else at
                 values = {"asked": at, "answered": answered, "answer": ANSWER, "every": every}
-                tx.run("end_boot_look", cloud=cloud, **values)
+                tx.run("end_boot_look", cloud=cloud, earliest=Jsonb(earliest), **values)
         except WeftError as error:
             log.warning("cloud %s: booted servers can't be recorded: %s", cloud, error)
         except Exception:
             log.exception("cloud %s: defect in weft", cloud)
+
+    def _is_due(self, cloud: str, every: float) -> bool:
+        settings = {"soon": SOON, "growth": GROWTH, "rarest": RAREST, "every": every}
+        row = self._database.row("boot_look_is_due", cloud=cloud, kinds=_kinds(), longest=LONGEST, **settings)
+        return row is not None and bool(row["due"])
+
+    def _wake(self, tx: Tx, built: Collection[str], row: Row) -> dict[str, float]:
+        """Make pods of these servers due. Returns what it shows of flavors: the age at which their servers weren't all
+        booted yet. It follows what is seen within a factor, as one pod may fail, or wait for an image.
+
+        Args:
+            row: of `take_boot_looks`.
+        """
+        known = dict[str, float](row["earliest"])
+        values = {"servers": sorted(built), "kinds": _kinds(), "together": self._together}
+        for pod in tx.rows("wake_built", **values, before=row["answered"]):
+            if pod["flavor"] is not None and not pod["boot"]:
+                seen = max(0.0, pod["age"] or 0.0)
+                was = known.get(pod["flavor"], seen)
+                known[pod["flavor"]] = min(max(seen, was / 2), was + max(1.0, was / 4))
+        return known
 
     def _built(self, facts: ServerActions, cloud: str, since: datetime) -> Collection[str] | None:
         """Ids of servers that changed, or None without an answer. That is logged once, and isn't unhealthy: pods' own

@@ -31,7 +31,8 @@ FROM owner WHERE id = ANY(ARRAY(SELECT unnest(%(ids)s::uuid[])));
 
 -- name: take_boot_looks
 -- Claims those of these clouds in which servers boot and that no worker is asking or has just asked; the caller then
--- asks them. Also returns when the last answered query was sent, and the time now.
+-- asks them. Also returns when the last answered query was sent, the time now, and from which age on servers of a flavor
+-- may have booted.
 WITH turn AS MATERIALIZED (
     SELECT cloud FROM unnest(%(clouds)s::text[]) AS c (cloud)
     WHERE NOT EXISTS (SELECT FROM boot_look l WHERE l.cloud = c.cloud AND l.until > now())
@@ -47,7 +48,24 @@ SELECT turn.cloud, now() + %(answer)s * interval '1 second' FROM turn CROSS JOIN
     ORDER BY p.next_at LIMIT 1
 ) booting ORDER BY turn.cloud
 ON CONFLICT (cloud) DO UPDATE SET until = excluded.until WHERE b.until <= now()
-RETURNING b.cloud, b.answered, now() AS at;
+RETURNING b.cloud, b.answered, b.earliest, now() AS at;
+
+-- name: boot_look_is_due
+-- Whether any of a cloud's booting servers may have booted, or failed, since the last query: it was requested `soon` seconds
+-- ago, without a query since then; or is as old as one of its flavor must be, and the last query is some time ago (`every`
+-- seconds, for each `growth` seconds of its age).
+SELECT EXISTS (
+    SELECT FROM boot_look l, pod p JOIN resource r ON r.owner_id = p.id, LATERAL (
+        SELECT extract(epoch FROM now() - r.since) AS age, extract(epoch FROM now() - l.answered) AS ago,
+            coalesce((l.earliest ->> (r.document -> 'spec' ->> 'flavor'))::float8, 0) AS earliest
+    ) it
+    WHERE l.cloud = %(cloud)s AND r.document ->> 'where' = l.cloud
+        AND p.state <> 'RELEASED' AND p.wanted = 'present' AND (p.state <> 'READY' OR p.repair OR p.changed_at IS NOT NULL)
+        AND r.kind = ANY(%(kinds)s) AND r.state = 'pending' AND r.since > now() - %(longest)s * interval '1 second'
+        AND (it.ago IS NULL OR (it.age >= %(soon)s AND it.ago >= it.age)
+            OR ((it.earliest <= 2 * %(soon)s OR it.age >= it.earliest)
+                AND (it.age <= %(growth)s OR it.ago >= %(every)s * least(%(rarest)s, it.age / %(growth)s))))
+) AS due;
 
 -- name: awaited_servers
 -- Ids of a cloud's booting servers, for clouds that can't list servers by their change.
@@ -58,8 +76,8 @@ WHERE p.state <> 'RELEASED' AND p.wanted = 'present' AND (p.state <> 'READY' OR 
 
 -- name: end_boot_look
 -- The next query may be sent `every` seconds after this one, unless another worker is asking by now (`answer`: as
--- claimed). `answered`: when the query was sent; null: it wasn't answered.
-UPDATE boot_look SET answered = greatest(answered, %(answered)s::timestamptz),
+-- claimed). `answered`: when the query was sent; null: it wasn't answered. `earliest`: what was learned of flavors.
+UPDATE boot_look SET answered = greatest(answered, %(answered)s::timestamptz), earliest = earliest || %(earliest)s::jsonb,
     until = CASE WHEN until = %(asked)s::timestamptz + %(answer)s * interval '1 second'
         THEN %(asked)s::timestamptz + %(every)s * interval '1 second' ELSE until END
 WHERE cloud = %(cloud)s;
@@ -67,12 +85,13 @@ WHERE cloud = %(cloud)s;
 -- name: wake_built
 -- Wakes pods that wait for these servers, unless they are due anyway or wait after a failure, and notifies their
 -- followers. A pod with other servers that still boot is due in `together` seconds, when more will have booted. Skips
--- locked rows: the next answer has their servers again.
+-- locked rows: the next answer has their servers again. Returns of each whether others still boot, their flavor, and how
+-- old the youngest was at `before`, when the query before this one was sent.
 WITH it AS MATERIALIZED (
-    SELECT p.id, others.boot FROM pod p, LATERAL (
-        SELECT EXISTS (
-            SELECT FROM resource r WHERE r.owner_id = p.id AND r.kind = ANY(%(kinds)s) AND r.state = 'pending'
-                AND r.outside_id <> ALL(%(servers)s)) AS boot
+    SELECT p.id, others.boot, others.flavor, others.age FROM pod p, LATERAL (
+        SELECT bool_or(r.outside_id <> ALL(%(servers)s)) AS boot, min(r.document -> 'spec' ->> 'flavor') AS flavor,
+            extract(epoch FROM %(before)s::timestamptz - max(r.since))::float8 AS age
+        FROM resource r WHERE r.owner_id = p.id AND r.kind = ANY(%(kinds)s) AND r.state = 'pending'
     ) others
     WHERE p.state <> 'RELEASED' AND p.wanted = 'present' AND (p.state <> 'READY' OR p.repair OR p.changed_at IS NOT NULL)
         AND p.next_at > now() + CASE WHEN others.boot THEN %(together)s ELSE 0 END * interval '1 second'
@@ -86,7 +105,7 @@ WITH it AS MATERIALIZED (
         next_at = now() + CASE WHEN it.boot THEN %(together)s ELSE 0 END * interval '1 second'
     FROM it WHERE p.id = it.id
 )
-SELECT pg_notify('weft_event', id::text) FROM it;
+SELECT pg_notify('weft_event', id::text), boot, flavor, age FROM it;
 
 -- name: next_owner_at
 -- Seconds until the next unheld owner of each sort is due, to know how long to sleep.
