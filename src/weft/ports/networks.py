@@ -7,6 +7,7 @@ from typing import Protocol
 
 from weft.model.kinds import Kind
 from weft.model.uses import Use
+from weft.ports.listings import SharedListings
 
 USED = (Kind.SECURITY_GROUP, Kind.PORT, Kind.ROUTER)
 """Kinds besides networks whose resources others may use."""
@@ -22,10 +23,15 @@ class CloudNetworks(Protocol):
         """
         ...
 
-    def on_networks(self, project_id: str, networks: Collection[str]) -> Sequence[Use]:
+    def on_networks(
+        self, project_id: str, networks: Collection[str], listings: SharedListings | None = None
+    ) -> Sequence[Use]:
         """Everything on these networks of a project, of any project, except what the cloud itself has there (DHCP).
 
         A nonexistent network has nothing on it. Raises `UnknownError` or `PermanentError`.
+
+        Args:
+            listings: shared with others who observe the networks' owner now.
         """
         ...
 

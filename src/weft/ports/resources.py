@@ -11,6 +11,7 @@ from weft.model.mark import Mark
 from weft.model.owner import Owner
 from weft.model.resources import AnyKind, Marked, Observed, Outcome, Resource
 from weft.ports.fences import Fence, unfenced
+from weft.ports.listings import SharedListings
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class Scope:
         leaving: the resources are no longer wanted. From those that stay (`Spec.stays`) `delete` removes weft's mark,
             and gives them the name under which they stay; `find` shows them as `Status.KEPT` once they have no mark.
         by_id: only resources with the given ids are the owner's, whatever else has its mark.
+        listings: for `find`: shared with other calls that observe the same owner now.
     """
 
     site: str
@@ -43,6 +45,7 @@ class Scope:
     glance: bool = field(default=False, compare=False, repr=False)
     leaving: bool = field(default=False, compare=False, repr=False)
     by_id: bool = field(default=False, compare=False, repr=False)
+    listings: SharedListings | None = field(default=None, compare=False, repr=False)
 
     def mark(self, key: str) -> Mark:
         """The mark of the owner's resource with this key."""

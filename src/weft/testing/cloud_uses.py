@@ -8,6 +8,7 @@ from weft.model.errors import TemporaryError
 from weft.model.kinds import Kind
 from weft.model.resources import Outcome
 from weft.model.uses import SUBPORT, InUseError, Use
+from weft.ports.listings import SharedListings
 from weft.testing.cloud_state import Thing, Trunk
 from weft.testing.cloud_store import CloudStore
 
@@ -35,7 +36,9 @@ class FakeUses(CloudStore):
             self.trunks[trunk.id] = trunk
         return trunk
 
-    def on_networks(self, project_id: str, networks: Collection[str]) -> Sequence[Use]:
+    def on_networks(
+        self, project_id: str, networks: Collection[str], listings: SharedListings | None = None
+    ) -> Sequence[Use]:
         self._call("networks", None)
         return list(self._on_networks(networks))
 

@@ -10,6 +10,7 @@ from weft.drivers.openstack.base import Call, Fence, Fields, ListedResource
 from weft.drivers.openstack.errors import CloudAnswer
 from weft.drivers.openstack.networks import EVERYBODYS, add_share, set_shares, shared_projects
 from weft.drivers.openstack.neutron import NeutronKind
+from weft.drivers.openstack.onnetworks import SUBNET, subnets_on
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import (
@@ -172,7 +173,8 @@ class Networks(NeutronKind):
     def prepare(self, call: Call, rows: Sequence[ListedResource]) -> Sequence[ListedResource]:
         """Add the projects that the networks are shared with: a network's owner can let other projects put ports on
         it."""
-        with_whom = shared_projects(call.project, [row.id for row in rows], "network")
+        ids = [row.id for row in rows]
+        with_whom = shared_projects(call.project, ids, "network", call.scope.listings)
         return [replace(row, raw={**row.raw, SHARED: with_whom[row.id]}) for row in rows]
 
     def repair(self, call: Call, resource: Resource, row: ListedResource, fields: frozenset[str]) -> None:
@@ -201,7 +203,16 @@ class Subnets(NeutronKind):
     kind = Kind.SUBNET
     updatable = frozenset({"mark", "gateway", "dhcp", "pool", "dns"})
     collection, item = "subnets", "subnet"
-    fields = ("network_id", "cidr", "gateway_ip", "enable_dhcp", "allocation_pools", "dns_nameservers")
+    fields = SUBNET
+
+    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[ListedResource]:
+        """Subnets of the owner's networks, if others who observe it list these now."""
+        networks = {call.ids.get(r.spec_as(SubnetSpec).network) for r in wanted}
+        known = [one for one in networks if one]
+        if call.scope.listings is None or len(known) < len(networks):
+            return super().rows(call, wanted)
+        rows = subnets_on(call.project, known, call.scope.listings)
+        return [self.row(raw) for raw in rows if raw["project_id"] == call.scope.project_id]
 
     def body(self, call: Call, resource: Resource) -> Json:
         spec = resource.spec_as(SubnetSpec)

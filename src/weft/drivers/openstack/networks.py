@@ -7,12 +7,14 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 
 from weft.drivers.openstack.neutron import default_group
+from weft.drivers.openstack.onnetworks import shares_of
 from weft.drivers.openstack.segments import PLACE, SHOWN, read_segments
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project, Sessions
-from weft.drivers.openstack.uses import USES, end_use, on_networks, shares_of
+from weft.drivers.openstack.uses import USES, end_use, on_networks
 from weft.model.kinds import Kind
 from weft.model.uses import EVERYBODY, Use
+from weft.ports.listings import SharedListings
 from weft.ports.patience import waiting_at_most
 
 FRESH = 15.0
@@ -36,8 +38,10 @@ class OpenStackNetworks:
             known = self._segments[wanted] = (time.monotonic(), self._listed_segments(wanted))
         return known[1]
 
-    def on_networks(self, project_id: str, networks: Collection[str]) -> Sequence[Use]:
-        return on_networks(self._networks_of.project(project_id), networks)
+    def on_networks(
+        self, project_id: str, networks: Collection[str], listings: SharedListings | None = None
+    ) -> Sequence[Use]:
+        return on_networks(self._networks_of.project(project_id), networks, listings)
 
     def uses(self, project_id: str, things: Mapping[Kind, Collection[str]]) -> Sequence[Use]:
         project, own = self._networks_of.project(project_id), self._networks_of.own()
@@ -69,10 +73,12 @@ class OpenStackNetworks:
         return {name: frozenset(numbers) for name, numbers in found.items()}
 
 
-def shared_projects(project: Project, shared: Collection[str], kind: str) -> dict[str, frozenset[str]]:
+def shared_projects(
+    project: Project, shared: Collection[str], kind: str, listings: SharedListings | None = None
+) -> dict[str, frozenset[str]]:
     """Id of a resource -> projects that it is shared with; with `EXTERNAL` only as an external network."""
     found: dict[str, set[str]] = {one: set() for one in shared}
-    for share in shares_of(project, shared, kind) if shared else ():
+    for share in shares_of(project, shared, kind, listings) if shared else ():
         found.setdefault(share["object_id"], set()).add(_whom(share))
     return {one: frozenset(projects) for one, projects in found.items()}
 

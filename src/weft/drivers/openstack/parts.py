@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from weft.drivers.openstack.networks import shares_of
+from weft.drivers.openstack.onnetworks import shares_of
 from weft.drivers.openstack.security_group import COMPARED
 from weft.drivers.openstack.session import Project, Sessions
 from weft.model.resources import Kind, Resource

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from weft.drivers.openstack.base import Call, Fence, Fields, ListedResource
 from weft.drivers.openstack.filters import Filters
 from weft.drivers.openstack.forwardings import end_forwardings
 from weft.drivers.openstack.neutron import NeutronKind
+from weft.drivers.openstack.onnetworks import PORT, ports_on
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.drivers.openstack.uses import ID, NEUTRONS, free_port
@@ -17,6 +18,7 @@ from weft.model.messages import outside
 from weft.model.resources import Kind, Observed, Resource, Status
 from weft.model.specs import FloatingIPSpec, PortSpec
 from weft.model.uses import ROUTER_INTERFACES
+from weft.ports.listings import SharedListings
 
 WHOLE_ADAPTER_VIFS = ("hostdev_physical", "ib_hostdev")
 """What Neutron's drivers bind a `direct-physical` port as (sriovnicswitch; networking-mlnx)."""
@@ -62,23 +64,7 @@ class Ports(NeutronKind):
     kind = Kind.PORT
     updatable = frozenset({"mark", "security_groups", "address_pairs", "dns_name"})
     collection, item = "ports", "port"
-    fields = (
-        "network_id",
-        "fixed_ips",
-        "mac_address",
-        "status",
-        "device_id",
-        "device_owner",
-        "security_groups",
-        "port_security_enabled",
-        "allowed_address_pairs",
-        "binding:vnic_type",
-        "binding:vif_type",
-        "binding:host_id",
-        "binding:profile",
-        "binding:vif_details",
-        "dns_name",
-    )
+    fields = PORT
 
     def rows(self, call: Call, wanted: Sequence[Resource]) -> list[ListedResource]:
         """List many ports network by network, in parallel: Neutron spends more time on each port than on each
@@ -87,10 +73,28 @@ class Ports(NeutronKind):
         for resource in wanted:
             assert isinstance(resource.spec, PortSpec)
             by_network.setdefault((resource.spec.network, resource.spec.site_network), []).append(resource)
+        if call.scope.listings is not None:
+            return self._shared(call, by_network, call.scope.listings)
         if len(wanted) < MANY or len(by_network) == 1 or not self.narrowed(call, wanted):
             return super().rows(call, wanted)
         found = call.spread.map(lambda batch: super(Ports, self).rows(call, batch), by_network.values())
         return [row for rows in found for row in rows]
+
+    def _shared(
+        self,
+        call: Call,
+        by_network: Mapping[tuple[str, str | None], Sequence[Resource]],
+        listings: SharedListings,
+    ) -> list[ListedResource]:
+        """As `rows`, with the ports on the owner's networks as others list them now; on a network of the site there may
+        be thousands of others."""
+        networks = {call.ids.get(key, "") for key, of_site in by_network if of_site is None}
+        if "" in networks:
+            return super().rows(call, [r for batch in by_network.values() for r in batch])
+        there = ports_on(call.project, networks, listings, call.spread.map)
+        found = [self.row(raw) for raw in there if raw["project_id"] == call.scope.project_id]
+        rest = [r for (_, of_site), batch in by_network.items() if of_site is not None for r in batch]
+        return [*found, *(super().rows(call, rest) if rest else ())]
 
     def narrowed(self, call: Call, wanted: Sequence[Resource]) -> Filters:
         """Filter that selects ports on the pod's networks: the project may have thousands of others."""

@@ -16,11 +16,13 @@ from dataclasses import replace
 from weft.drivers.openstack import vpnuses
 from weft.drivers.openstack.filters import Filters
 from weft.drivers.openstack.forwardings import end_forwardings
+from weft.drivers.openstack.onnetworks import ports_on, shares_of, subnets_on
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import UnknownError, WeftError
 from weft.model.kinds import Kind
 from weft.model.uses import MOST_SHOWN, ROUTER_INTERFACES, ROUTER_PORTS, SUBPORT, Use
+from weft.ports.listings import SharedListings
 
 ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -37,27 +39,28 @@ _PORT = ("id", "name", "network_id", "project_id", "device_owner", "device_id")
 _TRUNKS = "trunk"
 
 
-def on_networks(project: Project, networks: Collection[str]) -> list[Use]:
-    """Uses of networks: ports, subnets and shares."""
+def on_networks(
+    project: Project, networks: Collection[str], listings: SharedListings | None = None
+) -> list[Use]:
+    """Uses of networks: ports, subnets and shares. Args: listings: shared with others who observe the owner now."""
     if not networks:
         return []
     ids = sorted(networks)
-    ports = _ports(project, {"network_id": ids}, "list ports on networks")
+    if listings is None:
+        ports = _ports(project, {"network_id": ids}, "list ports on networks")
+        fields = {"fields": ("id", "name", "network_id", "project_id")}
+        asked = "list subnets on networks"
+        rows = project.network.listing(asked, "/subnets", "subnets", fields, only={"network_id": ids})
+    else:
+        ports, rows = ports_on(project, ids, listings), subnets_on(project, ids, listings)
     found = [_port(row, Kind.NETWORK, row["network_id"]) for row in _not_the_clouds(ports)]
-    rows = project.network.listing(
-        "list subnets on networks",
-        "/subnets",
-        "subnets",
-        {"fields": ("id", "name", "network_id", "project_id")},
-        only={"network_id": ids},
-    )
     found += [Use("subnet", r["id"], Kind.NETWORK, r["network_id"], r["name"], r["project_id"]) for r in rows]
     networks_of = {r["id"]: r["network_id"] for r in rows}
     if networks_of:
         found += vpnuses.on_subnets(
             project, project.extensions.of(project.network), Kind.NETWORK, networks_of
         )
-    return [*found, *_shares(project, Kind.NETWORK, ids)]
+    return [*found, *_shares(project, Kind.NETWORK, ids, listings)]
 
 
 def in_groups(project: Project, groups: Collection[str]) -> list[Use]:
@@ -301,13 +304,8 @@ def _floating_ips(own: Project, of: Kind, by: str, ids: Sequence[str]) -> list[U
     return [Use("floating_ip", r["id"], of, r[by], r["floating_ip_address"], r["project_id"]) for r in rows]
 
 
-def _shares(project: Project, kind: Kind, ids: Collection[str]) -> Iterable[Use]:
-    for row in shares_of(project, ids, kind.value):
+def _shares(
+    project: Project, kind: Kind, ids: Collection[str], listings: SharedListings | None = None
+) -> Iterable[Use]:
+    for row in shares_of(project, ids, kind.value, listings):
         yield Use("share", row["id"], kind, row["object_id"], "", row["target_tenant"])
-
-
-def shares_of(project: Project, shared: Collection[str], kind: str = "network") -> list[Json]:
-    """Neutron's RBAC policies for these networks or other resources, created by a project."""
-    only = {"object_type": kind, "object_id": sorted(shared)}
-    asked = f"list shares of {kind}s"
-    return project.network.listing(asked, "/rbac-policies", "rbac_policies", only=only)

@@ -18,6 +18,7 @@ from weft.model.problem import Problem, ProblemKind
 from weft.model.specs import PortSpec
 from weft.model.uses import ROUTER_PORTS, Use
 from weft.ports.fences import Fence
+from weft.ports.listings import SharedListings
 from weft.ports.networks import USED
 
 
@@ -69,12 +70,18 @@ class Intruder:
         return self.problem().text()
 
 
-def intruders(pod: PodRecord, records: Sequence[ResourceRecord], world: World) -> list[Intruder]:
-    """The intruders on its networks. Raises `UnknownError` or `PermanentError` if the cloud can't be asked."""
+def intruders(
+    pod: PodRecord, records: Sequence[ResourceRecord], world: World, listings: SharedListings | None = None
+) -> list[Intruder]:
+    """The intruders on its networks. Raises `UnknownError` or `PermanentError` if the cloud can't be asked.
+
+    Args:
+        listings: shared with others who observe the pod now.
+    """
     networks, facts = networks_there(records), world.clouds.get(pod.plan.cloud)
     if not networks or facts is None:
         return []
-    return among_uses(records, facts.on_networks(pod.project_id, list(networks)))
+    return among_uses(records, facts.on_networks(pod.project_id, list(networks), listings))
 
 
 def networks_there(records: Sequence[ResourceRecord]) -> dict[str, ResourceRecord]:

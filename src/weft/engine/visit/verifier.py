@@ -24,6 +24,8 @@ from weft.model.pod import PodState
 from weft.model.problem import Problem, ProblemKind, render, unread
 from weft.model.resources import AnyKind, Observed
 from weft.model.specs import SegmentSpec
+from weft.ports.listings import SharedListings
+from weft.ports.resources import Scope
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -112,7 +114,8 @@ def verify(
     ids = {r.key: r.outside_id for r in records if r.outside_id}
     # Other projects may use the site's networks and tenants' own.
     pod = owner if others and isinstance(owner, PodRecord) else None
-    there = None if pod is None else _begin(pool, intruders, pod, records, world)
+    listings = SharedListings(len(records))
+    there = None if pod is None else _begin(pool, intruders, pod, records, world, listings)
     found: dict[str, Callable[[], _Looks]] = {}
     # Waiting for a fabric takes no place: visits that wait together share a reading.
     fabrics = [where for where, kinds in places.items() if _of_fabric(kinds)]
@@ -122,7 +125,8 @@ def verify(
                 found[where] = _begin(pool, _look_at_fabric, owner, kinds, world, max_age)
             else:
                 alone = len(places) - len(found) == 1  # the last one runs in this thread
-                found[where] = _begin(None if alone else pool, _look, owner, kinds, world, ids, known or {})
+                scope = replace(owner.scope, listings=listings)
+                found[where] = _begin(None if alone else pool, _look, scope, kinds, world, ids, known or {})
         looks = {where: look() for where, look in found.items() if where not in fabrics}
     if fabrics:
         with lane.aside():
@@ -205,7 +209,7 @@ def _look_at_fabric(
 
 
 def _look(
-    owner: OwnerRecord,
+    scope: Scope,
     kinds: Mapping[AnyKind, list[ResourceRecord]],
     world: World,
     ids: Mapping[str, str],
@@ -217,11 +221,11 @@ def _look(
         seen = {r.key: known[r.key] for r in records if r.key in known}
         if rest := [r for r in records if r.key not in known]:
             driver = world.driver(rest[0].resource.where)
-            seen |= seen_of(driver.find(owner.scope, [r.resource for r in rest], ids), rest)
+            seen |= seen_of(driver.find(scope, [r.resource for r in rest], ids), rest)
     except WeftError as error:
         if len(kinds) == 1:
             return dict.fromkeys(kinds, error)
-        each = [_look(owner, {kind: group}, world, ids, known) for kind, group in kinds.items()]
+        each = [_look(scope, {kind: group}, world, ids, known) for kind, group in kinds.items()]
         return {kind: look for one in each for kind, look in one.items()}
     return {kind: ({r.key: seen[r.key] for r in group}, SegmentCheck(())) for kind, group in kinds.items()}
 
