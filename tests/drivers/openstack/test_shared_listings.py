@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -56,7 +57,17 @@ POD = [
     *(port(n, node) for n in NETS for node in ("gpu01", "gpu02")),
 ]
 IDS = {r.key: f"id-{r.key.replace('/', '-')}" for r in POD}
+OF_PORT: dict[str, Any] = {
+    "mac_address": "fa:16:3e:00:00:01",
+    "status": "DOWN",
+    "port_security_enabled": False,
+}
 Cloud = tuple[Neutron, OpenStackDriver, OpenStackFacts]
+
+
+def of_subnet(network: str) -> dict[str, Any]:
+    """Fields of a subnet of one of the pod's networks. `network`: its key."""
+    return {"network_id": IDS[network], "cidr": "10.0.0.0/24", "enable_dhcp": False}
 
 
 @pytest.fixture
@@ -74,21 +85,12 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
             if isinstance(one.spec, NetworkSpec):
                 tiny.make("networks", id_, description=mark)
             elif isinstance(one.spec, SubnetSpec):
-                of = {"network_id": IDS[one.spec.network], "cidr": "10.0.0.0/24", "enable_dhcp": False}
-                tiny.make("subnets", id_, description=mark, **of)
+                tiny.make("subnets", id_, **of_subnet(one.spec.network), description=mark)
             else:
                 assert isinstance(one.spec, PortSpec)
-                more = {"mac_address": "fa:16:3e:00:00:01", "status": "DOWN", "port_security_enabled": False}
-                tiny.port(id_, network=IDS[one.spec.network], description=mark, **more)
-        tiny.port("theirs", OTHER, network=IDS["network/rdma"], mac_address="x", status="DOWN")
-        tiny.make(
-            "subnets",
-            "their-subnet",
-            OTHER,
-            network_id=IDS["network/rdma"],
-            cidr="10.1.0.0/24",
-            enable_dhcp=False,
-        )
+                tiny.port(id_, network=IDS[one.spec.network], **{**OF_PORT, "description": mark})
+        tiny.port("theirs", OTHER, network=IDS["network/rdma"], **OF_PORT)
+        tiny.make("subnets", "their-subnet", OTHER, **of_subnet("network/rdma"))
         sessions.own().extensions.of(sessions.own().network)
         tiny.asked.clear()
         yield tiny, driver, OpenStackFacts(sessions)
