@@ -172,6 +172,19 @@ def test_port_that_joined_an_aggregation_is_unread_and_refused(eos: One, listed:
     assert "as a member of Port-Channel" in str(error)
 
 
+def test_interface_without_vlans_of_its_own_does_not_hide_the_switch(eos: One) -> None:
+    """Such as one of a type that `show interfaces status` says less of."""
+
+    def more(_: Request, answer: Answer) -> Answer:
+        for one in answer.body.get("result", []) if isinstance(answer.body, dict) else []:
+            if "interfaceStatuses" in one:
+                one["interfaceStatuses"]["Management1"] = {"linkStatus": "connected"}
+        return answer
+
+    eos.front.faults.instead = more
+    assert eos.session.read().ports[eos.ports[0]] == PortVlans()
+
+
 def test_factory_default_port_is_parked_after_its_first_pod(eos: One) -> None:
     """Also if it was a trunk meanwhile: else its untagged frames would reach every unconfigured port."""
     name = eos.ports[0]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from weft.drivers.switches.access import Api, UnheardError
@@ -60,7 +60,7 @@ class Eos(SwitchSession):
             suspended = frozenset(
                 n for n, row in defined.items() if str(row["status"]).lower() == "suspended"
             )
-            links = dict(_links(status["interfaceStatuses"]))
+            links = dict(_links(status["interfaceStatuses"], ports["switchports"].keys()))
             there, unfit = self._ports({p: row for p, row in ports["switchports"].items() if p not in links})
             unfit |= links
             open_parking = self.limits.parking in defined.keys() - suspended
@@ -252,11 +252,11 @@ class Eos(SwitchSession):
         raise self.unknown(asked, said)
 
 
-def _links(rows: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Links of aggregations -> why they can't be put into VLANs. Some releases list them among the switchports, with
-    settings that have no effect."""
+def _links(rows: dict[str, Any], switchports: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Links of aggregations -> why they can't be put into VLANs. They may be among the switchports, with settings that
+    have no effect. Raises KeyError for one of these of which it isn't said; interfaces of other types may lack it."""
     for port, row in rows.items():
-        vlan = row["vlanInformation"]
+        vlan = row["vlanInformation"] if port in switchports else row.get("vlanInformation", {})
         if match := LINK.fullmatch(vlan.get("vlanExplanation", "")):
             yield port, f"as a member of Port-Channel{match[1]}"
         elif vlan.get("interfaceForwardingModel") == "dataLink":
