@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
         nccl = None if given.nccl is None else ratetext.of_nccl(_read(given.nccl).decode("utf-8", "replace"))
         command = shlex.split(given.ssh)
         if given.nccl is not None and nccl is None:
-            raise bandwidthplan.PlanError(f"--nccl {given.nccl}: isn't a whole table of nccl-tests")
+            raise bandwidthplan.PlanError(f"--nccl {given.nccl}: isn't one whole table of nccl-tests")
         if not command or not 0 < given.within <= 86400:
             raise bandwidthplan.PlanError("--ssh needs a command, --within 1 to 86400 seconds")
     except (bandwidthplan.PlanError, ValueError) as error:

@@ -145,13 +145,14 @@ def _scaled(word: str, factor: float) -> float | None:
 
 
 def of_nccl(text: str) -> Collective | None:
-    """What nccl-tests printed; None: no whole table of it."""
-    average = re.search(r"^#\s*Avg bus bandwidth\s*:\s*(\S+)\s*$", text, re.M)
+    """What nccl-tests printed; None: not one whole table of it."""
+    averages = re.findall(r"^#\s*Avg bus bandwidth\s*:\s*(\S+)\s*$", text, re.M)
     bounds = re.search(r"^#\s*Out of bounds values\s*:\s*(\d+)\s+(OK|FAILED)\s*$", text, re.M)
-    head = re.search(r"^#\s+size\s+count\s+type\s+.*busbw\s+(?:#wrong|error)", text, re.M)
+    heads = re.findall(r"^#\s+size\s+count\s+type\s+.*busbw\s+(?:#wrong|error)", text, re.M)
     unit = re.search(r"^#\s+\(B\)\s+\(elements\)\s+.*\(GB/s\)\s+\(GB/s\)", text, re.M)
     rows = [line.split() for line in text.splitlines() if re.match(r"\s*\d+\s+\d+\s+[a-z]", line)]
-    if average is None or bounds is None or head is None or unit is None or not rows:
+    # Several tables are several runs, or processes of a build without MPI, each of which measures itself.
+    if len(averages) != 1 or bounds is None or len(heads) != 1 or unit is None or not rows:
         return None
     wrong: int | None = 0
     best = 0.0
@@ -164,7 +165,7 @@ def of_nccl(text: str) -> Collective | None:
                 return None
             best = max(best, rate)
             wrong = None if wrong is None or row[column + 3] == "N/A" else wrong + int(row[column + 3])
-    gbps = _scaled(average[1], 8.0)
+    gbps = _scaled(averages[0], 8.0)
     if gbps is None:
         return None
     if bounds[2] == "FAILED":

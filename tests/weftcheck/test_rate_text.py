@@ -133,3 +133,10 @@ def test_wrong_elements_of_nccl_tests_are_counted(old: str, new: str, wrong: int
 @pytest.mark.parametrize("cut", ["# Avg", "# Out of", "#       size", "#        (B)"])
 def test_table_of_nccl_tests_without_one_of_its_lines_gives_nothing(cut: str) -> None:
     assert of_nccl("\n".join(line for line in _NCCL.splitlines() if not line.startswith(cut[:14]))) is None
+
+
+def test_tables_of_several_processes_of_nccl_tests_give_nothing() -> None:
+    """A build without MPI runs once on each GPU by itself, and each process prints a table."""
+    head, rows = _NCCL.split("  1073741824", 1)
+    mixed = [head, head, "  1073741824" + rows, "  1073741824" + rows]
+    assert of_nccl("".join(mixed)) is None and of_nccl(_NCCL + _NCCL) is None
