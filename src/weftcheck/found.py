@@ -8,19 +8,20 @@ from typing import NamedTuple
 from weftcheck.bandwidthplan import Adapter
 
 SCRIPT = r"""
+r() { v=; { read -r v <"$1"; } 2>/dev/null; [ -n "$v" ]; }
 for d in /sys/class/infiniband/*; do [ -d "$d" ] || continue
 for p in "$d"/ports/*; do
 echo "device ${d##*/} ${p##*/}"
-for f in "$d/node_guid" "$p/state" "$p/link_layer"; do echo "${f##*/} $(cat "$f" 2>/dev/null)"; done
-for g in "$p"/pkeys/*; do v=$(cat "$g" 2>/dev/null) && [ "$v" != 0x0000 ] && echo "pkey ${g##*/} $v"; done
-for g in "$p"/gids/*; do i=${g##*/}; v=$(cat "$g" 2>/dev/null) || continue
+for f in "$d/node_guid" "$p/state" "$p/link_layer"; do r "$f"; echo "${f##*/} $v"; done
+for g in "$p"/pkeys/*; do r "$g" && [ "$v" != 0x0000 ] && echo "pkey ${g##*/} $v"; done
+for g in "$p"/gids/*; do i=${g##*/}; r "$g" || continue
 [ "$v" = 0000:0000:0000:0000:0000:0000:0000:0000 ] && continue
-n=$(cat "$p/gid_attrs/ndevs/$i" 2>/dev/null)
-m=$(cat "/sys/class/net/$n/address" 2>/dev/null || echo -)
-echo "gid $i $v $m $(cat "$p/gid_attrs/types/$i" 2>/dev/null)"; done
+a=$v; r "$p/gid_attrs/ndevs/$i"; r "/sys/class/net/$v/address"; m=${v:--}; r "$p/gid_attrs/types/$i"
+echo "gid $i $a $m $v"; done
 done; done; echo end
 """
-"""Script for a shell: prints each port of each RDMA device; only reads."""
+"""Script for a shell: prints each port of each RDMA device; only reads, and by the shell itself: a table has up to
+1,024 GIDs."""
 
 _NUMBER = re.compile("[0-9]{1,5}")
 """Number of a port, or a place in a table: a node may print anything."""
