@@ -16,10 +16,10 @@ LISTEN = 20
 SLACK = 25
 """Seconds for start, connection and end of a run beside the measuring itself."""
 _LOOP = """
-m() {{ p="$1"; shift; n=0
+m() {{ p="$1"; shift; e=$(($(date +%s)+{listen}))
 while :; do o=$(timeout -k 5 {limit} "$@" 2>&1); c=$?
 case "$o" in *"Couldn't connect"*|*"Connection refused"*)
-n=$((n+1)); [ $n -lt {tries} ] && {{ sleep 0.25; continue; }};; esac
+[ $(date +%s) -lt $e ] && {{ sleep 0.25; continue; }};; esac
 break; done
 printf '%s\\n' "$o" "rc=$c" | sed "s/^/$p> /"; }}
 """
@@ -58,7 +58,7 @@ def script(
 ) -> str:
     """Script for a shell: runs all rails at once; each line of output begins with its rail's number."""
     limit = plan.seconds + SLACK
-    head = (_LOOP if peer else _SERVE).format(limit=limit, tries=LISTEN * 4)
+    head = (_LOOP if peer else _SERVE).format(limit=limit, listen=LISTEN)
     lines = [head.strip()]
     for rail, mine in ends.items():
         words = arguments(plan, mine, ports[rail], peer, (gbps or {}).get(rail))

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from weft.model import bandwidth
+from weftcheck import bandwidthplan, measuring
+from weftcheck.found import Endpoint
 from weftcheck.ratetext import REASONS, Collective, NoRate, Rate, of_nccl, of_run
 
+_PLAN = {
+    "version": 1,
+    "nodes": [{"name": name, "adapters": [{"rail": 0, "device": "mlx5_0"}]} for name in ("a", "b")],
+}
 DATA = Path(__file__).parents[1] / "data" / "bandwidth"
 
 
@@ -140,3 +149,26 @@ def test_tables_of_several_processes_of_nccl_tests_give_nothing() -> None:
     head, rows = _NCCL.split("  1073741824", 1)
     mixed = [head, head, "  1073741824" + rows, "  1073741824" + rows]
     assert of_nccl("".join(mixed)) is None and of_nccl(_NCCL + _NCCL) is None
+
+
+def test_client_gives_up_by_time_however_long_each_attempt_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An address that nothing answers takes seconds for each attempt."""
+    monkeypatch.setattr(measuring, "LISTEN", 2)
+    program = tmp_path / "ib_write_bw"
+    program.write_text(
+        '#!/bin/sh\necho attempt >> tries\nsleep 1\necho "Couldn\'t connect to 10.0.0.1:20000"\nexit 1\n'
+    )
+    program.chmod(0o755)
+    plan = bandwidthplan.parse(json.dumps(_PLAN).encode())
+    asked = measuring.script(plan, {0: Endpoint("mlx5_0")}, {0: 20000}, "10.0.0.1")
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    command = ["sh", "-s"]
+    done = subprocess.run(
+        command, input=asked, cwd=tmp_path, env={"PATH": path}, capture_output=True, text=True, check=True
+    )
+    [(code, said)] = measuring.by_rail(done.stdout).values()
+    found = of_run("perftest", code or 0, said)
+    assert isinstance(found, NoRate) and found.reason == "NO_PEER"
+    assert 1 <= len((tmp_path / "tries").read_text().split()) <= 4
