@@ -147,7 +147,7 @@ def guide(page: str = "install.md") -> list[tuple[list[str], str]]:
     """(hosts, text) of each block, in order; the page for another kind of fabric replaces steps 3 to 5 of
     install.md."""
     first = steps("install.md")
-    assert sum(map(len, first.values())) == 12 and sorted(first) == list(range(1, 11))
+    assert sum(map(len, first.values())) == 13 and sorted(first) == list(range(1, 11))
     if page != "install.md":
         replaced = steps(page)
         assert sorted(replaced) == [3, 4, 5]
