@@ -167,6 +167,37 @@ def test_operator_follows_links_from_nodes_to_leaf_ports(
     assert not messages
 
 
+def test_menu_on_a_phone_is_folded(pods_console: Console, tab: tuple[Page, list[str]], axe: str) -> None:
+    """An operator sees the page's content on the first screen; keys open the menu, without JavaScript."""
+    page, messages = tab
+    signed_in(page, pods_console.url, "olga")
+    menus = page.get_by_role("navigation", name="Site").or_(page.get_by_role("navigation", name="Console"))
+    summary = page.locator("summary >> text=Menu")
+    assert not summary.is_visible() and menus.count() == 2
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{pods_console.url}/ui/site/nodes")
+    header = page.locator("header").bounding_box()
+    assert header and header["height"] < 844 / 6 and menus.count() == 0
+    for color in ("light", "dark"):
+        page.emulate_media(color_scheme=color)
+        check_accessible(page, axe)
+        page.keyboard.press("Tab")
+        while not summary.evaluate("one => one === document.activeElement"):
+            page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        assert menus.count() == 2 and page.get_by_role("button", name="Sign out").is_visible()
+        check_accessible(page, axe)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        page.keyboard.press("Enter")
+        assert menus.count() == 0
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.click("nav >> text=Alarms")
+    page.wait_for_selector("h1 >> text=Alarms")
+    assert menus.count() == 0, "the next page has it folded"
+    assert not messages
+
+
 def signed_in(page: Page, url: str, user: str) -> None:
     """Signs in; for a user with one project, or a project chosen already."""
     page.goto(f"{url}/ui/sign-in")

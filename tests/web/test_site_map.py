@@ -3,6 +3,7 @@ desired."""
 
 from __future__ import annotations
 
+import re
 from typing import get_args
 from xml.etree import ElementTree
 
@@ -133,6 +134,9 @@ def test_picture_of_a_large_site_is_bounded() -> None:
         for n in range(2100)
     ]
     text = picture("16,800 nodes", boxes, "/ui/site/nodes")
+    assert re.search(r'^<svg [^>]*viewBox="0 0 1600 (\d+)" width="1600" height="\1"', text), (
+        "opened alone, its letters keep their size"
+    )
     ElementTree.fromstring(text)
     assert "n7-1" not in text and "100 more are not drawn" in text and len(text) < 2_000_000
     small = picture("8 nodes", boxes[:1], "/ui/site/nodes")

@@ -13,9 +13,11 @@ def drawing(title: str, width: int, height: float, body: Iterable[str], attribut
     """The SVG document, on white.
 
     Args:
-        attributes: further attributes of the `svg` element, for a page of HTML.
+        attributes: further attributes of the `svg` element, for a page of HTML, which gives it its size.
     """
-    size = f'viewBox="0 0 {width} {height}"{attributes and f" {attributes}"}'
+    # Without a size of its own a tall picture that is opened alone would be shrunk to the window's height.
+    own = attributes or f'width="{width}" height="{height}"'
+    size = f'viewBox="0 0 {width} {height}" {own}'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif">'
     ground = f'<rect width="{width}" height="{height}" fill="#ffffff"/>'
     return "\n".join([head, f"<title>{escape(title)}</title>", ground, *body, "</svg>", ""])

@@ -6,6 +6,8 @@
 const PALETTE = ["#0b5394", "#b45f06", "#38761d", "#741b47", "#134f5c", "#7f6000", "#5b0f00", "#20124d", "#1b6e6e", "#7a1f6b"];
 const FREE = "#8a939d";
 const AGAIN = 30000; // milliseconds
+const NAME = 10; // pixels of the letters of a frame's name
+const DARK = matchMedia("(prefers-color-scheme: dark)");
 
 class WeftSite extends HTMLElement {
   async connectedCallback() {
@@ -23,6 +25,8 @@ class WeftSite extends HTMLElement {
     this.select.closest("p").hidden = false;
     this.select.addEventListener("change", () => this.choose());
     this.canvas.addEventListener("click", (event) => this.go(event));
+    this.canvas.addEventListener("pointermove", (event) => this.entitle(event));
+    DARK.addEventListener("change", () => this.draw());
     new ResizeObserver(() => this.draw()).observe(this);
     this.timer = setInterval(() => this.again(), AGAIN);
   }
@@ -91,7 +95,7 @@ class WeftSite extends HTMLElement {
   place(width) {
     const count = this.site.nodes.length;
     this.size = count > 4000 ? 5 : count > 1000 ? 7 : 12;
-    const step = this.size + 1, gap = 6;
+    const step = this.size + 1, gap = 6, head = NAME + 2;
     this.spots = [];
     this.frames = [];
     let x = 0, y = 0, tall = 0, first = 0;
@@ -99,12 +103,12 @@ class WeftSite extends HTMLElement {
       const columns = Math.max(1, Math.ceil(Math.sqrt(box.nodes))), lines = Math.ceil(box.nodes / columns);
       const wide = columns * step + gap;
       if (x + wide > width && x) [x, y, tall] = [0, y + tall, 0];
-      this.frames.push({ name: box.name, x, y, width: wide - 2, height: lines * step + gap - 2 });
+      this.frames.push({ name: box.name, x, y, width: wide - 2, height: head + lines * step + gap - 2, first, nodes: box.nodes });
       for (let i = 0; i < box.nodes; i += 1)
-        this.spots[first + i] = [x + 2 + (i % columns) * step, y + 2 + Math.floor(i / columns) * step];
+        this.spots[first + i] = [x + 2 + (i % columns) * step, y + head + 2 + Math.floor(i / columns) * step];
       first += box.nodes;
       x += wide;
-      tall = Math.max(tall, lines * step + gap);
+      tall = Math.max(tall, head + lines * step + gap);
     }
     this.tall = y + tall;
   }
@@ -118,8 +122,14 @@ class WeftSite extends HTMLElement {
     this.canvas.height = this.tall * scale;
     const pen = this.canvas.getContext("2d");
     pen.scale(scale, scale);
-    pen.strokeStyle = getComputedStyle(this).getPropertyValue("--line");
-    for (const frame of this.frames) pen.strokeRect(frame.x + 0.5, frame.y + 0.5, frame.width, frame.height);
+    const style = getComputedStyle(this);
+    pen.strokeStyle = style.getPropertyValue("--line");
+    pen.fillStyle = style.getPropertyValue("--front");
+    pen.font = `${NAME}px ${style.fontFamily}`;
+    for (const frame of this.frames) {
+      pen.strokeRect(frame.x + 0.5, frame.y + 0.5, frame.width, frame.height);
+      pen.fillText(this.shortened(pen, frame), frame.x + 2, frame.y + NAME);
+    }
     const by = this.select.value, values = this.site.values[by], index = this.site.colors[by];
     const names = new Map();
     for (let n = 0; n < this.spots.length; n += 1) {
@@ -134,16 +144,27 @@ class WeftSite extends HTMLElement {
     this.explain();
   }
 
+  /** The colors are for a light page; on a dark one they are lighter, and what has none is darker. */
   color(by, value, number) {
     const fixed = this.site.fixed[by];
-    return fixed && Object.hasOwn(fixed, value) ? fixed[value] : value ? PALETTE[number % PALETTE.length] : FREE;
+    const color = fixed && Object.hasOwn(fixed, value) ? fixed[value] : value ? PALETTE[number % PALETTE.length] : FREE;
+    return DARK.matches ? `color-mix(in srgb, ${color} 60%, ${color === FREE ? "black" : "white"})` : color;
+  }
+
+  /** The name of a frame, without its beginning where it is too long: names of leaves and racks differ at their ends. */
+  shortened(pen, frame) {
+    let text = frame.name;
+    while (text.length > 1 && pen.measureText(text).width > frame.width - 3) text = `…${text.slice(text[0] === "…" ? 2 : 1)}`;
+    return text;
   }
 
   /** The largest groups, with their colors and numbers. */
   explain() {
+    const kinds = { leaf: ["leaf", "leaves"], rack: ["rack", "racks"] }[this.getAttribute("kind")];
+    const most = this.clientWidth < 500 ? 6 : 12; // a phone's first screen has room for the picture, too
     const by = this.select.value, rows = [...this.names].sort((a, b) => b[1][1] - a[1][1]);
     this.legend.replaceChildren(
-      ...rows.slice(0, 12).map(([value, [color, number]]) => {
+      ...rows.slice(0, most).map(([value, [color, number]]) => {
         const item = document.createElement("li"), dot = document.createElement("canvas");
         [dot.width, dot.height] = [12, 12];
         const pen = dot.getContext("2d");
@@ -154,14 +175,24 @@ class WeftSite extends HTMLElement {
         return item;
       }),
     );
-    const repeated = !this.site.fixed[by] && rows.length > PALETTE.length ? `; of more than ${PALETTE.length} groups, some have the same color` : "";
-    const rest = rows.length > 12 ? `, and ${rows.length - 12} further groups` : "";
-    this.status.textContent = `${this.spots.length} nodes in ${this.frames.length} groups${rest}${repeated}. As of ${this.time()}. A click leads to a node.${by === "load" ? this.unread : ""}`;
+    const repeated = !this.site.fixed[by] && rows.length > PALETTE.length ? ` There are ${PALETTE.length} colors: some stand for several.` : "";
+    const rest = rows.length > most ? ` Not listed: ${rows.length - most} more by ${by}.` : "";
+    this.status.textContent = `${this.spots.length} nodes in ${this.frames.length} ${kinds[this.frames.length === 1 ? 0 : 1]}.${rest}${repeated} As of ${this.time()}. A click leads to a node.${by === "load" ? this.unread : ""}`;
+  }
+
+  /** The number of the node at the pointer; -1: none. */
+  under(event) {
+    const at = this.canvas.getBoundingClientRect(), x = event.clientX - at.left, y = event.clientY - at.top;
+    return this.spots.findIndex(([left, top]) => x >= left && x <= left + this.size && y >= top && y <= top + this.size);
+  }
+
+  entitle(event) {
+    const n = this.under(event), frame = this.frames.find((one) => n >= one.first && n < one.first + one.nodes);
+    this.canvas.title = frame ? `${this.site.nodes[n]}, ${this.getAttribute("kind")} ${frame.name}` : "";
   }
 
   go(event) {
-    const at = this.canvas.getBoundingClientRect(), x = event.clientX - at.left, y = event.clientY - at.top;
-    const n = this.spots.findIndex(([left, top]) => x >= left && x <= left + this.size && y >= top && y <= top + this.size);
+    const n = this.under(event);
     if (n >= 0) location.assign(`${this.getAttribute("nodes")}/${encodeURIComponent(this.site.nodes[n])}`);
   }
 }
