@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from tests.engine.changes.test_change_loop import held, members, servers, settle, sized
-from tests.engine.house import House
+from tests.engine.house import QUICK, House
 from tests.engine.replace.test_replace import places, plan, rows, swap, visit
 from tests.engine.timehouse import HandClock, at_once, look
 from weft.engine.hold.settings import LoopSettings
@@ -49,6 +50,12 @@ CASES = {
     "image or flavor gone": "test_replace_hostile.test_replacement_whose_image_or_flavor_is_gone_is_refused",
     "flavor gone in the middle": "test_replace_hostile.test_image_gone_in_the_middle_is_reported_and_tried_again",
     "port in the way": "test_replace_hostile.test_tenants_own_port_at_the_address_is_reported_and_waited_for",
+    "another server deleted meanwhile": (
+        "test_replace_hostile.test_done_replacement_names_only_the_server_that_is_missing"
+    ),
+    "new server breaks": (
+        "test_replace_hostile.test_new_server_that_breaks_each_time_names_another_replacement_as_the_way_out"
+    ),
     "deleted on purpose": "test_repairs.test_server_that_is_being_deleted_is_not_replaced",
     "old server stays": "test_replace.test_successor_of_a_quarantined_node_gets_addresses_of_its_own",
     "volumes": "test_replace.test_pod_with_volumes_waits_for_an_operators_word",
@@ -218,3 +225,31 @@ def test_reading_that_is_not_clean_at_first_is_repeated_soon(
     del house.cloud.offers.claims[host]
     visit(house, pod, 3)
     assert f"server/{new}" in servers(house) and failed not in held(house, pod)
+
+
+def test_done_replacement_names_only_the_server_that_is_missing(house: House) -> None:
+    """The tenant deletes another server meanwhile: the pod doesn't go on saying that it waits for the old node."""
+    house.worker = house.new_worker("judges at once", replace(QUICK, verify_patience=0.0))
+    pod = house.ready(sized(2))
+    failed, other = pod.nodes
+    new = swap(house, failed)
+    house.cloud.lose(house.cloud.thing(f"server/{other}"))
+    now = visit(house, pod, 20)
+    assert held(house, now) == {new, other} and new in places(house)
+    assert (now.state, now.ready_generation) == (PodState.DEGRADED, 1)
+    assert "is missing" in str(now.reason) and "is read back clean" not in str(now.reason), str(now.reason)
+    house.store.request_repair(pod.id)
+    assert settle(house, pod).nodes == (new, other)
+
+
+def test_new_server_that_breaks_each_time_names_another_replacement_as_the_way_out(house: House) -> None:
+    """No retry: the pod serves, and isn't FAILED."""
+    pod = house.ready(sized(2))
+    planted = house.cloud.plant(Fault.BROKEN, verb="create", kind=Kind.SERVER, times=None)
+    new = swap(house, pod.nodes[0])
+    now = visit(house, pod, 20)
+    assert now.state is PodState.DEGRADED
+    assert "check the reason, then replace its node, or release the pod" in str(now.reason), str(now.reason)
+    planted.lift()
+    last = swap(house, new)
+    assert settle(house, pod).nodes == (last, pod.nodes[1])

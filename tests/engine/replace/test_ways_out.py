@@ -26,7 +26,7 @@ from weft.model.resources import Kind
 from weft.model.views import DrainRequest
 from weft.testing.cloud import Fault
 
-MOMENTS = ("queue", "claim", "network", "server", "check", "serving", "release")
+MOMENTS = ("queue", "claim", "network", "server", "check", "serving", "replacement", "release")
 CAUSES = (
     "no room",
     "no worker",
@@ -74,6 +74,15 @@ WAYS: Mapping[tuple[str, str], Way] = {
     ("serving", "deleted by its tenant"): Way(S.DEGRADED, ("repair", "replace", "release")),
     ("serving", "host down"): Way(S.READY, ("mend", "replace, mend", "release, abandon")),
     ("serving", "drain releases"): Way(S.READY, ("time", "undrain, time", "replace, time", "release")),
+    ("replacement", "database behind"): Way(S.DEGRADED, ("accept", "accept, release")),
+    ("replacement", "cloud silent"): Way(S.DEGRADED, ("mend", "mend, release", "release, abandon")),
+    ("replacement", "cloud refuses"): Way(S.DEGRADED, ("mend", "mend, replace", "release")),
+    ("replacement", "never settles"): Way(S.READY, ("mend, replace", "release")),
+    ("replacement", "comes broken"): Way(S.DEGRADED, ("mend, replace", "release")),
+    ("replacement", "fabric silent"): Way(S.READY, ("mend", "mend, release", "release, abandon")),
+    ("replacement", "deleted by its tenant"): Way(S.DEGRADED, ("repair", "release")),
+    ("replacement", "host down"): Way(S.READY, ("limit", "release, abandon")),
+    ("replacement", "not deleted"): Way(S.READY, ("mend", "release, mend", "release, abandon")),
     ("release", "database behind"): Way(S.DEGRADED, ("accept",)),
     ("release", "cloud silent"): Way(S.RELEASING, ("mend", "abandon")),
     ("release", "fabric silent"): Way(S.RELEASING, ("mend", "abandon")),
@@ -89,7 +98,7 @@ CANNOT: Mapping[tuple[str, str], str] = {
     },
     **{(m, "no worker"): "it stays as it is, as after its claim" for m in MOMENTS if m != "claim"},
     **{(m, "no room"): "it has its nodes" for m in MOMENTS if m != "queue"},
-    **{(m, "not deleted"): "nothing is deleted then" for m in MOMENTS if m != "release"},
+    **{(m, "not deleted"): "nothing is deleted then" for m in MOMENTS if m not in ("replacement", "release")},
     **{
         (m, c): "nothing runs there yet"
         for m in ("network", "server")
@@ -97,7 +106,7 @@ CANNOT: Mapping[tuple[str, str], str] = {
     },
     **{
         (m, "drain releases"): "it keeps nothing from being built: as while it serves"
-        for m in ("claim", "network", "server", "check")
+        for m in ("claim", "network", "server", "check", "replacement")
     },
     ("release", "drain releases"): "it is being released already",
     ("network", "never settles"): "networks settle when they are created",
@@ -183,6 +192,21 @@ class Case:
         self.trouble(pod)
         return visits(self.house, pod)
 
+    def at_replacement(self) -> PodRecord:
+        """A node is being replaced; the other one keeps its server, unless the tenant deletes it."""
+        house, pod = self.house, self.house.ready(make("train", 2))
+        faults = {"never settles": Fault.STUCK, "comes broken": Fault.BROKEN, "cloud refuses": Fault.REFUSED}
+        if self.cause == "not deleted":
+            self.plant(Kind.SERVER, "delete", Fault.UNDELETABLE)
+        elif self.cause in faults:
+            self.plant(Kind.SERVER, "create", faults[self.cause])
+        self.do_replace(pod)
+        if self.cause == "deleted by its tenant":
+            house.cloud.lose(house.cloud.thing(f"server/{pod.nodes[1]}"))
+        elif self.cause != "not deleted" and self.cause not in faults:
+            self.trouble(pod)
+        return visits(house, pod, 12)
+
     def at_release(self) -> PodRecord:
         pod = self.house.ready(make("train", 2))
         if self.cause == "not deleted":
@@ -226,6 +250,10 @@ class Case:
 
     # -- the verbs
 
+    def do_replace(self, pod: PodRecord) -> None:
+        asked = Replacement(node=pod.nodes[0])
+        self.house.service.pods.replace_node(self.operator, str(pod.id), asked)
+
     def do(self, verb: str) -> None:
         house, pod = self.house, self.pod
         match verb:
@@ -255,7 +283,10 @@ class Case:
             case "repair":
                 house.store.request_repair(pod.id)
             case "replace":
-                house.service.pods.replace_node(self.operator, str(pod.id), Replacement(node=pod.nodes[0]))
+                self.do_replace(pod)
+            case "limit":  # that of a release is over
+                now = replace(TALKS, limits={**TALKS.limits, PodState.RELEASING: 0.0})
+                house.worker = house.new_worker("at the limit", now)
             case "undrain":
                 house.service.nodes.undrain(self.operator, pod.nodes[0])
             case "time":

@@ -202,11 +202,13 @@ class Moves:
         for record in (r for r in batch if r.state is RowState.BROKEN):
             broke = record.attempts + 1
             if broke >= self._settings.server_attempts:
+                # a pod that has served is never FAILED, so that no retry is left
+                served = self._held.owner.ready_generation and record.kind.row.on_host
                 raise PermanentError(
                     outside.REQUEST(verb="create", what=record.resource.name),
                     record.resource.where,
                     outside.FAILED_TIMES(n=broke, why=record.reason),
-                    outside.CHECK_THEN_RELEASE(),
+                    outside.CHECK_THEN_REPLACE() if served else outside.CHECK_THEN_RELEASE(),
                 )
             why = pods.RESOURCE_BROKEN(name=record.resource.name, why=record.reason)
             self._held.note(

@@ -161,9 +161,10 @@ class PodVisitor:
             self._changing(held, pods.CHANGING(n=n))
             return NextVisit(wait.delay)
         verdict = self._builder.verdict(held)
-        if not verdict.fine and self._newest(held) < self._settings.verify_patience:
-            self._changing(held, pods.CHANGING(n=n))
-            return NextVisit(self._settings.poll(self._newest(held)))
+        if not verdict.fine:
+            self._changing(held, pods.CHANGING(n=n))  # whatever it waited for before is there
+            if self._newest(held) < self._settings.verify_patience:
+                return NextVisit(self._settings.poll(self._newest(held)))
         if left is not None and not left.kept and verdict.fine:
             self._changing(
                 held, pods.CHANGING(n=n, why=left.wait.reason), News(Aspect.READY, "true", Cause.DONE)

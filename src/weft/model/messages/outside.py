@@ -294,6 +294,13 @@ RAISE_QUOTA = Code("RAISE_QUOTA", Component.CLOUD, "raise the project's quota or
 CHECK_THEN_RELEASE = Code(
     "CHECK_THEN_RELEASE", Component.POD, "check the reason, then release the pod", True, "outside"
 )
+CHECK_THEN_REPLACE = Code(
+    "CHECK_THEN_REPLACE",
+    Component.POD,
+    "check the reason, then replace its node, or release the pod",
+    True,
+    "outside",
+)
 CHANGE_ORDER = Code("CHANGE_ORDER", Component.ORDER, "change the order", True, "outside")
 OPERATORS_ALARMED = Code(
     "OPERATORS_ALARMED", Component.SERVICE, "{then}", "operators are alarmed", "outside", {"then": TEXT}
