@@ -71,3 +71,17 @@ def test_unknown_parameter_is_404_for_callers_who_may_not_see_the_resource(
     for begin, rest in (("pods", "/receipt"), ("pods", "/health"), ("webhooks", "")):
         path = f"/v1/{begin}/{named[f'/v1/{begin}/']}{rest}?nosuch=1"
         assert api.get(path, headers=by("b-member")).status_code == 404
+
+
+def test_parameter_with_a_nul_character_is_refused(api: Client, named: dict[str, str]) -> None:
+    """Before the audit log would have to store it; what is held stays held."""
+    api.put("/v1/nodes/gpu02/hold", json={"what": "burn-in"}, headers=OLGA)
+    for method, path, field in (
+        ("DELETE", "/v1/nodes/gpu02/hold?what=burn-in%00", "what"),
+        ("DELETE", "/v1/nodes/gpu02/reports?project=a%00b", "project"),
+        ("GET", "/v1/site/impact?target=gpu01%00", "target"),
+    ):
+        answer = api.request(method, path, headers=OLGA)
+        assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, field), answer.text
+        assert answer.json()["errors"][0]["allowed"] == "text without NUL characters"
+    assert len(api.get("/v1/holds", headers=OLGA).json()["holds"]) == 1

@@ -58,14 +58,17 @@ def _check_once(http: HttpRequest) -> None:
 
 
 def check_parameters(http: HttpRequest) -> None:
-    """Raise `InputError` for a parameter that the route doesn't have: it would be left out silently. Call it once
-    it is known that the caller may ask this."""
+    """Raise `InputError` for a parameter that the route doesn't have, which would be left out silently, or with a NUL
+    character, which the database can't store. Call it once it is known that the caller may ask this."""
     if given := http.query_params:
         known = _parameters(http.scope["route"], cast(dict[str, frozenset[str]], http.app.state.parameters))
         for name in given.keys() - known:
             raise InputError(
                 name, given[name], f"unknown parameter; known here: {', '.join(sorted(known)) or 'none'}"
             )
+        for name, value in given.multi_items():
+            if "\0" in value:
+                raise InputError(name, value, "text without NUL characters")
 
 
 def _parameters(route: APIRoute, known: dict[str, frozenset[str]]) -> frozenset[str]:
