@@ -2,8 +2,9 @@
 
 A server takes half a minute to ten minutes to boot, and thousands boot at a time: one query for everything that changed
 costs a cloud and weft less than polling each, and is faster. Of all workers on all machines one asks: the first
-that claims the turn in the database. It asks soon after a server was requested, since it may have failed, and then from
-when a server of its flavor can have booted, by what was seen before: every second, and less often the longer it takes.
+that claims the turn in the database. It asks soon after a server was requested, since it may have failed, before its
+pod's first visit, and from when a server of its flavor can have booted, by what was seen before: every second, and less
+often the longer it takes.
 An answer is only a hint: whether a server runs is read by its pod's visit.
 Without an answer these visits come at their own time, half a minute after the server was requested and then once a
 minute, and report why nothing is known.
@@ -34,6 +35,9 @@ EVERY = 1.0
 SOON = 3.0
 """Seconds after a request of servers when a cloud is asked for the first time: what can't boot often fails at once.
 What fails later is seen once a server of its flavor can have booted."""
+BEFORE_VISIT = 25.0
+"""Seconds after a request of servers when a cloud is asked in any case: the visit after half a minute would read first
+what boots faster than before, and nothing would be learned of it."""
 GROWTH = 30.0
 """Seconds of a boot for each second between queries, from which they are rarer: a pod is READY a sixtieth of its boot
 later on average."""
@@ -108,7 +112,7 @@ class BootKeeper(Periodic):
             log.exception("cloud %s: defect in weft", cloud)
 
     def _is_due(self, cloud: str, every: float) -> bool:
-        settings = {"soon": SOON, "growth": GROWTH, "rarest": RAREST, "every": every}
+        settings = {"soon": SOON, "visit": BEFORE_VISIT, "growth": GROWTH, "rarest": RAREST, "every": every}
         row = self._database.row("boot_look_is_due", cloud=cloud, kinds=_kinds(), longest=LONGEST, **settings)
         return row is not None and bool(row["due"])
 

@@ -52,8 +52,8 @@ RETURNING b.cloud, b.answered, b.earliest, now() AS at;
 
 -- name: boot_look_is_due
 -- Whether any of a cloud's booting servers may have booted, or failed, since the last query: it was requested `soon` seconds
--- ago, without a query since then; or is as old as one of its flavor must be, and the last query is some time ago (`every`
--- seconds, for each `growth` seconds of its age).
+-- ago, without a query since then; or `visit` seconds ago, without one since it was as old; or is as old as one of its
+-- flavor must be, and the last query is some time ago (`every` seconds, for each `growth` seconds of its age).
 SELECT EXISTS (
     SELECT FROM boot_look l, pod p JOIN resource r ON r.owner_id = p.id, LATERAL (
         SELECT extract(epoch FROM now() - r.since) AS age, extract(epoch FROM now() - l.answered) AS ago,
@@ -63,6 +63,7 @@ SELECT EXISTS (
         AND p.state <> 'RELEASED' AND p.wanted = 'present' AND (p.state <> 'READY' OR p.repair OR p.changed_at IS NOT NULL)
         AND r.kind = ANY(%(kinds)s) AND r.state = 'pending' AND r.since > now() - %(longest)s * interval '1 second'
         AND (it.ago IS NULL OR (it.age >= %(soon)s AND it.ago >= it.age)
+            OR (it.age >= %(visit)s AND it.age - it.ago < %(visit)s)
             OR ((it.earliest <= 2 * %(soon)s OR it.age >= it.earliest)
                 AND (it.age <= %(growth)s OR it.ago >= %(every)s * least(%(rarest)s, it.age / %(growth)s))))
 ) AS due;
