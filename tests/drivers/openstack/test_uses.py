@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
@@ -65,6 +66,22 @@ def test_port_is_removed_only_from_the_given_group(cloud: Cloud, project: str) -
     assert (use.kind, use.id, use.of, use.project_id) == ("port", "theirs", Kind.SECURITY_GROUP, project)
     facts.take_off(PROJECT, use)
     assert port["security_groups"] == ["default"] and others(cloud) == []
+
+
+@pytest.mark.parametrize("project", [PROJECT, OTHER])
+@pytest.mark.parametrize("device", ["router", "gone", "a text"])
+def test_port_with_an_owner_of_neutrons_leaves_the_group_and_stays(
+    cloud: Cloud, project: str, device: str
+) -> None:
+    """On a network that isn't the pod's: whatever its owner has written there."""
+    tiny, facts = cloud
+    port = in_group(tiny, project)
+    port |= {"device_owner": "network:router_interface", "device_id": device, "forged": True}
+    uses = [use for use in others(cloud) if use.of is Kind.SECURITY_GROUP]
+    for use in uses:
+        facts.take_off(PROJECT, use)
+    assert uses and port in tiny.things["ports"] and port["security_groups"] == ["default"]
+    assert (port["device_owner"], port["device_id"]) == ("network:router_interface", device)
 
 
 def test_port_of_an_unserved_project_is_named_and_stays(cloud: Cloud) -> None:
@@ -523,8 +540,14 @@ def test_malformed_device_id_makes_no_request(cloud: Cloud, owner: str) -> None:
     uses = [*facts.on_networks(PROJECT, ["net"]), *facts.uses(PROJECT, {Kind.PORT: ["port"]})]
     for use in uses:
         if use.owner != "compute:nova" and use.owner == owner:
-            with pytest.raises(UnknownError, match="isn't an id"):
+            with (
+                pytest.raises(UnknownError, match="isn't an id")
+                if owner == SUBPORT
+                else contextlib.nullcontext()
+            ):
                 facts.take_off(PROJECT, use)
+    there = any(p["id"] == "port" for p in tiny.things["ports"])
+    assert there == (owner != "network:router_interface"), "no router's: it is deleted"
     refusal(cloud, Networks(), "net")
     assert uses and not [path for path in tiny.asked if "victim" in path]
 

@@ -173,19 +173,19 @@ def end_use(project: Project, theirs: Project | None, use: Use) -> None:
     """
     asked = f"remove {use.kind.replace('_', ' ')} {use.id} from {use.of.row.one} {use.on}"
     subport = use.kind == "port" and use.owner == SUBPORT
-    for one in (use.id, use.device) if subport or use.owner in ROUTER_INTERFACES else (use.id,):
+    for one in (use.id, use.device) if subport else (use.id,):
         if not ID.fullmatch(one):  # a port's owner may write anything as its device
             raise UnknownError(asked, "network", f"{one[:80]!r} isn't an id", "look at the port")
     eyes = theirs or project
-    if use.owner in ROUTER_INTERFACES:
+    if use.kind == "port" and use.of is Kind.SECURITY_GROUP:
+        _leave_group(eyes, asked, use)
+    elif use.owner in ROUTER_INTERFACES and ID.fullmatch(use.device):  # anything else is no router's
         # Changing a router takes its owner's rights, whether the interface is on weft's router or on someone
         # else's.
         router = project if use.of is Kind.ROUTER else eyes
         path = f"/routers/{use.device}/remove_router_interface"
         if not _change(router, asked, path, {"port_id": use.id}, use) and use.of is not Kind.ROUTER:
             _delete_port(project, eyes, asked, use)  # of no router's: its owner wrote so
-    elif use.kind == "port" and use.of is Kind.SECURITY_GROUP:
-        _leave_group(eyes, asked, use)
     elif use.kind == "floating_ip":
         if eyes.project_id == use.project_id:
             end_forwardings(eyes, use.id)
