@@ -14,7 +14,7 @@ class Witness:
     Attributes:
         life: the note's own name. The database recorded it before the note was written: a database without it is a
             different one, or an older state.
-        number: number of claims, releases and quarantines; it only increases.
+        number: number of claims, changes of orders, releases and quarantines; it only increases.
     """
 
     life: UUID

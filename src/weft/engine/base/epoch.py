@@ -1,11 +1,11 @@
 """Whether this database knows everything that weft has done: one that was restored from a dump, or a standby that was
 promoted without the last transactions, doesn't.
 
-Claims, requested releases and quarantines are counted. The count is noted in the cloud, which a restore of the database
-doesn't revert: for a claim and a release before anything is changed outside for it, for a quarantine before it is
-written. Each note has a name of its own, which the database writes down before: a database that doesn't have the name,
-or is behind the number, changes nothing outside until an operator has reviewed and accepted the audit
-(`weft.engine.base.gate`). Nor does one that `weft restore` has filled, whatever the clouds remember.
+Claims, changes of orders, requested releases and quarantines are counted. The count is noted in the cloud, which a
+restore of the database doesn't revert: for a claim and a release before anything is changed outside for it, for a
+quarantine before it is written. Each note has a name of its own, which the database writes down before: a database that
+doesn't have the name, or is behind the number, changes nothing outside until an operator has reviewed and accepted the
+audit (`weft.engine.base.gate`). Nor does one that `weft restore` has filled, whatever the clouds remember.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ SELECT pg_postmaster_start_time()::text AS started, inet_server_addr()::text AS 
 (SELECT coalesce(sum(number), 0)::bigint FROM epoch_end)
 
 -- name: epochs
--- How many claims were made in each cloud, including all releases and quarantines.
+-- How many claims were made in each cloud, including all changes of orders, releases and quarantines.
 SELECT cloud, number +
     @ends AS number
 FROM epoch;

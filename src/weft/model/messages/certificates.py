@@ -37,7 +37,7 @@ AUTHORITY_OF_OTHERS = Code(
 RENEWAL_STOPPED = Code(
     "RENEWAL_STOPPED",
     Component.SERVICE,
-    "it ends at {until}, and isn't renewed while weft changes nothing outside (weft audit --accept)",
+    "it ends at {until}, and isn't renewed while weft changes nothing outside",
     None,
     "certificates",
     _UNTIL,
