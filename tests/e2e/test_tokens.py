@@ -123,8 +123,11 @@ def test_expired_token_is_refused(lab: Lab, hasty_keystone: str) -> None:
 
 
 def test_revoked_token_is_refused(lab: Lab) -> None:
-    """Its owner has given it back."""
+    """Its owner has ended it. The owner's other token is accepted before and after."""
     url = f"{lab.layout.url('keystone')}/v3"
-    token, _ = sign_in(lab, url)
-    httpx.delete(f"{url}/auth/tokens", headers={"X-Auth-Token": token, "X-Subject-Token": token})
+    (token, _), (other, _) = sign_in(lab, url), sign_in(lab, url)
+    assert pods(lab, other).status_code == 200
+    ended = httpx.delete(f"{url}/auth/tokens", headers={"X-Auth-Token": token, "X-Subject-Token": token})
+    assert ended.status_code == 204
     assert pods(lab, token).status_code == 401
+    assert pods(lab, other).status_code == 200

@@ -121,7 +121,7 @@ def _add_ending(commands: Subparsers) -> None:
     end.add_argument("--by", metavar="DURATION", help="so much after its present end, such as 90m, 4h or 7d")
     _generation(parser)
     parser = acting(
-        commands, "report", podact.report, "report a faulty node: the project's next orders do without it"
+        commands, "report", podact.report, "report a faulty node: the project's next orders avoid it"
     )
     _name(parser)
     parser.add_argument("node", metavar="NODE", help="node of the pod, or the server on it, by name")

@@ -169,9 +169,7 @@ def report(args: argparse.Namespace) -> int:
     if args.json or args.formatter:
         write(Record(found, found), args)
         return 0
-    say(
-        f"node {found['node']} is reported: the project's next orders do without it until an operator clears it"
-    )
+    say(f"node {found['node']} is reported: the project's next orders avoid it until an operator clears it")
     say(
         f"pod {found['pod']} keeps it, unless its order has on_failure: replace; "
         f"`weft pod replace {args.name} {found['node']}` puts another in its place"
