@@ -66,7 +66,7 @@ openvipu-server() { [ -L "$ROOTS/$HOST/usr/local/bin/openvipu-server" ] && "${WE
 # Only where the guide has put it; the subnet managers' hosts have the agents alone.
 weft() {
   local one
-  [ "$HOST" = "a laptop" ] || [ -x "$ROOTS/$HOST/usr/local/bin/weft" ] || { echo "no program weft"; return 127; }
+  [ "$HOST" = "laptop" ] || [ -x "$ROOTS/$HOST/usr/local/bin/weft" ] || { echo "no program weft"; return 127; }
   while read -r one; do
     case "$*" in *--live*) break;; "$one"*) "$WEFT" "$@"; return;; esac
   done <<< "$REAL"
@@ -97,7 +97,7 @@ with embedded(settings.state) as url:
 """Makes the files that the first `weft serve` would make, without a cloud."""
 
 
-HOSTS = ("ctl1", "sm1", "sm2", "deploy", "a laptop", "gpu01", "gw1")
+HOSTS = ("ctl1", "sm1", "sm2", "deploy", "laptop", "gpu01", "gw1")
 _STEP = re.compile(r"\*\*(\d+)\. ")
 
 
@@ -139,7 +139,9 @@ def steps(page: str) -> dict[int, list[tuple[list[str], str]]]:
             head = re.match(r"# on (.+)\n", block.text)
             assert head is not None, f"{block.place} doesn't say on which host"
             numbers = [m[1] for one in lines[first : int(line)] if (m := _STEP.match(one))]
-            found.setdefault(int(numbers[-1]), []).append((head[1].split(" and "), block.text))
+            found.setdefault(int(numbers[-1]), []).append(
+                ([host.removeprefix("a ") for host in head[1].split(" and ")], block.text)
+            )
     return found
 
 
@@ -218,7 +220,7 @@ def test_guide_for_opensm_can_be_followed(roots: Path) -> None:
         for n in ("nova", "nova_moves")
     ]
     assert len(moves) == sum(map(len, both)), "no rule is in both blocks"
-    pod = yaml.safe_load((roots / "a laptop/pod.yaml").read_text())["name"]
+    pod = yaml.safe_load((roots / "laptop/pod.yaml").read_text())["name"]
     for words in (
         "weft doctor --wrong",
         "--live --cloud-profile main",

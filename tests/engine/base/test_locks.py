@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -91,6 +92,7 @@ def test_pods_are_woken_beside_a_locked_row(house: House, statement: str) -> Non
         "kinds": [str(Kind.SERVER)],
         "servers": servers,
         "together": 5,
+        "before": datetime.now(UTC),
     }
     due = "SELECT name FROM pod WHERE next_at <= now() ORDER BY name"
     with locked_pod(house, other.id), house.database.statement() as tx:
