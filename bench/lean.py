@@ -19,6 +19,7 @@ from weft.model.resources import NOTHING, AnyKind, Graph, Kind, Observed, Outcom
 from weft.model.site import Flavor
 from weft.model.uses import Use
 from weft.ports.cloud import QuotaRow
+from weft.ports.listings import SharedListings
 from weft.ports.occupants import Ended, Ending, Occupant, OnHost
 from weft.ports.resources import Scope
 from weft.testing.cloud import FakeCloud
@@ -186,7 +187,9 @@ class LeanCloud(FakeCloud):
         with self._lock:
             return {name: frozenset(self._numbers.get(name, ())) for name in physical_networks}
 
-    def on_networks(self, project_id: str, networks: Collection[str]) -> Sequence[Use]:
+    def on_networks(
+        self, project_id: str, networks: Collection[str], listings: SharedListings | None = None
+    ) -> Sequence[Use]:
         self._call("networks", None)
         return ()
 
